@@ -1,0 +1,117 @@
+"""Turns what callers pass (numbers, lists, NumPy arrays, host tensors) into NumPy, without importing torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.errors import ArtifactError
+
+_NARROW_FLOATS = frozenset(
+    np.dtype(getattr(ml_dtypes, name))
+    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether ``value`` looks like a torch tensor (duck-typed: the adapters never import torch)."""
+    return hasattr(value, "detach") and hasattr(value, "is_meta")
+
+
+def is_device_tensor(value: object) -> bool:
+    """Whether ``value`` is a tensor whose reading would synchronise with a device such as CUDA."""
+    return is_tensor(value) and not value.is_meta and value.device.type != "cpu"  # type: ignore[attr-defined]
+
+
+def check_readable(what: str, tensor: Any) -> None:
+    """Raises ArtifactError for tensors that hold no plain values: meta, sparse, nested, complex."""
+    if tensor.is_meta:
+        raise ArtifactError(
+            f"{what}: got a meta tensor of shape {tuple(tensor.shape)}, which has no values; "
+            "expected a tensor with data"
+        )
+    if tensor.is_complex():
+        raise ArtifactError(
+            f"{what}: got a complex tensor ({tensor.dtype}); expected real values, "
+            "such as its modulus tensor.abs() or its parts"
+        )
+    if getattr(tensor, "is_nested", False) or str(tensor.layout) != "torch.strided":
+        layout = "nested" if getattr(tensor, "is_nested", False) else str(tensor.layout)
+        raise ArtifactError(
+            f"{what}: got a tensor with layout {layout}; expected a dense one, "
+            "such as tensor.coalesce().values() or tensor.to_dense()"
+        )
+
+
+def as_array(what: str, value: Any) -> npt.NDArray[Any]:
+    """Returns ``value`` as a real NumPy array that may share memory with it.
+
+    bfloat16 and float8 come back as float32, which holds each of their values exactly.
+
+    Args:
+        what: How the message names the artifact, for example ``histogram 'grad/fc1'``.
+        value: A number, sequence, NumPy array or host tensor of any shape.
+
+    Raises:
+        ArtifactError: For meta, sparse, nested or complex tensors, object arrays, text and ragged lists.
+    """
+    if is_tensor(value):
+        check_readable(what, value)
+        value = _tensor_to_numpy(value)
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ArtifactError(f"{what}: {_describe(value)} is no array of numbers ({error})") from error
+    if array.dtype in _NARROW_FLOATS:
+        return array.astype(np.float32)
+    if array.dtype.kind == "c":
+        raise ArtifactError(
+            f"{what}: got complex values ({array.dtype}); expected real ones, such as numpy.abs(values)"
+        )
+    if array.dtype.kind not in "biuf":
+        raise ArtifactError(
+            f"{what}: got {_describe(value)} of dtype {array.dtype}; expected bool, integer or floating-point values"
+        )
+    return array
+
+
+def as_float(what: str, value: Any) -> float:
+    """Returns a number, NumPy scalar, 0-d array or 0-d host tensor as a float; NaN and infinity pass.
+
+    Integers beyond 2**53 are rounded to the nearest float64.
+
+    Raises:
+        ArtifactError: For anything else, arrays with a dimension included.
+    """
+    if isinstance(value, (float, int)):
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise ArtifactError(f"{what}: {_describe(value)} is beyond the range of float64") from error
+    if value is None or isinstance(value, (str, bytes)):
+        raise ArtifactError(f"{what}: got {_describe(value)}; expected a number or a 0-d tensor or array")
+    array = as_array(what, value)
+    if array.ndim != 0:
+        hint = f"; value.reshape(()) would do, shape {array.shape} has one element" if array.size == 1 else ""
+        raise ArtifactError(f"{what}: got shape {array.shape}; expected a number or a 0-d tensor or array{hint}")
+    return float(array)
+
+
+def _tensor_to_numpy(tensor: Any) -> npt.NDArray[Any]:
+    tensor = tensor.detach()
+    if hasattr(tensor, "to_local"):  # DTensor: the shard that this rank holds
+        tensor = tensor.to_local()
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    if str(tensor.dtype).startswith(("torch.bfloat16", "torch.float8")):
+        tensor = tensor.float()
+    array: npt.NDArray[Any] = tensor.cpu().numpy()
+    return array
+
+
+def _describe(value: object) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

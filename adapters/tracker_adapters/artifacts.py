@@ -1,0 +1,272 @@
+"""The vocabulary: what producers emit, the store keeps and sinks show.
+
+Every artifact has a ``name`` (any text of 1 to 1000 characters), a ``step`` (an integer from 0 to
+2**63 - 1) and ``time_ns`` (nanoseconds since the epoch, frozen when the artifact is made). Artifacts are
+immutable: arrays are copied and read-only. NaN and infinity are legal values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+from tracker_adapters.arrays import as_float
+from tracker_adapters.base import MAX_NAME_LENGTH, MAX_STEP, Artifact, check_name, check_step
+from tracker_adapters.errors import ArtifactError
+from tracker_adapters.histogram import Histogram
+from tracker_adapters.image import Image
+
+AlertLevel: TypeAlias = Literal["info", "warning", "error"]
+RunStatus: TypeAlias = Literal["running", "finished", "failed"]
+Cell: TypeAlias = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar(Artifact):
+    """One number. ``value``: float64; NaN and infinity are kept."""
+
+    kind: ClassVar[str] = "scalar"
+    value: float
+
+    def __post_init__(self) -> None:
+        Artifact.__post_init__(self)
+        if type(self.value) is not float:
+            object.__setattr__(self, "value", as_float(f"scalar {self.name!r}", self.value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text(Artifact):
+    """A piece of text, shown as Markdown where the tracker can."""
+
+    kind: ClassVar[str] = "text"
+    text: str
+
+    def __post_init__(self) -> None:
+        Artifact.__post_init__(self)
+        _check_text(self, "text", self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert(Artifact):
+    """Something a person should know. ``name`` is its kind, such as ``exploding_gradient``."""
+
+    kind: ClassVar[str] = "alert"
+    message: str
+    level: AlertLevel = "warning"
+
+    def __post_init__(self) -> None:
+        Artifact.__post_init__(self)
+        _check_text(self, "message", self.message)
+        if self.level not in get_args(AlertLevel):
+            raise ArtifactError(
+                f"alert {self.name!r}: level is {self.level!r}; expected one of {', '.join(get_args(AlertLevel))}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table(Artifact):
+    """Rows of plain cells (str, int, float, bool or None) under named columns."""
+
+    kind: ClassVar[str] = "table"
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        Artifact.__post_init__(self)
+        columns, rows = self.columns, self.rows
+        if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
+            raise ArtifactError(f"table {self.name!r}: columns are {columns!r}; expected a sequence of str")
+        object.__setattr__(self, "columns", tuple(columns))
+        object.__setattr__(self, "rows", tuple(self._check_row(number, row) for number, row in enumerate(rows)))
+
+    def _check_row(self, number: int, row: Sequence[object]) -> tuple[Cell, ...]:
+        if isinstance(row, (str, bytes)) or len(row) != len(self.columns):
+            raise ArtifactError(
+                f"table {self.name!r}: row {number} is {row!r}; expected {len(self.columns)} cells, one a column"
+            )
+        return tuple(self._check_cell(number, cell) for cell in row)
+
+    def _check_cell(self, number: int, cell: object) -> Cell:
+        if cell is None or isinstance(cell, (str, bool, int, float)):
+            return cell
+        if hasattr(cell, "item") and getattr(cell, "ndim", 1) == 0:  # NumPy scalars and 0-d arrays
+            return self._check_cell(number, cell.item())
+        raise ArtifactError(
+            f"table {self.name!r}: row {number} holds {type(cell).__name__} {cell!r}; "
+            "expected str, int, float, bool or None"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File(Artifact):
+    """A file. ``path`` is absolute; once stored it lies in the run's folder under its checksum.
+
+    ``size`` is in bytes, ``sha256`` is in hexadecimal digits; both are measured when the artifact is made.
+    """
+
+    kind: ClassVar[str] = "file"
+    path: Path
+    media_type: str = "application/octet-stream"
+    filename: str = ""
+    size: int = -1
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        Artifact.__post_init__(self)
+        _fill_file_fields(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageEntry:
+    """One line of a page's table of contents: which debugger kept what for which datapoint."""
+
+    datapoint: int
+    debugger: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Artifact):
+    """A file of per-datapoint debug outputs, with its table of contents."""
+
+    kind: ClassVar[str] = "page"
+    path: Path
+    contents: tuple[PageEntry, ...] = ()
+    filename: str = ""
+    size: int = -1
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        Artifact.__post_init__(self)
+        _fill_file_fields(self)
+        object.__setattr__(self, "contents", tuple(self.contents))
+        for entry in self.contents:
+            if not isinstance(entry, PageEntry):
+                raise ArtifactError(f"page {self.name!r}: contents hold {entry!r}; expected PageEntry objects")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """Who a run is: ``id`` is unique, ``name`` is for people, ``config`` is JSON-able, ``status`` its state."""
+
+    id: str
+    name: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    status: RunStatus = "running"
+    created_ns: int = field(default_factory=time.time_ns)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", _plain_config(self.config))
+        object.__setattr__(self, "tags", _check_tags(self.tags))
+        if self.status not in get_args(RunStatus):
+            raise ArtifactError(f"run {self.name!r}: status is {self.status!r}; expected one of {get_args(RunStatus)}")
+
+    def flat_config(self) -> dict[str, Cell]:
+        """Returns the configuration with nested keys joined by dots: ``{"optim": {"lr": 1}}`` -> ``optim.lr``."""
+        return dict(_flatten(self.config, ""))
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the SHA-256 of a file's bytes in hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _check_text(artifact: Artifact, field_name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ArtifactError(
+            f"{artifact.kind} {artifact.name!r}: {field_name} is {type(value).__name__} {value!r}; expected a str"
+        )
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        # Decoder output of a model under debug can hold anything; the visible text must still be recorded.
+        object.__setattr__(artifact, field_name, value.encode(errors="backslashreplace").decode())
+
+
+def _fill_file_fields(artifact: File | Page) -> None:
+    path = Path(artifact.path).absolute()
+    if artifact.size < 0 or not artifact.sha256:
+        try:
+            size = path.stat().st_size
+            if not path.is_file():
+                raise ArtifactError(f"{artifact.kind} {artifact.name!r}: {path} is no regular file")
+            digest = sha256_of(path)
+        except OSError as error:
+            raise ArtifactError(
+                f"{artifact.kind} {artifact.name!r}: cannot read {path}: {error.strerror}; expected a readable file"
+            ) from error
+        object.__setattr__(artifact, "size", size)
+        object.__setattr__(artifact, "sha256", digest)
+    object.__setattr__(artifact, "path", path)
+    object.__setattr__(artifact, "filename", artifact.filename or path.name)
+
+
+def _check_tags(tags: object) -> tuple[str, ...]:
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise ArtifactError(f"tags are {tags!r}; expected a list of str")
+    checked = tuple(tags)
+    for tag in checked:
+        if not isinstance(tag, str) or not tag:
+            raise ArtifactError(f"tags hold {tag!r}; expected non-empty str")
+    return checked
+
+
+def _plain_config(value: Any, depth: int = 0) -> Any:
+    """Copies a configuration down to JSON's types; what JSON cannot hold becomes its ``str``."""
+    if depth > 50:
+        raise ArtifactError("config is nested more than 50 levels deep, or contains itself")
+    if depth == 0 and not isinstance(value, Mapping):
+        raise ArtifactError(f"config is {type(value).__name__} {value!r}; expected a dict")
+    if isinstance(value, Mapping):
+        return {str(key): _plain_config(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain_config(item, depth + 1) for item in value]
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)  # JSON has no NaN and no infinity
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return _plain_config(value.item(), depth + 1)
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+def _flatten(config: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Cell]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", str(value) if isinstance(value, (list, Mapping)) else value
+
+
+KINDS: Mapping[str, type[Artifact]] = {
+    cls.kind: cls for cls in (Scalar, Histogram, Image, Text, Alert, Table, Page, File)
+}
+
+__all__ = [
+    "KINDS",
+    "MAX_NAME_LENGTH",
+    "MAX_STEP",
+    "Alert",
+    "AlertLevel",
+    "Artifact",
+    "Cell",
+    "File",
+    "Histogram",
+    "Image",
+    "Page",
+    "PageEntry",
+    "RunInfo",
+    "RunStatus",
+    "Scalar",
+    "Table",
+    "Text",
+    "check_name",
+    "check_step",
+    "sha256_of",
+]

@@ -1,0 +1,59 @@
+"""What every artifact has: a kind, a name, a step and a time."""
+
+from __future__ import annotations
+
+import operator
+import time
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tracker_adapters.errors import ArtifactError
+
+MAX_NAME_LENGTH = 1000
+MAX_STEP = 2**63 - 1
+
+
+def check_name(kind: str, name: object) -> str:
+    """Returns ``name``; raises ArtifactError unless it is a non-empty text that UTF-8 can hold."""
+    if not isinstance(name, str):
+        raise ArtifactError(f"{kind}: the name is {type(name).__name__} {name!r}; expected a str")
+    if not 1 <= len(name) <= MAX_NAME_LENGTH:
+        raise ArtifactError(
+            f"{kind}: the name {name[:40]!r} has {len(name)} characters; expected 1 to {MAX_NAME_LENGTH}"
+        )
+    if "\0" in name:
+        raise ArtifactError(f"{kind}: the name {name!r} holds a NUL character")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ArtifactError(f"{kind}: the name {name!r} holds a lone surrogate, which UTF-8 cannot store") from error
+    return name
+
+
+def check_step(kind: str, name: str, step: object) -> int:
+    """Returns ``step`` as an int; raises ArtifactError unless it is an integer from 0 to 2**63 - 1."""
+    if isinstance(step, bool):
+        raise ArtifactError(f"{kind} {name!r}: step is the bool {step}; expected an integer from 0 to 2**63 - 1")
+    try:
+        number = operator.index(step)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise ArtifactError(
+            f"{kind} {name!r}: step is {type(step).__name__} {step!r}; expected an integer from 0 to 2**63 - 1"
+        ) from error
+    if not 0 <= number <= MAX_STEP:
+        raise ArtifactError(f"{kind} {name!r}: step is {number}; expected an integer from 0 to 2**63 - 1")
+    return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """What all artifacts share. ``kind`` is the word that names the type in the store and to sinks."""
+
+    kind: ClassVar[str]
+    name: str
+    step: int
+    time_ns: int = field(default_factory=time.time_ns)
+
+    def __post_init__(self) -> None:
+        check_name(self.kind, self.name)
+        object.__setattr__(self, "step", check_step(self.kind, self.name, self.step))

@@ -1,0 +1,106 @@
+"""A batch: the consecutive artifacts that a sink is handed at once, as columns by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, Scalar, Table, Text
+
+A = TypeVar("A", bound=Artifact)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarColumns:
+    """Scalars as columns of one length n, by ascending sequence number.
+
+    ``seqs``, ``steps`` and ``times_ns`` are int64, ``values`` float64, ``names`` a list of str.
+    """
+
+    seqs: npt.NDArray[np.int64]
+    names: Sequence[str]
+    steps: npt.NDArray[np.int64]
+    times_ns: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @classmethod
+    def of(cls, scalars: Sequence[tuple[int, Scalar]]) -> ScalarColumns:
+        """Returns the columns of ``(sequence number, scalar)`` pairs."""
+        return cls(
+            seqs=np.array([seq for seq, _ in scalars], dtype=np.int64),
+            names=[scalar.name for _, scalar in scalars],
+            steps=np.array([scalar.step for _, scalar in scalars], dtype=np.int64),
+            times_ns=np.array([scalar.time_ns for _, scalar in scalars], dtype=np.int64),
+            values=np.array([scalar.value for _, scalar in scalars], dtype=np.float64),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[A]):
+    """Artifacts of one kind with their sequence numbers, ascending."""
+
+    seqs: Sequence[int] = ()
+    artifacts: Sequence[A] = ()
+
+    def __len__(self) -> int:
+        return len(self.artifacts)
+
+    def __bool__(self) -> bool:
+        return bool(self.artifacts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """All artifacts from ``first_seq`` to ``last_seq`` of one attempt, each exactly once.
+
+    Paths of pages and files are absolute and point into the run's folder.
+    """
+
+    first_seq: int
+    last_seq: int
+    attempt: int = 1
+    scalars: ScalarColumns = field(default_factory=lambda: ScalarColumns.of(()))
+    histograms: Column[Histogram] = Column()
+    images: Column[Image] = Column()
+    texts: Column[Text] = Column()
+    alerts: Column[Alert] = Column()
+    tables: Column[Table] = Column()
+    pages: Column[Page] = Column()
+    files: Column[File] = Column()
+
+    def __len__(self) -> int:
+        return len(self.scalars) + sum(len(column) for column in self.columns())
+
+    def columns(self) -> list[Column[Artifact]]:
+        """Returns the columns of all kinds but scalars."""
+        return [value for spec in fields(self) if isinstance(value := getattr(self, spec.name), Column)]
+
+    @classmethod
+    def of(cls, artifacts: Sequence[Artifact], *, first_seq: int = 1, attempt: int = 1) -> Batch:
+        """Returns a batch of ``artifacts``, numbered from ``first_seq`` in their order."""
+        numbered = list(enumerate(artifacts, start=first_seq))
+
+        def column(cls_: type[A]) -> Column[A]:
+            mine = [(seq, artifact) for seq, artifact in numbered if isinstance(artifact, cls_)]
+            return Column([seq for seq, _ in mine], [artifact for _, artifact in mine])
+
+        return cls(
+            first_seq=first_seq,
+            last_seq=first_seq + len(numbered) - 1,
+            attempt=attempt,
+            scalars=ScalarColumns.of([(seq, item) for seq, item in numbered if isinstance(item, Scalar)]),
+            histograms=column(Histogram),
+            images=column(Image),
+            texts=column(Text),
+            alerts=column(Alert),
+            tables=column(Table),
+            pages=column(Page),
+            files=column(File),
+        )

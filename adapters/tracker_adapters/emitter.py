@@ -1,0 +1,277 @@
+"""What producers hold: one call an artifact, which checks, copies and queues, and waits for no tracker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.arrays import as_float, check_readable, is_device_tensor
+from tracker_adapters.artifacts import (
+    Alert,
+    AlertLevel,
+    Artifact,
+    Cell,
+    File,
+    Histogram,
+    Image,
+    Page,
+    PageEntry,
+    Scalar,
+    Table,
+    Text,
+)
+from tracker_adapters.base import MAX_STEP, check_name, check_step
+from tracker_adapters.errors import ArtifactError
+from tracker_adapters.image import Layout, pixels
+
+ScalarRow: TypeAlias = tuple[str, int, int, float]
+"""A checked scalar as ``(name, step, time_ns, value)``: the hot path builds no object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """An artifact that is checked now and built later, by the store's writer thread.
+
+    ``nbytes`` is what it keeps in memory until then.
+    """
+
+    kind: str
+    name: str
+    nbytes: int
+    build: Callable[[], Artifact]
+
+
+class PendingArray(Protocol):
+    """A copy of a device tensor whose values reach the host later."""
+
+    nbytes: int
+
+    def resolve(self) -> npt.NDArray[Any]:
+        """Waits for the copy and returns its values."""
+        ...
+
+
+class Recorder(Protocol):
+    """Where an emitter puts what it is given: the run store, or a list in tests."""
+
+    def put(self, item: ScalarRow | Artifact | Deferred, nbytes: int) -> None:
+        """Queues an item that takes about ``nbytes`` of memory."""
+        ...
+
+    def adopt(self, artifact: Page | File) -> Page | File:
+        """Takes a file into the run's folder and returns the artifact with its new path."""
+        ...
+
+
+class Emitter:
+    """Emits artifacts under a name scope, at a given or a bound step.
+
+    ``scoped`` and ``at`` derive emitters that share the recorder and cost nothing to make. All methods may be
+    called from any thread. Wrong arguments raise ArtifactError at the caller's line; nothing else raises.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        *,
+        defer: Callable[[Any], PendingArray] | None = None,
+        scope: str = "",
+        step: int | None = None,
+    ) -> None:
+        """Args:
+        recorder: Where artifacts go.
+        defer: Copies a device tensor without synchronising; without it device tensors are refused.
+        scope: Prefix of every name, ending in a slash, or empty.
+        step: The step of calls that give none.
+        """
+        self._recorder = recorder
+        self._defer = defer
+        self._scope = scope
+        self._step = step
+        self._known_names: set[str] = set()
+
+    def scoped(self, scope: str) -> Emitter:
+        """Returns an emitter that puts ``scope/`` before every name."""
+        check_name("scope", scope)
+        return Emitter(self._recorder, defer=self._defer, scope=f"{self._scope}{scope}/", step=self._step)
+
+    def at(self, step: int) -> Emitter:
+        """Returns an emitter whose calls need no step."""
+        step = check_step("scope", self._scope or "run", step)
+        return Emitter(self._recorder, defer=self._defer, scope=self._scope, step=step)
+
+    def scalar(self, name: str, value: Any, *, step: int | None = None) -> None:
+        """Emits one number: float, int, bool, NumPy scalar, or a 0-d array or tensor.
+
+        A tensor on a device is cloned there and read later: emitting it never synchronises.
+        """
+        now = time.time_ns()
+        if step is None:
+            step = self._bound_step("scalar", name)
+        if type(name) is not str or (full := self._scope + name) not in self._known_names:
+            full = self._full_name("scalar", name)
+            self._known_names.add(full)
+        if type(step) is not int or not 0 <= step <= MAX_STEP:
+            step = check_step("scalar", full, step)
+        if type(value) is not float:
+            if is_device_tensor(value):
+                self._put_device_scalar(full, value, step, now)
+                return
+            value = as_float(f"scalar {full!r}", value)
+        self._recorder.put((full, step, now, value), 0)
+
+    def histogram(self, name: str, values: Any, *, step: int | None = None) -> None:
+        """Emits the distribution of an array or tensor of any shape; NaN and infinities are counted.
+
+        Host data is aggregated at once. A tensor on a device is cloned there and aggregated later.
+        """
+        now = time.time_ns()
+        full, step = self._checked("histogram", name, step)
+        if is_device_tensor(values):
+            check_readable(f"histogram {full!r}", values)
+            pending = self._deferred(f"histogram {full!r}", values)
+            self._put_deferred(
+                Histogram.kind,
+                full,
+                pending.nbytes,
+                lambda: Histogram.from_values(full, pending.resolve(), step=step, time_ns=now),
+            )
+            return
+        histogram = Histogram.from_values(full, values, step=step, time_ns=now)
+        self._recorder.put(histogram, histogram.bins.nbytes + histogram.counts.nbytes + 256)
+
+    def image(
+        self,
+        name: str,
+        values: Any,
+        *,
+        layout: Layout,
+        step: int | None = None,
+        value_range: tuple[float, float] | None = None,
+    ) -> None:
+        """Emits a picture; see ``tracker_adapters.image.pixels`` for layouts, dtypes and ranges.
+
+        The pixels are copied at once and encoded later, by the store's writer thread.
+        """
+        now = time.time_ns()
+        full, step = self._checked("image", name, step)
+        if is_device_tensor(values):
+            check_readable(f"image {full!r}", values)
+            pending = self._deferred(f"image {full!r}", values)
+            # The shape and dtype are known without the values, so a wrong call still fails at its own line.
+            blank = np.zeros(tuple(values.shape), dtype=_host_dtype(values))
+            pixels(full, blank, layout, value_range)
+
+            def build() -> Image:
+                return Image.from_pixels(full, pixels(full, pending.resolve(), layout, value_range), step=step, time_ns=now)
+
+            self._put_deferred(Image.kind, full, pending.nbytes, build)
+            return
+        array = pixels(full, values, layout, value_range)
+        self._put_deferred(
+            Image.kind, full, array.nbytes, lambda: Image.from_pixels(full, array, step=step, time_ns=now)
+        )
+
+    def text(self, name: str, text: str, *, step: int | None = None) -> None:
+        """Emits a text, shown as Markdown where the tracker can."""
+        full, step = self._checked("text", name, step)
+        artifact = Text(name=full, text=text, step=step)
+        self._recorder.put(artifact, len(artifact.text) + 256)
+
+    def alert(self, name: str, message: str, *, step: int | None = None, level: AlertLevel = "warning") -> None:
+        """Emits an alert. ``name`` is its kind, such as ``exploding_gradient``; level: info, warning or error."""
+        full, step = self._checked("alert", name, step)
+        artifact = Alert(name=full, message=message, level=level, step=step)
+        self._recorder.put(artifact, len(artifact.message) + 256)
+
+    def table(
+        self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, step: int | None = None
+    ) -> None:
+        """Emits rows of plain cells under named columns."""
+        full, step = self._checked("table", name, step)
+        artifact = Table(name=full, columns=columns, rows=rows, step=step)  # type: ignore[arg-type]  # copied to tuples
+        self._recorder.put(artifact, 64 * (1 + len(artifact.columns)) * (1 + len(artifact.rows)))
+
+    def page(
+        self,
+        path: str | Path,
+        *,
+        step: int | None = None,
+        name: str | None = None,
+        contents: Sequence[PageEntry] = (),
+    ) -> None:
+        """Emits a page of debug outputs. The run's folder gets a hard link to it, or a copy across file systems.
+
+        Args:
+            path: The finished page; it must not be changed afterwards.
+            step: Its step.
+            name: By default the file's name without its suffix: ``page_0``.
+            contents: Its table of contents, which trackers show beside it.
+        """
+        full, step = self._checked("page", name if name is not None else Path(path).stem, step)
+        page = Page(name=full, path=Path(path), contents=tuple(contents), step=step)
+        self._recorder.put(self._recorder.adopt(page), 128 * (1 + len(page.contents)))
+
+    def file(
+        self,
+        path: str | Path,
+        *,
+        media_type: str = "application/octet-stream",
+        step: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Emits a file as it is now: the run's folder gets a copy. ``name`` is the file's name by default."""
+        full, step = self._checked("file", name if name is not None else Path(path).name, step)
+        file = File(name=full, path=Path(path), media_type=media_type, step=step)
+        self._recorder.put(self._recorder.adopt(file), 512)
+
+    def _checked(self, kind: str, name: object, step: int | None) -> tuple[str, int]:
+        full = self._full_name(kind, name)
+        return full, check_step(kind, full, self._bound_step(kind, full) if step is None else step)
+
+    def _full_name(self, kind: str, name: object) -> str:
+        return check_name(kind, self._scope + check_name(kind, name))
+
+    def _bound_step(self, kind: str, name: object) -> int:
+        if self._step is None:
+            raise ArtifactError(f"{kind} {name!r}: no step given; pass step=… or emit through emitter.at(step)")
+        return self._step
+
+    def _deferred(self, what: str, tensor: Any) -> PendingArray:
+        if self._defer is None:
+            raise ArtifactError(
+                f"{what}: got a tensor on {tensor.device}; this emitter takes host values only, such as tensor.cpu()"
+            )
+        return self._defer(tensor)
+
+    def _put_device_scalar(self, name: str, tensor: Any, step: int, time_ns: int) -> None:
+        what = f"scalar {name!r}"
+        check_readable(what, tensor)
+        if tensor.ndim != 0:
+            raise ArtifactError(f"{what}: got shape {tuple(tensor.shape)}; expected a number or a 0-d tensor or array")
+        pending = self._deferred(what, tensor)
+        self._put_deferred(
+            Scalar.kind,
+            name,
+            pending.nbytes,
+            lambda: Scalar(name=name, value=float(pending.resolve()), step=step, time_ns=time_ns),
+        )
+
+    def _put_deferred(self, kind: str, name: str, nbytes: int, build: Callable[[], Artifact]) -> None:
+        self._recorder.put(Deferred(kind, name, nbytes, build), nbytes + 256)
+
+
+def _host_dtype(tensor: Any) -> npt.DTypeLike:
+    """The dtype that ``as_array`` will give the tensor's values."""
+    if tensor.is_floating_point():
+        return np.float32
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+__all__ = ["Deferred", "Emitter", "PendingArray", "Recorder", "ScalarRow"]

@@ -1,0 +1,43 @@
+"""The exceptions that a caller of the adapters can meet."""
+
+from __future__ import annotations
+
+
+class StepscopeError(Exception):
+    """Base of every exception that this project raises on purpose."""
+
+
+class ArtifactError(StepscopeError, ValueError):
+    """An argument of an artifact is wrong; the message names the artifact, the value and what was expected."""
+
+
+class SinkError(StepscopeError):
+    """A sink could not take a batch now; delivery retries from the last token."""
+
+
+class SinkConfigError(StepscopeError, ValueError):
+    """A sink was selected or configured wrongly: unknown name, unknown option, bad value."""
+
+
+class MissingPackageError(StepscopeError, ImportError):
+    """A package that a feature needs is not installed; the message names the extra that brings it."""
+
+
+class RunError(StepscopeError):
+    """Base of the errors about a run's folder."""
+
+
+class RunExistsError(RunError, FileExistsError):
+    """The folder already holds a run, and ``resume=True`` was not given."""
+
+
+class RunBusyError(RunError):
+    """Another live process writes to this run."""
+
+
+class NotARunError(RunError):
+    """The folder does not exist, belongs to something else, or its schema version is unknown."""
+
+
+class DeliveryError(RunError):
+    """With ``on_error="raise"``: something failed behind an emit (in the store or in a sink)."""

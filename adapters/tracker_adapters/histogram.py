@@ -1,0 +1,290 @@
+"""The fixed-bin histogram: aggregated before it is stored, and merged without loss in any order.
+
+A bin is the sign, the exponent and the top 3 mantissa bits of the float32 layout: 4096 bins, of which
+positive values fill 0 to 2039 and negative ones 2048 to 4087. Each power of two is cut into 8 bins, so a
+value and the middle of its bin differ by at most 6.25 %. Zeros, NaN and infinities are counted beside the
+bins. float64 values are rounded to float32 first; those that then become infinite or zero have counts of
+their own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.arrays import as_array
+from tracker_adapters.base import Artifact
+from tracker_adapters.errors import ArtifactError
+
+N_BINS = 4096
+_SIGN_BIN = 2048
+_SHIFT = 20  # float32 keeps 23 mantissa bits; the top 3 belong to the bin
+_CHUNK = 1 << 20
+_COUNTS = (
+    "count", "nan", "pos_inf", "neg_inf", "zero",
+    "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Histogram(Artifact):
+    """The distribution of an array at one step.
+
+    Attributes:
+        bins: Indices of the occupied bins, uint16, ascending.
+        counts: Elements in each of them, int64, at least 1.
+        count: All elements, the non-finite ones included.
+        nan: Elements that are NaN; ``pos_inf``, ``neg_inf`` and ``zero`` likewise.
+        pos_overflow: Finite float64 values that float32 rounds to +inf; ``neg_overflow`` to -inf.
+        pos_underflow: Positive float64 values that float32 rounds to 0; ``neg_underflow`` negative ones.
+        min: Smallest finite element as float64; NaN when there is none. ``max`` and ``mean`` likewise.
+        m2: Sum of squared differences from the mean over finite elements (Chan, Golub and LeVeque 1983);
+            infinity when it exceeds float64.
+    """
+
+    kind: ClassVar[str] = "histogram"
+    bins: npt.NDArray[np.uint16]
+    counts: npt.NDArray[np.int64]
+    count: int
+    nan: int = 0
+    pos_inf: int = 0
+    neg_inf: int = 0
+    zero: int = 0
+    pos_overflow: int = 0
+    neg_overflow: int = 0
+    pos_underflow: int = 0
+    neg_underflow: int = 0
+    min: float = float("nan")
+    max: float = float("nan")
+    mean: float = float("nan")
+    m2: float = 0.0
+
+    def __post_init__(self) -> None:
+        Artifact.__post_init__(self)
+        bins = np.array(self.bins, dtype=np.uint16)
+        counts = np.array(self.counts, dtype=np.int64)
+        if bins.ndim != 1 or bins.shape != counts.shape:
+            raise ArtifactError(
+                f"histogram {self.name!r}: bins have shape {bins.shape} and counts {counts.shape}; expected one (n,)"
+            )
+        if bins.size and (int(bins[-1]) >= N_BINS or (np.diff(bins.astype(np.int32)) <= 0).any()):
+            raise ArtifactError(f"histogram {self.name!r}: bins must be ascending, distinct and below {N_BINS}")
+        beside = self.zero + self.pos_overflow + self.neg_overflow + self.pos_underflow + self.neg_underflow
+        if counts.size and int(counts.min()) < 1:
+            raise ArtifactError(f"histogram {self.name!r}: counts must be at least 1, got {int(counts.min())}")
+        if int(counts.sum()) + beside != self.finite_count:
+            raise ArtifactError(
+                f"histogram {self.name!r}: bins and zeros hold {int(counts.sum()) + beside} elements; "
+                f"expected count minus non-finite ones, {self.finite_count}"
+            )
+        bins.flags.writeable = False
+        counts.flags.writeable = False
+        object.__setattr__(self, "bins", bins)
+        object.__setattr__(self, "counts", counts)
+
+    @classmethod
+    def from_values(cls, name: str, values: Any, *, step: int, time_ns: int | None = None) -> Self:
+        """Aggregates an array of any shape and real dtype; integers and bools count by their value.
+
+        An empty or all-NaN array gives a histogram with no bins and NaN for min, max and mean.
+
+        Args:
+            name: The artifact's name.
+            values: Numbers, a NumPy array or a host tensor. int64 beyond 2**53 is rounded to float64.
+            step: The step it belongs to.
+            time_ns: When it was measured; now by default.
+
+        Raises:
+            ArtifactError: For complex, sparse, meta and non-numeric input.
+        """
+        flat = as_array(f"histogram {name!r}", values).reshape(-1)
+        total = cls._of_chunk(name, step, time_ns or time.time_ns(), flat[:_CHUNK])
+        for start in range(_CHUNK, flat.size, _CHUNK):
+            total = total.merge(cls._of_chunk(name, step, total.time_ns, flat[start : start + _CHUNK]))
+        return total
+
+    @classmethod
+    def _of_chunk(cls, name: str, step: int, time_ns: int, chunk: npt.NDArray[Any]) -> Self:
+        wide = chunk.astype(np.float64, copy=False)
+        finite = wide[np.isfinite(wide)]
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = finite.astype(np.float32)
+        nonzero = narrow[(narrow != 0) & np.isfinite(narrow)]
+        histogram = np.bincount(nonzero.view(np.uint32) >> _SHIFT, minlength=1)
+        bins = np.flatnonzero(histogram)
+        lost = narrow == 0
+        mean, m2 = _mean_and_m2(finite)
+        return cls(
+            name=name,
+            step=step,
+            time_ns=time_ns,
+            bins=bins.astype(np.uint16),
+            counts=histogram[bins],
+            count=chunk.size,
+            nan=int(np.isnan(wide).sum()),
+            pos_inf=int((wide == np.inf).sum()),
+            neg_inf=int((wide == -np.inf).sum()),
+            zero=int((finite == 0).sum()),
+            pos_overflow=int((narrow == np.inf).sum()),
+            neg_overflow=int((narrow == -np.inf).sum()),
+            pos_underflow=int((lost & (finite > 0)).sum()),
+            neg_underflow=int((lost & (finite < 0)).sum()),
+            min=float(finite.min()) if finite.size else float("nan"),
+            max=float(finite.max()) if finite.size else float("nan"),
+            mean=mean,
+            m2=m2,
+        )
+
+    def merge(self, other: Histogram) -> Self:
+        """Returns the histogram of both arrays together, at the later step and time.
+
+        Counts, min and max are exact in any order of merging; mean and m2 follow Chan's pairwise formula
+        (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1983).
+
+        Raises:
+            ArtifactError: If the names differ: histograms of different things do not add up.
+        """
+        if other.name != self.name:
+            raise ArtifactError(f"histogram {self.name!r}: cannot merge with {other.name!r}; expected the same name")
+        dense = np.zeros(N_BINS, dtype=np.int64)
+        dense[self.bins] += self.counts
+        dense[other.bins] += other.counts
+        bins = np.flatnonzero(dense)
+        mean, m2 = _chan(self, other)
+        return type(self)(
+            name=self.name,
+            step=max(self.step, other.step),
+            time_ns=max(self.time_ns, other.time_ns),
+            bins=bins.astype(np.uint16),
+            counts=dense[bins],
+            min=float(np.fmin(self.min, other.min)),
+            max=float(np.fmax(self.max, other.max)),
+            mean=mean,
+            m2=m2,
+            **{field_name: getattr(self, field_name) + getattr(other, field_name) for field_name in _COUNTS},
+        )
+
+    @property
+    def finite_count(self) -> int:
+        """Elements that are neither NaN nor infinite."""
+        return self.count - self.nan - self.pos_inf - self.neg_inf
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation of the finite elements; NaN when there is none."""
+        return float(np.sqrt(self.m2 / self.finite_count)) if self.finite_count else float("nan")
+
+    def edges(self, max_bins: int | None = None) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Returns the finite elements as contiguous bins, for trackers with their own histogram form.
+
+        Gaps between occupied bins become bins with count 0. Zeros and values below float32's bins share one
+        bin around zero. The outer edges are ``min`` and ``max``.
+
+        Args:
+            max_bins: Merge neighbouring bins until at most this many are left.
+
+        Returns:
+            ``(edges, counts)`` of shapes (n + 1,) and (n,), edges strictly ascending; both empty when there
+            is no finite element.
+        """
+        if not self.finite_count:
+            return np.empty(0), np.empty(0, dtype=np.int64)
+        lefts, rights, counts = self._ordered_bins()
+        gap_after = np.flatnonzero(lefts[1:] > rights[:-1])
+        edges = np.concatenate([lefts[:1], np.sort(np.concatenate([rights, lefts[gap_after + 1]]))])
+        filled = np.insert(counts, gap_after + 1, 0)
+        edges[0], edges[-1] = self.min, self.max
+        # The rounding of float64 to float32 can put an extreme just outside its bin, and a constant has no width.
+        edges[0] = min(edges[0], np.nextafter(edges[1], -np.inf))
+        edges[-1] = max(edges[-1], np.nextafter(edges[-2], np.inf))
+        if max_bins is not None and filled.size > max_bins:
+            starts = np.linspace(0, filled.size, max_bins + 1).astype(np.int64)
+            filled = np.add.reduceat(filled, starts[:-1])
+            edges = edges[starts]
+        return edges, filled
+
+    def percentile(self, q: float | Sequence[float]) -> npt.NDArray[np.float64]:
+        """Returns percentiles of the finite elements, within 6.25 % of the exact values; NaN when there is none.
+
+        Args:
+            q: One or several numbers from 0 to 100.
+        """
+        wanted = np.atleast_1d(np.asarray(q, dtype=np.float64))
+        if not ((wanted >= 0) & (wanted <= 100)).all():
+            raise ArtifactError(f"histogram {self.name!r}: percentiles {wanted.tolist()} go beyond 0 to 100")
+        if not self.finite_count:
+            return np.full(wanted.shape, np.nan)
+        lefts, rights, counts = self._ordered_bins()
+        middles = np.clip((lefts + rights) / 2, self.min, self.max)
+        ranks = wanted / 100 * (self.finite_count - 1)
+        picked: npt.NDArray[np.float64] = middles[np.searchsorted(np.cumsum(counts), ranks, side="right")]
+        return np.where(wanted == 0, self.min, np.where(wanted == 100, self.max, picked))
+
+    def _ordered_bins(
+        self,
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """The occupied bins by ascending value: left edges, right edges, counts; overflows and zero included."""
+        tiny = float(_edge(1))
+        in_tiny = (self.bins % _SIGN_BIN) == 0
+        around_zero = int(self.counts[in_tiny].sum()) + self.zero + self.pos_underflow + self.neg_underflow
+        bins, counts = self.bins[~in_tiny].astype(np.int64), self.counts[~in_tiny]
+        negative = bins >= _SIGN_BIN
+        low, high = bins[negative][::-1] - _SIGN_BIN, bins[~negative]
+        limit = float(_edge(2040))
+        rows = [
+            ([min(self.min, -2 * limit)], [-limit], [self.neg_overflow]),
+            (-_edge(low + 1), -_edge(low), counts[negative][::-1]),
+            ([-tiny], [tiny], [around_zero]),
+            (_edge(high), _edge(high + 1), counts[~negative]),
+            ([limit], [max(self.max, 2 * limit)], [self.pos_overflow]),
+        ]
+        lefts, rights, sizes = (np.concatenate([np.asarray(row[i], dtype=np.float64) for row in rows]) for i in range(3))
+        occupied = sizes > 0
+        return lefts[occupied], rights[occupied], sizes[occupied].astype(np.int64)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Histogram):
+            return NotImplemented
+        scalars = ("name", "step", "time_ns", *_COUNTS)
+        moments = ("min", "max", "mean", "m2")
+        return (
+            all(getattr(self, key) == getattr(other, key) for key in scalars)
+            and all(np.array_equal(getattr(self, key), getattr(other, key), equal_nan=True) for key in moments)
+            and np.array_equal(self.bins, other.bins)
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _edge(bins: npt.NDArray[np.int64] | int) -> npt.NDArray[np.float64]:
+    """The left edge of a positive bin; 2040 gives 2**128, where float32 ends."""
+    exponent, eighth = np.divmod(np.asarray(bins, dtype=np.int64), 8)
+    normal = np.ldexp(1 + eighth / 8, exponent - 127)
+    return np.where(exponent == 0, np.ldexp(eighth / 8, -126), normal)
+
+
+def _mean_and_m2(finite: npt.NDArray[np.float64]) -> tuple[float, float]:
+    if not finite.size:
+        return float("nan"), 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Dividing first keeps the sum of values near the end of float64's range finite.
+        mean = float(finite.mean())
+        if not np.isfinite(mean):
+            mean = float((finite / finite.size).sum())
+        return mean, float(np.square(finite - mean).sum())
+
+
+def _chan(a: Histogram, b: Histogram) -> tuple[float, float]:
+    n_a, n_b = a.finite_count, b.finite_count
+    if not n_a or not n_b:
+        kept = b if not n_a else a
+        return kept.mean, kept.m2
+    total = n_a + n_b
+    delta = b.mean - a.mean
+    return a.mean + delta * (n_b / total), a.m2 + b.m2 + delta * delta * (n_a * n_b / total)

@@ -1,0 +1,124 @@
+"""What a sink is: the one interface between delivery and a tracker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from tracker_adapters.artifacts import RunInfo, RunStatus
+from tracker_adapters.batch import Batch, Column, ScalarColumns
+from tracker_adapters.errors import SinkConfigError, SinkError
+
+Unshown = Mapping[str, int]
+"""Why artifacts of a batch cannot be shown, and how many: ``{"late_step": 3}``."""
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Carries artifacts into one tracker.
+
+    Delivery calls, from one thread: ``open`` once, then ``write`` and ``flush`` in turn, ``finish`` when the
+    run has ended and everything is delivered, and ``close``. It stores the token of ``flush`` together with
+    its own position, in one transaction. After a crash or an error it makes a new sink, opens it with the last
+    stored token and writes again everything after that position.
+
+    A sink is made from keywords that JSON can hold: what its ``resolve`` returned.
+    """
+
+    kinds: ClassVar[frozenset[str]]
+    """The kinds that the tracker shows as what they are; other kinds are degraded by a documented rule."""
+
+    @classmethod
+    def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
+        """Completes the user's options in the training process, without importing a tracker's SDK.
+
+        Fills in defaults from the environment and the process (such as the user's active run), checks the
+        values, and makes paths absolute, since delivery happens in another process.
+
+        Args:
+            options: What the user gave; ``target`` is what follows the colon in ``"mlflow:sqlite:///x.db"``.
+            run_folder: The run's folder, absolute.
+
+        Returns:
+            The constructor's keywords. ``target`` is always among them: with the sink's type it names the
+            position that delivery keeps for it.
+
+        Raises:
+            SinkConfigError: For an unknown option or a bad value, naming both and what was expected.
+        """
+        ...
+
+    def open(self, info: RunInfo, token: bytes | None) -> None:
+        """Starts or resumes: afterwards the output holds exactly what it held at ``token``, or nothing.
+
+        Where a tracker cannot forget, the sink makes writing the same artifact again change nothing.
+
+        Args:
+            info: The run.
+            token: What the last stored ``flush`` returned; None when nothing was delivered yet.
+        """
+        ...
+
+    def write(self, batch: Batch) -> Unshown:
+        """Takes a batch; it may be buffered until ``flush``.
+
+        Returns:
+            The artifacts that this tracker can never show, by reason; empty when all are taken.
+
+        Raises:
+            Exception: When the batch cannot be taken now; delivery retries from the last token.
+        """
+        ...
+
+    def flush(self) -> bytes:
+        """Makes everything written durable and returns the token that stands for it."""
+        ...
+
+    def finish(self, status: RunStatus) -> None:
+        """Tells the tracker how the run ended; may come again after a crash."""
+        ...
+
+    def close(self) -> None:
+        """Releases everything; a second call does nothing. Not called after a crash."""
+        ...
+
+
+def checked_options(kind: str, options: Mapping[str, Any], allowed: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
+    """Returns a copy of ``options`` after checking names and types.
+
+    Args:
+        kind: The sink's name in the registry, for messages.
+        options: What the user gave; values that are None count as not given and are left out.
+        allowed: Each option's name and type.
+
+    Raises:
+        SinkConfigError: For an unknown name or another type.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        if name not in allowed:
+            raise SinkConfigError(
+                f"sink {kind!r} has no option {name!r}; expected one of {', '.join(sorted(allowed))}"
+            )
+        if isinstance(value, Path):
+            given[name] = value = str(value)
+        expected = allowed[name]
+        if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
+            names = " or ".join(t.__name__ for t in (expected if isinstance(expected, tuple) else (expected,)))
+            raise SinkConfigError(f"sink {kind!r}: option {name!r} is {value!r}; expected {names}")
+    return given
+
+
+__all__ = [
+    "Batch",
+    "Column",
+    "RunInfo",
+    "RunStatus",
+    "ScalarColumns",
+    "Sink",
+    "SinkConfigError",
+    "SinkError",
+    "Unshown",
+    "checked_options",
+]

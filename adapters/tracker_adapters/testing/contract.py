@@ -1,0 +1,401 @@
+"""The contract suite: what every sink must do, checked through its tracker's own reader.
+
+A sink's test subclasses SinkContract and supplies ``options`` and ``read_back``; pytest does the rest::
+
+    class TestLocalSink(SinkContract):
+        sink_class = LocalSink
+
+        def read_back(self, options):
+            return read_local_files(options["target"])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from tracker_adapters.artifacts import (
+    Alert,
+    Artifact,
+    File,
+    Histogram,
+    Image,
+    Page,
+    PageEntry,
+    RunInfo,
+    Scalar,
+    Table,
+    Text,
+)
+from tracker_adapters.batch import Batch
+from tracker_adapters.errors import SinkConfigError
+from tracker_adapters.sink import Sink
+
+TIME_NS = 1_700_000_000_123_456_789
+ODD_NAMES = (
+    "a:b", "a//b", "a/b/", "/a", "grad[0]", "loss @ 50%", "😀/weight", "Ünïcødé", " spaced ", "x" * 300,
+    "../../x", "/etc/passwd", "..", ".", "CON", "case", "Case", "CASE", "a\nb", "a\tb", "<b>&amp;</b>", "a\\b",
+    "'quoted\"", "%2e%2e/x", "_", "step",
+)  # fmt: skip
+ODD_VALUES = (0.0, -0.0, 1.5, math.nan, math.inf, -math.inf, 3.0e38, -1e-30, 16777216.0)
+INFO = RunInfo(
+    id="contract", name="contract run", config={"optim": {"lr": 0.1}, "layers": [1, 2], "note": "a\nb"}, tags=("t1",)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a tracker shows for one artifact, under the name that the user gave.
+
+    ``value`` by kind: scalar: float. histogram: (finite elements, min, max). image: ``pixel_digest``.
+    text: the text. alert: (level, message). table: (columns, rows). page and file: SHA-256 in hexadecimal.
+    """
+
+    kind: str
+    name: str
+    step: int
+    value: Any
+
+
+def pixel_digest(png: bytes) -> str:
+    """Returns a checksum of a picture's size and pixels, whatever encoder wrote the file."""
+    from PIL import Image as PillowImage
+
+    picture = PillowImage.open(io.BytesIO(png)).convert("RGBA")
+    return hashlib.sha256(repr(picture.size).encode() + picture.tobytes()).hexdigest()
+
+
+def shown(artifact: Artifact) -> Shown:
+    """Returns what a tracker without limits would show."""
+    match artifact:
+        case Scalar():
+            value: Any = artifact.value
+        case Histogram():
+            value = (artifact.finite_count, artifact.min, artifact.max)
+        case Image():
+            value = pixel_digest(artifact.png)
+        case Text():
+            value = artifact.text
+        case Alert():
+            value = (artifact.level, artifact.message)
+        case Table():
+            value = (artifact.columns, artifact.rows)
+        case Page() | File():
+            value = artifact.sha256
+        case _:
+            raise AssertionError(f"no rule for {artifact.kind}")
+    return Shown(artifact.kind, artifact.name, artifact.step, value)
+
+
+def one_of_each(folder: Path, *, name: str = "", step: int = 3) -> list[Artifact]:
+    """Returns one artifact of every kind, named ``name`` or after its kind; writes the files into ``folder``."""
+    page, blob = folder / "page_0.pkl", folder / "notes.bin"
+    page.write_bytes(b"page bytes " * 50)
+    blob.write_bytes(bytes(range(256)))
+    shared: dict[str, Any] = {"step": step, "time_ns": TIME_NS}
+    values = np.linspace(-2, 3, 1001, dtype=np.float32)
+    picture = (np.arange(20 * 30 * 3) % 251).astype(np.uint8).reshape(20, 30, 3)
+    return [
+        Scalar(name=name or "scalar", value=0.25, **shared),
+        Histogram.from_values(name or "histogram", values, **shared),
+        Image.from_array(name or "image", picture, layout="HWC", **shared),
+        Text(name=name or "text", text="**bold** <i>&</i>\nsecond line", **shared),
+        Alert(name=name or "alert", message="fc1: norm 3.1e5", level="error", **shared),
+        Table(
+            name=name or "table", columns=("layer", "norm"), rows=(("fc1", 1.5), ("fc2|x", None)), **shared
+        ),
+        Page(
+            name=name or "page",
+            path=page,
+            contents=(PageEntry(datapoint=7, debugger="conv1", summary="feature_map float32 (16, 8, 8)"),),
+            **shared,
+        ),
+        File(name=name or "file", path=blob, media_type="application/octet-stream", **shared),
+    ]
+
+
+class SinkContract:
+    """Subclass it, set ``sink_class``, override ``read_back`` and what differs."""
+
+    sink_class: ClassVar[type[Sink]]
+    float32: ClassVar[bool] = False
+    """Whether the tracker rounds scalars to float32."""
+    degraded: ClassVar[dict[str, str]] = {}
+    """Kinds shown as another one, for example ``{"page": "text"}``; the value is checked by ``check_degraded``."""
+    drops_late_steps: ClassVar[bool] = False
+    """Whether a step that is not above the last one of its name is counted as ``late_step`` instead of shown."""
+
+    def options(self, folder: Path) -> dict[str, Any]:
+        """Returns the sink's resolved options for a run in ``folder``."""
+        return self.sink_class.resolve({}, folder)
+
+    def read_back(self, options: dict[str, Any]) -> list[Shown]:
+        """Returns everything that the tracker shows, in its order, read with the tracker's own reader."""
+        raise NotImplementedError
+
+    def check_degraded(self, artifact: Artifact, seen: Shown) -> None:
+        """Checks an artifact that is shown as another kind; by default, a text that says what it stands for."""
+        text = str(seen.value)
+        if isinstance(artifact, (Page, File)):
+            assert artifact.filename in text
+        if isinstance(artifact, Page):
+            for entry in artifact.contents:
+                assert str(entry.datapoint) in text
+                assert entry.debugger in text
+                assert entry.summary in text
+        if isinstance(artifact, Alert):
+            assert artifact.message in text
+            assert artifact.level in text.lower()
+        if isinstance(artifact, Table):
+            assert all(column in text for column in artifact.columns)
+
+    # The checks.
+
+    @pytest.fixture
+    def run_folder(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "runs" / "exp1"
+        folder.mkdir(parents=True)
+        return folder
+
+    @pytest.fixture
+    def sources(self, tmp_path: Path) -> Path:
+        folder = tmp_path / "sources"
+        folder.mkdir()
+        return folder
+
+    def deliver(self, options: dict[str, Any], *batches: Batch) -> Counter[str]:
+        """Opens a new sink, writes the batches, finishes and closes; returns what could not be shown."""
+        sink = self.sink_class(**options)
+        sink.open(INFO, None)
+        unshown: Counter[str] = Counter()
+        for batch in batches:
+            unshown.update(sink.write(batch))
+            sink.flush()
+        sink.finish("finished")
+        sink.close()
+        return unshown
+
+    def assert_shows(self, options: dict[str, Any], artifacts: Sequence[Artifact]) -> None:
+        """Asserts that the tracker shows exactly ``artifacts``: kinds, names, steps and values."""
+        seen = self.read_back(options)
+        wanted = Counter((self.degraded.get(a.kind, a.kind), a.name, a.step) for a in artifacts)
+        assert Counter((s.kind, s.name, s.step) for s in seen) == wanted
+        for artifact in artifacts:
+            key = (self.degraded.get(artifact.kind, artifact.kind), artifact.name, artifact.step)
+            candidates = [s for s in seen if (s.kind, s.name, s.step) == key]
+            if artifact.kind in self.degraded:
+                _any_passes(artifact, candidates, self.check_degraded)
+            else:
+                _any_passes(artifact, candidates, self._check_value)
+
+    def _check_value(self, artifact: Artifact, seen: Shown) -> None:
+        wanted = shown(artifact).value
+        if isinstance(artifact, Scalar) and self.float32:
+            wanted = float(np.float32(wanted))
+        if isinstance(artifact, (Scalar, Histogram)):
+            tolerance = 1e-6 if self.float32 else 0.0
+            np.testing.assert_allclose(seen.value, wanted, rtol=tolerance, atol=0, equal_nan=True)
+        else:
+            assert seen.value == wanted
+
+    def test_every_kind_is_shown(self, run_folder: Path, sources: Path) -> None:
+        options = self.options(run_folder)
+        artifacts = one_of_each(sources)
+        assert not self.deliver(options, Batch.of(artifacts))
+        self.assert_shows(options, artifacts)
+
+    def test_one_name_can_hold_every_kind(self, run_folder: Path, sources: Path) -> None:
+        options = self.options(run_folder)
+        artifacts = one_of_each(sources, name="layer1/weight")
+        assert not self.deliver(options, Batch.of(artifacts))
+        self.assert_shows(options, artifacts)
+
+    def test_values_survive_nan_and_infinity_included(self, run_folder: Path) -> None:
+        options = self.options(run_folder)
+        scalars = [
+            Scalar(name="loss", value=v, step=i, time_ns=TIME_NS + i) for i, v in enumerate(ODD_VALUES)
+        ]
+        assert not self.deliver(options, Batch.of(scalars))
+        self.assert_shows(options, scalars)
+
+    def test_a_series_keeps_its_order(self, run_folder: Path) -> None:
+        options = self.options(run_folder)
+        scalars = [
+            Scalar(name=name, value=step / 8, step=step, time_ns=TIME_NS + step)
+            for step in range(1500)
+            for name in ("a", "b")
+        ]
+        half = len(scalars) // 2
+        batches = Batch.of(scalars[:half]), Batch.of(scalars[half:], first_seq=half + 1)
+        assert not self.deliver(options, *batches)
+        seen = self.read_back(options)
+        for name in ("a", "b"):
+            assert [s.step for s in seen if s.name == name] == list(range(1500))
+            assert [s.value for s in seen if s.name == name] == [step / 8 for step in range(1500)]
+
+    def test_the_largest_step_is_kept(self, run_folder: Path) -> None:
+        options = self.options(run_folder)
+        scalars = [Scalar(name="loss", value=1.0, step=step, time_ns=TIME_NS) for step in (0, 2**53 + 1, 2**63 - 1)]
+        assert not self.deliver(options, Batch.of(scalars))
+        self.assert_shows(options, scalars)
+
+    @pytest.mark.parametrize(
+        "values",
+        [[], [math.nan] * 3, [math.inf, -math.inf], [2.5] * 4, [0.0, 0.0], [-1.0, math.nan, math.inf, 4.0], [1e300]],
+        ids=["empty", "all-nan", "all-inf", "constant", "zeros", "mixed", "beyond-float32"],
+    )
+    def test_hard_histograms(self, run_folder: Path, values: list[float]) -> None:
+        options = self.options(run_folder)
+        histogram = Histogram.from_values("h", values, step=0, time_ns=TIME_NS)
+        unshown = self.deliver(options, Batch.of([histogram, Scalar(name="after", value=1.0, step=0, time_ns=TIME_NS)]))
+        assert not unshown
+        seen = {s.name: s for s in self.read_back(options)}
+        assert seen["after"].value == 1.0
+        assert seen["h"].kind == "histogram"
+        assert seen["h"].value[0] == histogram.finite_count
+        if histogram.finite_count:
+            np.testing.assert_allclose(seen["h"].value[1:], (histogram.min, histogram.max), rtol=1e-6)
+
+    def test_odd_names_come_back_and_stay_inside_the_folder(self, run_folder: Path, sources: Path) -> None:
+        options = self.options(run_folder)
+        root = run_folder.parent.parent
+        artifacts = [a for name in ODD_NAMES for a in one_of_each(sources, name=name)]
+        before = {path for path in root.rglob("*") if run_folder.parent not in path.parents}
+        assert not self.deliver(options, Batch.of(artifacts))
+        self.assert_shows(options, artifacts)
+        after = {path for path in root.rglob("*") if run_folder.parent not in path.parents}
+        assert after == before
+
+    def test_every_artifact_is_accounted_for_when_steps_repeat(self, run_folder: Path, sources: Path) -> None:
+        options = self.options(run_folder)
+        first, again = one_of_each(sources, step=5), one_of_each(sources, step=5)
+        earlier = [Scalar(name="scalar", value=9.0, step=2, time_ns=TIME_NS + 1)]
+        written = [*first, *again[1:], *earlier]
+        unshown = self.deliver(options, Batch.of(written))
+        assert len(self.read_back(options)) + sum(unshown.values()) == len(written)
+        if self.drops_late_steps:
+            assert unshown["late_step"] >= 1
+        else:
+            assert not unshown
+
+    def test_a_killed_sink_resumes_from_its_token(self, run_folder: Path, sources: Path) -> None:
+        """Written and flushed: kept. Written again after a kill: neither lost nor doubled."""
+        options = self.options(run_folder)
+        parts = [one_of_each(sources, step=step) for step in (1, 2, 3)]
+        sizes = [len(part) for part in parts]
+        starts = [1, 1 + sizes[0], 1 + sizes[0] + sizes[1]]
+        batches = [Batch.of(part, first_seq=start) for part, start in zip(parts, starts, strict=True)]
+        token = self._write_then_die(options, None, batches[:1], [batches[1]])
+        token = self._write_then_die(options, token, [batches[1]], [batches[2]])
+        sink = self.sink_class(**options)
+        sink.open(INFO, token)
+        sink.write(batches[2])
+        sink.flush()
+        sink.finish("finished")
+        sink.close()
+        self.assert_shows(options, [artifact for part in parts for artifact in part])
+
+    def test_a_sink_killed_before_its_first_token_starts_over(self, run_folder: Path, sources: Path) -> None:
+        options = self.options(run_folder)
+        artifacts = one_of_each(sources)
+        self._write_then_die(options, None, [], [Batch.of(artifacts)])
+        self.deliver(options, Batch.of(artifacts))
+        self.assert_shows(options, artifacts)
+
+    def test_a_closed_sink_goes_on_from_its_token(self, run_folder: Path, sources: Path) -> None:
+        options = self.options(run_folder)
+        parts = [one_of_each(sources, step=1), one_of_each(sources, step=2)]
+        token = None
+        for number, part in enumerate(parts):
+            sink = self.sink_class(**options)
+            sink.open(INFO, token)
+            sink.write(Batch.of(part, first_seq=1 + 8 * number))
+            token = sink.flush()
+            sink.close()
+        self.assert_shows(options, [artifact for part in parts for artifact in part])
+
+    def test_close_and_finish_can_be_repeated(self, run_folder: Path) -> None:
+        options = self.options(run_folder)
+        self.sink_class(**options).close()
+        sink = self.sink_class(**options)
+        sink.open(INFO, None)
+        sink.flush()
+        sink.finish("failed")
+        sink.finish("failed")
+        sink.close()
+        sink.close()
+        assert self.read_back(options) == []
+
+    def test_an_unknown_option_is_named(self, run_folder: Path) -> None:
+        with pytest.raises(SinkConfigError, match="no option 'colour'"):
+            self.sink_class.resolve({"colour": "red"}, run_folder)
+
+    def test_options_survive_json(self, run_folder: Path) -> None:
+        import json
+
+        options = self.options(run_folder)
+        assert json.loads(json.dumps(options)) == options
+        assert isinstance(options["target"], str)
+
+    def _write_then_die(
+        self, options: dict[str, Any], token: bytes | None, flushed: list[Batch], unflushed: list[Batch]
+    ) -> bytes | None:
+        """In a new process: open, write and flush, write more, then SIGKILL. Returns the last token."""
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(
+            target=_die_writing, args=(self.sink_class, options, token, flushed, unflushed, sender)
+        )
+        process.start()
+        sender.close()
+        assert receiver.poll(120), "the writing process sent no token"
+        result: bytes | None = receiver.recv()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL
+        return result
+
+
+def _die_writing(
+    sink_class: type[Sink],
+    options: dict[str, Any],
+    token: bytes | None,
+    flushed: list[Batch],
+    unflushed: list[Batch],
+    sender: Connection,
+) -> None:
+    sink = sink_class(**options)
+    sink.open(INFO, token)
+    for batch in flushed:
+        sink.write(batch)
+        token = sink.flush()
+    for batch in unflushed:
+        sink.write(batch)
+    sender.send(token)
+    sender.close()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _any_passes(artifact: Artifact, candidates: list[Shown], check: Any) -> None:
+    """Runs ``check`` on each candidate: with several artifacts at one name and step, one of them must fit."""
+    failures = []
+    for candidate in candidates:
+        try:
+            check(artifact, candidate)
+        except AssertionError as error:
+            failures.append(error)
+        else:
+            return
+    raise failures[0] if failures else AssertionError(f"nothing shown for {artifact.kind} {artifact.name!r}")
