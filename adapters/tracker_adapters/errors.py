@@ -15,6 +15,13 @@ class SinkError(StepscopeError):
     """A sink could not take a batch now; delivery retries from the last token."""
 
 
+class StartOver(SinkError):
+    """Raised by ``Sink.open``: the output at this token is gone or cannot be trusted.
+
+    Delivery opens the sink again with no token and writes everything from the first artifact.
+    """
+
+
 class SinkConfigError(StepscopeError, ValueError):
     """A sink was selected or configured wrongly: unknown name, unknown option, bad value."""
 
