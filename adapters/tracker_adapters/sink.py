@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.batch import Batch, Column, ScalarColumns
-from tracker_adapters.errors import SinkConfigError, SinkError
+from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
 
 Unshown = Mapping[str, int]
 """Why artifacts of a batch cannot be shown, and how many: ``{"late_step": 3}``."""
@@ -119,6 +119,7 @@ __all__ = [
     "Sink",
     "SinkConfigError",
     "SinkError",
+    "StartOver",
     "Unshown",
     "checked_options",
 ]
