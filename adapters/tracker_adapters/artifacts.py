@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -119,6 +119,10 @@ class File(Artifact):
         Artifact.__post_init__(self)
         _fill_file_fields(self)
 
+    def stored_at(self, path: Path) -> File:
+        """Returns the same file at another path."""
+        return replace(self, path=path)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageEntry:
@@ -147,6 +151,10 @@ class Page(Artifact):
         for entry in self.contents:
             if not isinstance(entry, PageEntry):
                 raise ArtifactError(f"page {self.name!r}: contents hold {entry!r}; expected PageEntry objects")
+
+    def stored_at(self, path: Path) -> Page:
+        """Returns the same page at another path."""
+        return replace(self, path=path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,8 @@ class Recorder(Protocol):
         """Queues an item that takes about ``nbytes`` of memory."""
         ...
 
-    def adopt(self, artifact: Page | File) -> Page | File:
-        """Takes a file into the run's folder and returns the artifact with its new path."""
+    def adopt(self, artifact: Page | File) -> Page | File | None:
+        """Takes a file into the run's folder and returns the artifact with its new path; None when it is lost."""
         ...
 
 
@@ -84,11 +84,13 @@ class Emitter:
         scope: str = "",
         step: int | None = None,
     ) -> None:
-        """Args:
-        recorder: Where artifacts go.
-        defer: Copies a device tensor without synchronising; without it device tensors are refused.
-        scope: Prefix of every name, ending in a slash, or empty.
-        step: The step of calls that give none.
+        """Makes an emitter; ``scoped`` and ``at`` are the usual ways to derive another.
+
+        Args:
+            recorder: Where artifacts go.
+            defer: Copies a device tensor without synchronising; without it device tensors are refused.
+            scope: Prefix of every name, ending in a slash, or empty.
+            step: The step of calls that give none.
         """
         self._recorder = recorder
         self._defer = defer
@@ -169,7 +171,9 @@ class Emitter:
             pixels(full, blank, layout, value_range)
 
             def build() -> Image:
-                return Image.from_pixels(full, pixels(full, pending.resolve(), layout, value_range), step=step, time_ns=now)
+                return Image.from_pixels(
+                    full, pixels(full, pending.resolve(), layout, value_range), step=step, time_ns=now
+                )
 
             self._put_deferred(Image.kind, full, pending.nbytes, build)
             return
@@ -216,7 +220,7 @@ class Emitter:
         """
         full, step = self._checked("page", name if name is not None else Path(path).stem, step)
         page = Page(name=full, path=Path(path), contents=tuple(contents), step=step)
-        self._recorder.put(self._recorder.adopt(page), 128 * (1 + len(page.contents)))
+        self._put_file(page, 128 * (1 + len(page.contents)))
 
     def file(
         self,
@@ -229,7 +233,12 @@ class Emitter:
         """Emits a file as it is now: the run's folder gets a copy. ``name`` is the file's name by default."""
         full, step = self._checked("file", name if name is not None else Path(path).name, step)
         file = File(name=full, path=Path(path), media_type=media_type, step=step)
-        self._recorder.put(self._recorder.adopt(file), 512)
+        self._put_file(file, 512)
+
+    def _put_file(self, artifact: Page | File, nbytes: int) -> None:
+        adopted = self._recorder.adopt(artifact)
+        if adopted is not None:
+            self._recorder.put(adopted, nbytes)
 
     def _checked(self, kind: str, name: object, step: int | None) -> tuple[str, int]:
         full = self._full_name(kind, name)

@@ -1,0 +1,63 @@
+"""An OS lock on a file: it goes with its process, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import weakref
+from pathlib import Path
+
+_held: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+class FileLock:
+    """An exclusive lock that one process holds; a forked child lets go of its copy."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+
+    def acquire(self) -> bool:
+        """Takes the lock if it is free; returns whether this object holds it now."""
+        if self._fd is not None:
+            return True
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        self._fd = fd
+        _held.add(self)
+        return True
+
+    def release(self) -> None:
+        """Lets go; does nothing when the lock is not held."""
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            os.close(fd)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a live process holds the lock at ``path``."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(fd)
+
+
+def _let_go_in_forked_child() -> None:
+    # flock belongs to the open file, which a fork shares: a surviving data-loader worker would keep the run locked.
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_let_go_in_forked_child)

@@ -1,0 +1,115 @@
+"""run.json: a run's identity and state, replaced atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tracker_adapters.artifacts import RunInfo, RunStatus
+from tracker_adapters.errors import ArtifactError, NotARunError
+from tracker_adapters.store.layout import MANIFEST, SCHEMA_VERSION, STORE
+
+FORMAT = "stepscope-run"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What run.json says. ``lost`` counts artifacts by reason; it is written when the run closes."""
+
+    info: RunInfo
+    lost: dict[str, int] = field(default_factory=dict)
+    ended_ns: int | None = None
+
+    def with_status(self, status: RunStatus, **changes: Any) -> Manifest:
+        """Returns a copy with another status."""
+        return replace(self, info=replace(self.info, status=status), **changes)
+
+    def save(self, run_folder: Path) -> None:
+        """Replaces run.json; a reader sees the old or the new one, never a part."""
+        content = {
+            "format": FORMAT,
+            "schema_version": SCHEMA_VERSION,
+            "id": self.info.id,
+            "name": self.info.name,
+            "config": self.info.config,
+            "tags": self.info.tags,
+            "status": self.info.status,
+            "created_ns": self.info.created_ns,
+            "ended_ns": self.ended_ns,
+            "lost": self.lost,
+        }
+        temporary = run_folder / f".{MANIFEST}.{os.getpid()}"
+        with temporary.open("w", encoding="utf-8") as stream:
+            json.dump(content, stream, indent=2, ensure_ascii=False)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(run_folder / MANIFEST)
+
+
+def new_run_id() -> str:
+    """Returns an identifier that sorts by time: ``20260131-235959-1a2b3c4d``."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+
+
+def load_manifest(run_folder: Path) -> Manifest:
+    """Reads a run's run.json.
+
+    Raises:
+        NotARunError: When there is none, or it is another program's or of a newer version.
+    """
+    path = run_folder / MANIFEST
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        what = "is no folder" if not run_folder.is_dir() else f"holds no {MANIFEST}"
+        raise NotARunError(f"{run_folder} {what}; expected the folder of a stepscope run") from None
+    except (OSError, ValueError) as error:
+        raise NotARunError(f"cannot read {path}: {error}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise NotARunError(f"{path} was written by another program; choose another folder for the run")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise NotARunError(
+            f"{path} has schema version {content.get('schema_version')!r}; this stepscope reads {SCHEMA_VERSION}"
+        )
+    try:
+        info = RunInfo(
+            id=content["id"],
+            name=content["name"],
+            config=content["config"],
+            tags=content["tags"],
+            status=content["status"],
+            created_ns=content["created_ns"],
+        )
+        return Manifest(info=info, lost=content["lost"], ended_ns=content["ended_ns"])
+    except (KeyError, ArtifactError) as error:
+        raise NotARunError(f"{path} is damaged: {error!r}") from error
+
+
+def claim_folder(run_folder: Path) -> Manifest | None:
+    """Makes the run's folder and checks that it can hold a run; returns the manifest if it holds one.
+
+    Files that belong to the user may lie there.
+
+    Raises:
+        NotARunError: When the path is a file, cannot be written, or belongs to another program.
+    """
+    try:
+        run_folder.mkdir(parents=True, exist_ok=True)
+        probe = run_folder / f".{MANIFEST}.probe.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise NotARunError(f"cannot write into {run_folder}: {error.strerror}; expected a writable folder") from error
+    if (run_folder / MANIFEST).exists():
+        return load_manifest(run_folder)
+    if (run_folder / STORE).exists():
+        raise NotARunError(
+            f"{run_folder} has a folder {STORE!r} but no {MANIFEST}: it belongs to another program or lost its "
+            "identity; choose another folder for the run"
+        )
+    return None

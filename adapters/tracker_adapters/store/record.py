@@ -1,0 +1,268 @@
+"""RunRecord: what a run holds, read by name. Needs neither torch nor a tracker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, RunInfo, Table, Text
+from tracker_adapters.errors import ArtifactError, NotARunError
+from tracker_adapters.store import layout
+from tracker_adapters.store.codec import SELECT_ARTIFACT, SELECT_HISTOGRAM, decode_artifact, decode_histogram
+from tracker_adapters.store.lock import is_locked
+from tracker_adapters.store.manifest import Manifest, load_manifest
+from tracker_adapters.store.schema import ROLLUP_SHIFT
+from tracker_adapters.store.tail import Segment, StoreReader
+
+Rank: TypeAlias = int | Literal["all"]
+A = TypeVar("A", bound=Artifact)
+
+
+@dataclass(frozen=True, slots=True)
+class NameInfo:
+    """One name of a run. ``last_step`` is its highest step; ``last_value`` is for scalars, else None."""
+
+    name: str
+    kind: str
+    count: int
+    last_step: int
+    last_value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSeries:
+    """One scalar by step: ``steps`` and ``times_ns`` int64, ``values`` float64, all of shape (n,), by step.
+
+    ``ranks`` (int64) is there when several ranks were asked for.
+    """
+
+    steps: npt.NDArray[np.int64]
+    times_ns: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    ranks: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarRanges:
+    """Roll-ups of one scalar, arrays of one length: each covers the 256 steps from ``first_steps``.
+
+    ``counts`` are all values, ``non_finite`` those that are NaN or infinite; ``min`` and ``max`` are of the finite
+    ones, NaN when there is none. Values of earlier attempts at the same steps are included.
+    """
+
+    first_steps: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    non_finite: npt.NDArray[np.int64]
+    min: npt.NDArray[np.float64]
+    max: npt.NDArray[np.float64]
+
+
+class RunRecord:
+    """A run as it is stored now; it may still be written. Close it, or use it as a context manager.
+
+    Where a run was resumed and a step was recorded again, the latest attempt at that step is returned.
+    """
+
+    def __init__(self, run_folder: str | Path) -> None:
+        """Raises NotARunError when the folder holds no run."""
+        self.path = Path(run_folder).absolute()
+        load_manifest(self.path)
+        self.ranks = tuple(layout.ranks(self.path))
+        self._readers = {rank: StoreReader(self.path, rank) for rank in self.ranks}
+
+    @property
+    def manifest(self) -> Manifest:
+        """What run.json says now; a run whose process died is ``failed``."""
+        manifest = load_manifest(self.path)
+        if manifest.info.status == "running" and not self.is_live:
+            return manifest.with_status("failed")
+        return manifest
+
+    @property
+    def info(self) -> RunInfo:
+        """The run's identity, configuration, tags and status."""
+        return self.manifest.info
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a process is writing to the run."""
+        return any(is_locked(layout.rank_folder(self.path, rank) / layout.WRITER_LOCK) for rank in self.ranks)
+
+    def names(self, rank: Rank = 0) -> list[NameInfo]:
+        """Returns every name with its kind and count, by name."""
+        found: dict[tuple[str, str], NameInfo] = {}
+        for _, segment in self._segments(rank):
+            for kind, table in (("scalar", "scalar"), ("histogram", "histogram"), (None, "artifact")):
+                value = "value" if kind == "scalar" else "NULL"
+                # SQLite takes a bare column from the row that holds the maximum.
+                rows = segment.connection.execute(
+                    f"SELECT series, count(*), max(step), {value} FROM {table} GROUP BY series"
+                ).fetchall()
+                for number, count, last_step, last_value in rows:
+                    series_kind, name = segment.series()[number]
+                    if kind == "scalar" and last_value is None:
+                        last_value = float("nan")
+                    key = (name, series_kind)
+                    old = found.get(key)
+                    if old is not None:
+                        count += old.count
+                        if old.last_step > last_step:
+                            last_step, last_value = old.last_step, old.last_value
+                    found[key] = NameInfo(name, series_kind, count, last_step, last_value)
+        return [found[key] for key in sorted(found)]
+
+    def scalars(self, name: str, rank: Rank = 0) -> ScalarSeries:
+        """Returns one scalar's series by step; ``rank="all"`` adds ``.ranks`` and averages nothing.
+
+        Raises:
+            ArtifactError: When the run has no scalar of that name.
+        """
+        rows = self._latest(rank, name, "scalar", "SELECT seq, series, attempt, step, time_ns, value FROM scalar")
+        return ScalarSeries(
+            steps=np.array([row[3] for _, row in rows], dtype=np.int64),
+            times_ns=np.array([row[4] for _, row in rows], dtype=np.int64),
+            values=np.array([row[5] for _, row in rows], dtype=np.float64),  # NULL becomes NaN
+            ranks=np.array([number for number, _ in rows], dtype=np.int64) if rank == "all" else None,
+        )
+
+    def scalar_ranges(self, name: str, rank: int = 0) -> ScalarRanges:
+        """Returns the roll-ups of one scalar, for long series and heat maps."""
+        merged: dict[int, list[Any]] = {}
+        for _, segment in self._segments(rank):
+            number = _series_number(segment, "scalar", name)
+            if number is None:
+                continue
+            rows = segment.connection.execute(
+                "SELECT bucket, count, non_finite, min, max FROM rollup WHERE series = ? ORDER BY bucket",
+                (number,),
+            )
+            for bucket, *values in rows:
+                low_high = [float("nan") if value is None else value for value in values[2:]]
+                old = merged.setdefault(bucket, [0, 0, float("nan"), float("nan")])
+                merged[bucket] = [
+                    old[0] + values[0],
+                    old[1] + values[1],
+                    float(np.fmin(old[2], low_high[0])),
+                    float(np.fmax(old[3], low_high[1])),
+                ]
+        if not merged:
+            raise self._no_such("scalar", name)
+        buckets = sorted(merged)
+        columns = list(zip(*(merged[bucket] for bucket in buckets), strict=True))
+        return ScalarRanges(
+            first_steps=np.array(buckets, dtype=np.int64) << ROLLUP_SHIFT,
+            counts=np.array(columns[0], dtype=np.int64),
+            non_finite=np.array(columns[1], dtype=np.int64),
+            min=np.array(columns[2], dtype=np.float64),
+            max=np.array(columns[3], dtype=np.float64),
+        )
+
+    def histograms(self, name: str, rank: Rank = 0) -> list[Histogram]:
+        """Returns the histograms of one name by step."""
+        return [decode_histogram(name, row) for _, row in self._latest(rank, name, "histogram", SELECT_HISTOGRAM)]
+
+    def images(self, name: str, rank: Rank = 0) -> list[Image]:
+        """Returns the images of one name by step."""
+        return self._artifacts(Image, name, rank)
+
+    def texts(self, name: str, rank: Rank = 0) -> list[Text]:
+        """Returns the texts of one name by step."""
+        return self._artifacts(Text, name, rank)
+
+    def tables(self, name: str, rank: Rank = 0) -> list[Table]:
+        """Returns the tables of one name by step."""
+        return self._artifacts(Table, name, rank)
+
+    def alerts(self, rank: Rank = "all") -> list[Alert]:
+        """Returns all alerts in order of arrival."""
+        return self._in_order(Alert, rank)
+
+    def pages(self, rank: Rank = "all") -> list[Page]:
+        """Returns all pages in order of arrival; their paths point into the run's folder."""
+        return self._in_order(Page, rank)
+
+    def files(self, rank: Rank = "all") -> list[File]:
+        """Returns all files in order of arrival; their paths point into the run's folder."""
+        return self._in_order(File, rank)
+
+    def close(self) -> None:
+        """Closes the files that are open."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def __enter__(self) -> RunRecord:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _segments(self, rank: Rank) -> Iterator[tuple[int, Segment]]:
+        if rank != "all" and rank not in self._readers:
+            if rank == 0 and not self._readers:
+                return
+            raise NotARunError(f"{self.path} has no rank {rank!r}; expected 'all' or one of {list(self.ranks)}")
+        for number in self.ranks if rank == "all" else (rank,):
+            for segment in self._readers[number].segments():
+                yield number, segment
+
+    def _latest(self, rank: Rank, name: str, kind: str, select: str) -> list[tuple[int, Any]]:
+        """The rows of one series by step and arrival, without those that a later attempt replaced."""
+        rows = []
+        for rank_number, segment in self._segments(rank):
+            number = _series_number(segment, kind, name)
+            if number is not None:
+                found = segment.connection.execute(f"{select} WHERE series = ?", (number,)).fetchall()
+                rows += [(rank_number, row) for row in found]
+        if not rows:
+            raise self._no_such(kind, name)
+        latest: dict[tuple[int, int], int] = {}
+        for rank_number, row in rows:
+            key = (rank_number, row[3])
+            latest[key] = max(latest.get(key, 0), row[2])
+        rows = [item for item in rows if item[1][2] == latest[item[0], item[1][3]]]
+        rows.sort(key=lambda item: (item[1][3], item[0], item[1][0]))
+        return rows
+
+    def _artifacts(self, cls: type[A], name: str, rank: Rank) -> list[A]:
+        rows = self._latest(rank, name, cls.kind, SELECT_ARTIFACT)
+        return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for _, row in rows]
+
+    def _in_order(self, cls: type[A], rank: Rank) -> list[A]:
+        rows = []
+        for _, segment in self._segments(rank):
+            found = segment.connection.execute(
+                f"{SELECT_ARTIFACT} WHERE series IN (SELECT id FROM series WHERE kind = ?) ORDER BY seq",
+                (cls.kind,),
+            ).fetchall()
+            rows += [(row, segment.series()[row[1]][1]) for row in found]
+        if rank == "all":
+            rows.sort(key=lambda item: item[0][4])
+        return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row, name in rows]
+
+    def _no_such(self, kind: str, name: str) -> ArtifactError:
+        import difflib
+
+        known = [info.name for info in self.names("all") if info.kind == kind]
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+        hint = (
+            f"; did you mean {' or '.join(map(repr, close))}?" if close else f"; it has {len(known)} names of that kind"
+        )
+        return ArtifactError(f"{self.path} has no {kind} {name!r}{hint}")
+
+
+def _series_number(segment: Segment, kind: str, name: str) -> int | None:
+    row = segment.connection.execute("SELECT id FROM series WHERE kind = ? AND name = ?", (kind, name)).fetchone()
+    return row[0] if row else None
+
+
+def _of_type(cls: type[A], artifact: Artifact) -> A:
+    assert isinstance(artifact, cls)
+    return artifact

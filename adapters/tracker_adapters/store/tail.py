@@ -1,0 +1,167 @@
+"""Reads a rank's store in order, from any position, while it is written."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tracker_adapters.artifacts import Artifact, Image
+from tracker_adapters.batch import Batch, Column, ScalarColumns
+from tracker_adapters.store import schema
+from tracker_adapters.store.codec import SELECT_ARTIFACT, SELECT_HISTOGRAM, decode_artifact, decode_histogram
+from tracker_adapters.store.layout import rank_folder, segments
+
+MAX_ROWS = 10_000
+MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+_COLUMN_OF_KIND = {
+    "image": "images", "text": "texts", "alert": "alerts", "table": "tables", "page": "pages", "file": "files",
+}  # fmt: skip
+
+
+class StoreReader:
+    """A reader of one rank's segments; used by one thread at a time. Each read is one short transaction."""
+
+    def __init__(self, run_folder: Path, rank: int = 0) -> None:
+        self._run_folder = run_folder
+        self._folder = rank_folder(run_folder, rank)
+        self._opened: dict[Path, Segment] = {}
+
+    def segments(self) -> list[Segment]:
+        """Returns the segments that exist now, opened, in order."""
+        found = []
+        for path in segments(self._folder):
+            if path not in self._opened:
+                connection = schema.open_for_reading(path)
+                if connection is None:
+                    continue
+                self._opened[path] = Segment(connection, self._run_folder)
+            found.append(self._opened[path])
+        return found
+
+    def last_seq(self) -> int:
+        """Returns the number of the last committed artifact, 0 when there is none."""
+        found = self.segments()
+        return max(found[-1].last_seq(), found[-1].first_seq - 1) if found else 0
+
+    def read(self, after: int, *, max_rows: int = MAX_ROWS) -> Batch | None:
+        """Returns the next batch after a sequence number, or None when there is nothing yet.
+
+        A batch holds at most ``max_rows`` artifacts and about 16 MB of payload, and never spans attempts.
+        """
+        current = None
+        for segment in self.segments():
+            if segment.first_seq <= after + 1:
+                current = segment
+        if current is None:
+            return None
+        batch = current.read(after, max_rows)
+        if batch is None:
+            following = [segment for segment in self.segments() if segment.first_seq == after + 1]
+            batch = following[-1].read(after, max_rows) if following else None
+        return batch
+
+    def close(self) -> None:
+        """Closes the connections."""
+        for segment in self._opened.values():
+            segment.connection.close()
+        self._opened.clear()
+
+
+class Segment:
+    """One segment, open for reading."""
+
+    def __init__(self, connection: sqlite3.Connection, run_folder: Path) -> None:
+        self.connection = connection
+        self._run_folder = run_folder
+        self._series: dict[int, tuple[str, str]] = {}
+        self.first_seq: int = self.connection.execute("SELECT value FROM meta WHERE key = 'first_seq'").fetchone()[0]
+
+    def last_seq(self) -> int:
+        """Number of the last artifact committed here, 0 when there is none."""
+        last: int = self.connection.execute(schema.LAST_SEQ).fetchone()[0]
+        return last
+
+    def series(self) -> dict[int, tuple[str, str]]:
+        """The (kind, name) of every series number."""
+        known = len(self._series)
+        rows = self.connection.execute("SELECT id, kind, name FROM series WHERE id > ?", (known,))
+        self._series.update((number, (kind, name)) for number, kind, name in rows)
+        return self._series
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """One consistent view; an open reader makes the WAL grow, so it must be short."""
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.connection.execute("ROLLBACK")
+
+    def read(self, after: int, max_rows: int) -> Batch | None:
+        """The next batch of this segment after a sequence number."""
+        with self.transaction():
+            last = min(self.last_seq(), after + max_rows)
+            if last <= after:
+                return None
+            started = self.connection.execute(
+                "SELECT attempt, first_seq FROM attempt ORDER BY first_seq, attempt"
+            ).fetchall()
+            attempt = max(number for number, first in started if first <= after + 1)
+            # An attempt that stored nothing starts where the next one does.
+            last = min([last, *(first - 1 for _, first in started if first > after + 1)])
+            series = self.series()
+            others: dict[str, tuple[list[int], list[Artifact]]] = defaultdict(lambda: ([], []))
+            payload = 0
+            for row in self.connection.execute(
+                f"{SELECT_ARTIFACT} WHERE seq BETWEEN ? AND ? ORDER BY seq", (after + 1, last)
+            ):
+                kind, name = series[row[1]]
+                seqs, artifacts = others[_COLUMN_OF_KIND[kind]]
+                seqs.append(row[0])
+                artifacts.append(decode_artifact(kind, name, row, self._run_folder))
+                payload += _payload_bytes(row, artifacts[-1])
+                if payload > MAX_PAYLOAD_BYTES:
+                    last = row[0]
+                    break
+            bounds = (after + 1, last)
+            histograms = self.connection.execute(
+                f"{SELECT_HISTOGRAM} WHERE seq BETWEEN ? AND ? ORDER BY seq", bounds
+            ).fetchall()
+            scalars = self.connection.execute(
+                "SELECT seq, series, step, time_ns, value FROM scalar WHERE seq BETWEEN ? AND ? ORDER BY seq",
+                bounds,
+            ).fetchall()
+        columns: dict[str, Any] = {key: Column(*pair) for key, pair in others.items()}
+        columns["histograms"] = Column(
+            [row[0] for row in histograms], [decode_histogram(series[row[1]][1], row) for row in histograms]
+        )
+        return Batch(
+            first_seq=after + 1,
+            last_seq=last,
+            attempt=attempt,
+            scalars=_scalar_columns(scalars, series),
+            **columns,
+        )
+
+
+def _scalar_columns(rows: list[Any], series: dict[int, tuple[str, str]]) -> ScalarColumns:
+    if not rows:
+        return ScalarColumns.of(())
+    seqs, numbers, steps, times_ns, values = zip(*rows, strict=True)
+    return ScalarColumns(
+        seqs=np.array(seqs, dtype=np.int64),
+        names=[series[number][1] for number in numbers],
+        steps=np.array(steps, dtype=np.int64),
+        times_ns=np.array(times_ns, dtype=np.int64),
+        values=np.array(values, dtype=np.float64),  # NULL becomes NaN
+    )
+
+
+def _payload_bytes(row: Any, artifact: Artifact) -> int:
+    return len(artifact.png) if isinstance(artifact, Image) else len(row[6] or b"")
