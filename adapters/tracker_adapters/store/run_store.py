@@ -103,7 +103,8 @@ class RunStore:
         if segments(self.folder) and not resume:
             self._lock_file.release()
             raise RunExistsError(
-                f"{run_folder} already holds a run (rank {rank}); pass resume=True to go on with it, or choose another folder"
+                f"{run_folder} already holds a run (rank {rank}); pass resume=True to go on with it, "
+                "or choose another folder"
             )
         self._segment = SegmentWriter(
             self.folder, lambda content: store_bytes(run_folder, content), segment_bytes=segment_bytes
@@ -132,6 +133,11 @@ class RunStore:
     def last_seq(self) -> int:
         """Number of the last committed artifact."""
         return self._segment.last_seq
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is a forked child's copy of its parent's store, which writes nothing."""
+        return self._refusal == FORKED
 
     def put(self, item: ScalarRow | Artifact | Deferred, nbytes: int) -> None:
         """Queues an artifact; see the class for what happens when the queue is full."""
