@@ -110,7 +110,8 @@ class Histogram(Artifact):
 
     @classmethod
     def _of_chunk(cls, name: str, step: int, time_ns: int, chunk: npt.NDArray[Any]) -> Self:
-        wide = chunk.astype(np.float64, copy=False)
+        with np.errstate(invalid="ignore"):  # a signalling NaN, as in uninitialised memory, is a value too
+            wide = chunk.astype(np.float64, copy=False)
         finite = wide[np.isfinite(wide)]
         with np.errstate(over="ignore", under="ignore"):
             narrow = finite.astype(np.float32)
@@ -243,7 +244,9 @@ class Histogram(Artifact):
             (_edge(high), _edge(high + 1), counts[~negative]),
             ([limit], [max(self.max, 2 * limit)], [self.pos_overflow]),
         ]
-        lefts, rights, sizes = (np.concatenate([np.asarray(row[i], dtype=np.float64) for row in rows]) for i in range(3))
+        lefts, rights, sizes = (
+            np.concatenate([np.asarray(row[i], dtype=np.float64) for row in rows]) for i in range(3)
+        )
         occupied = sizes > 0
         return lefts[occupied], rights[occupied], sizes[occupied].astype(np.int64)
 
