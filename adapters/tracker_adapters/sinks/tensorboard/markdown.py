@@ -22,7 +22,7 @@ def to_markdown(artifact: Artifact) -> str:
         case Text():
             return artifact.text
         case Alert():
-            return f"**{artifact.level.upper()}** {escaped(artifact.message)}"
+            return f"**{artifact.level.upper()}**{_message(artifact.message)}"
         case Table():
             return _table(artifact.columns, artifact.rows)
         case Page():
@@ -37,6 +37,14 @@ def to_markdown(artifact: Artifact) -> str:
 def escaped(text: str) -> str:
     """Returns Markdown on one line that shows ``text`` as it is, HTML included."""
     return _SYNTAX.sub(r"\\\g<0>", html.escape(" ".join(text.splitlines()), quote=False))
+
+
+def _message(message: str) -> str:
+    """One line as it is; several, such as a traceback, as a code block, which four spaces make."""
+    lines = message.splitlines()
+    if len(lines) < 2:
+        return f" {escaped(message)}"
+    return "\n\n" + "\n".join(f"    {line}" for line in lines)
 
 
 def _file_line(artifact: File | Page) -> str:
