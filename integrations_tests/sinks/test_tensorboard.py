@@ -1,12 +1,27 @@
-"""The TensorBoard sink: the contract."""
+"""The TensorBoard sink: the contract, its options, and the rules that its docstring states."""
 
 from __future__ import annotations
 
+import json
+import math
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
-from readback_tensorboard import read_back
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from readback_tensorboard import as_rendered, read_back
+from tracker_adapters.artifacts import Alert, Artifact, Cell, Histogram, Scalar, Table
+from tracker_adapters.batch import Batch
+from tracker_adapters.errors import SinkConfigError, SinkError
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
-from tracker_adapters.testing.contract import Shown, SinkContract
+from tracker_adapters.testing.contract import INFO, Shown, SinkContract, one_of_each
 
 
 class TestTensorBoardSink(SinkContract):
@@ -17,3 +32,147 @@ class TestTensorBoardSink(SinkContract):
 
     def read_back(self, options: dict[str, Any]) -> list[Shown]:
         return read_back(options)
+
+
+def deliver(folder: Path, artifacts: Sequence[Artifact]) -> tuple[dict[str, Any], Counter[str]]:
+    options = TensorBoardSink.resolve({}, folder)
+    sink = TensorBoardSink(**options)
+    sink.open(INFO, None)
+    unshown = Counter(sink.write(Batch.of(artifacts)))
+    sink.flush()
+    sink.close()
+    return options, unshown
+
+
+def scalars(name: str, steps: Sequence[int]) -> list[Artifact]:
+    return [Scalar(name=name, value=float(step), step=step) for step in steps]
+
+
+class TestOptions:
+    def test_the_default_is_a_folder_of_the_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("TENSORBOARD_LOGGING_DIR", raising=False)
+        assert TensorBoardSink.resolve({}, tmp_path / "exp1") == {"target": str(tmp_path / "exp1/tensorboard")}
+
+    def test_the_environment_names_a_shared_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "shared"))
+        assert TensorBoardSink.resolve({}, tmp_path / "exp1") == {"target": str(tmp_path / "shared/exp1")}
+        given = {"target": str(tmp_path / "mine")}
+        assert TensorBoardSink.resolve(given, tmp_path / "exp1") == given
+
+    def test_a_relative_target_becomes_absolute(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert TensorBoardSink.resolve({"target": "a/../b"}, tmp_path) == {"target": str(tmp_path / "b")}
+
+    @pytest.mark.parametrize("target", ["", "s3://bucket/run", "a\0b"])
+    def test_a_target_that_is_no_local_folder_is_refused(self, tmp_path: Path, target: str) -> None:
+        with pytest.raises(SinkConfigError, match="expected a local folder"):
+            TensorBoardSink.resolve({"target": target}, tmp_path)
+
+    def test_resolving_imports_no_tensorboard(self, tmp_path: Path) -> None:
+        script = (
+            "import sys, pathlib; from tracker_adapters.sinks.tensorboard import TensorBoardSink as Sink;"
+            f"Sink(**Sink.resolve({{}}, pathlib.Path({str(tmp_path)!r})));"
+            "print([name for name in sys.modules if name.split('.')[0] in ('tensorboard', 'google_crc32c')])"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+class TestNames:
+    def test_a_name_of_one_kind_is_the_tag_and_other_kinds_say_what_they_are(self, tmp_path: Path) -> None:
+        sources = tmp_path / "sources"
+        sources.mkdir()
+        scalar, histogram, *_ = one_of_each(sources, name="fc1")
+        clash = Scalar(name="fc1 (scalar)", value=1.0, step=0)
+        options, _ = deliver(tmp_path, [clash, histogram, scalar, *scalars("loss", [0])])
+        (path,) = Path(options["target"]).iterdir()
+        content = path.read_bytes()
+        assert content.count(b"fc1 (scalar 2)") == 1
+        assert b"fc1 (histogram)" not in content
+        assert {(s.kind, s.name) for s in read_back(options)} == {
+            ("scalar", "fc1 (scalar)"), ("histogram", "fc1"), ("scalar", "fc1"), ("scalar", "loss"),
+        }  # fmt: skip
+
+
+class TestSteps:
+    def test_a_late_step_is_counted_and_erases_nothing(self, tmp_path: Path) -> None:
+        options, unshown = deliver(tmp_path, [*scalars("loss", range(100)), *scalars("loss", [10, 99, 100])])
+        assert unshown == {"late_step": 2}
+        assert [s.step for s in read_back(options)] == list(range(101))
+
+    def test_texts_of_one_step_share_an_entry(self, tmp_path: Path) -> None:
+        """Ten layers that explode at one step are ten alerts, not one alert and nine losses."""
+        alerts = [Alert(name="exploding_gradient", message=f"fc{i}: norm 3e5", step=7) for i in range(10)]
+        options, unshown = deliver(tmp_path, alerts)
+        assert not unshown
+        assert [s.value.strip() for s in read_back(options)] == [f"WARNING {alert.message}" for alert in alerts]
+
+
+class TestValues:
+    @pytest.mark.filterwarnings("error")
+    def test_a_scalar_beyond_float32_shows_as_infinity(self, tmp_path: Path) -> None:
+        pair = [Scalar(name="loss", value=sign * 1e300, step=step) for step, sign in enumerate((1, -1))]
+        options, _ = deliver(tmp_path, pair)
+        assert [s.value for s in read_back(options)] == [math.inf, -math.inf]
+
+    @pytest.mark.filterwarnings("error")
+    def test_a_histogram_over_all_of_float32_keeps_its_count_and_ends(self, tmp_path: Path) -> None:
+        bits = np.random.default_rng(0).integers(0, 2**32, 200_000, dtype=np.uint64).astype(np.uint32)
+        histogram = Histogram.from_values("h", bits.view(np.float32), step=0)
+        options, _ = deliver(tmp_path, [histogram])
+        (seen,) = read_back(options)
+        assert seen.value == (histogram.finite_count, histogram.min, histogram.max)
+        assert next(Path(options["target"]).iterdir()).stat().st_size < 10_000
+
+
+class TestErrors:
+    def test_a_folder_that_cannot_be_made_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "taken").write_text("a file")
+        sink = TensorBoardSink(target=str(tmp_path / "taken/tensorboard"))
+        with pytest.raises(SinkError, match=r"cannot write to .*taken/tensorboard: Not a directory"):
+            sink.open(INFO, None)
+        sink.close()
+
+    def test_writing_before_opening_is_refused(self, tmp_path: Path) -> None:
+        sink = TensorBoardSink(target=str(tmp_path))
+        for call in (sink.flush, lambda: sink.write(Batch.of(scalars("loss", [0])))):
+            with pytest.raises(SinkError, match="not open"):
+                call()
+
+
+def test_nothing_is_printed_and_no_thread_stays(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = threading.enumerate()
+    deliver(tmp_path, one_of_each(tmp_path))
+    assert threading.enumerate() == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_token_names_file_and_size(tmp_path: Path) -> None:
+    sink = TensorBoardSink(target=str(tmp_path))
+    sink.open(INFO, None)
+    (path,) = tmp_path.iterdir()
+    assert json.loads(sink.flush()) == {"file": path.name, "offset": path.stat().st_size}
+    assert "tfevents" in path.name
+    sink.close()
+
+
+# TensorBoard itself shows control characters as question marks.
+visible = st.characters(exclude_categories=["Cs", "Cc"])
+words = st.text(visible, max_size=20) | st.text("*_`|\\[](){}<>&#!~-+=:;.1a \n\"'", max_size=20)
+
+
+@given(words, st.one_of(st.none(), st.booleans(), st.integers(), st.floats()))
+def test_table_cells_show_as_they_are(text: str, cell: Cell) -> None:
+    from tracker_adapters.sinks.tensorboard.markdown import to_markdown
+
+    table = Table(name="t", columns=("layer", "value"), rows=((text, cell),), step=0)
+    wanted = f"layer value {text} {'' if cell is None else cell}".split()
+    assert as_rendered(to_markdown(table)).split() == wanted
+
+
+@given(words)
+def test_alerts_show_as_they_are(text: str) -> None:
+    from tracker_adapters.sinks.tensorboard.markdown import to_markdown
+
+    alert = Alert(name="nan", message=text, level="error", step=0)
+    assert as_rendered(to_markdown(alert)).split() == ["ERROR", *text.split()]

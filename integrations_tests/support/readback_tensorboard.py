@@ -56,7 +56,7 @@ def _shown(plugin: str, tag: str, contents: TagContents, step: int, value: Any) 
     name = contents.display_name or tag
     if plugin == "text":
         for text in value:
-            plain = text if contents.description == "text" else _as_rendered(text)
+            plain = text if contents.description == "text" else as_rendered(text)
             yield Shown("text", name, step, plain)
     elif plugin == "images":
         width, height, png = value
@@ -169,7 +169,7 @@ def _texts(tensor: Any) -> list[str]:
     return [text.decode() for text in tensor.reshape(-1).tolist()]
 
 
-def _as_rendered(markdown: str) -> str:
+def as_rendered(markdown: str) -> str:
     """The text that a person reads once TensorBoard has rendered ``markdown``."""
     parts: list[str] = []
 

@@ -1,0 +1,186 @@
+"""The TensorBoard sink after crashes, full disks and damage: a resumed file is as if nothing had happened."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from readback_tensorboard import read_back
+from tracker_adapters.artifacts import Alert, Artifact, Histogram, Image, Scalar
+from tracker_adapters.batch import Batch
+from tracker_adapters.errors import SinkError, StartOver
+from tracker_adapters.sinks.tensorboard import TensorBoardSink
+from tracker_adapters.testing.contract import INFO, TIME_NS
+
+FOREIGN = "events.out.tfevents.1700000000.host.1.0"
+
+
+def series(steps: Sequence[int]) -> Batch:
+    return Batch.of([Scalar(name="loss", value=step / 4, step=step, time_ns=TIME_NS + step) for step in steps])
+
+
+def opened(folder: Path, token: bytes | None) -> TensorBoardSink:
+    sink = TensorBoardSink(target=str(folder))
+    sink.open(INFO, token)
+    return sink
+
+
+def event_file(folder: Path) -> Path:
+    (path,) = (path for path in folder.iterdir() if path.name != FOREIGN)
+    return path
+
+
+def shown_steps(folder: Path) -> list[int]:
+    return [s.step for s in read_back({"target": str(folder)})]
+
+
+@pytest.mark.parametrize("tail", [b"\x18", bytes(4096), b"\xff" * 100], ids=["torn", "nul-filled", "noise"])
+def test_a_damaged_tail_disappears(tmp_path: Path, tail: bytes) -> None:
+    sink = opened(tmp_path, None)
+    sink.write(series([0, 1]))
+    token = sink.flush()
+    sink.write(series([2]))
+    sink.close()
+    with event_file(tmp_path).open("ab") as stream:
+        stream.write(tail)
+    sink = opened(tmp_path, token)
+    sink.write(series([2, 3]))
+    sink.flush()
+    sink.close()
+    assert shown_steps(tmp_path) == [0, 1, 2, 3]
+
+
+def test_a_resumed_sink_knows_the_last_steps(tmp_path: Path) -> None:
+    sink = opened(tmp_path, None)
+    sink.write(series(range(10)))
+    token = sink.flush()
+    sink.close()
+    sink = opened(tmp_path, token)
+    assert sink.write(series([5, 9, 10])) == {"late_step": 2}
+    sink.flush()
+    sink.close()
+    assert shown_steps(tmp_path) == list(range(11))
+
+
+def test_starting_over_removes_this_run_only(tmp_path: Path) -> None:
+    sink = opened(tmp_path, None)
+    sink.write(series([0, 1, 2]))
+    sink.flush()
+    first = event_file(tmp_path)
+    (tmp_path / FOREIGN).write_bytes(b"")
+    sink = opened(tmp_path, None)
+    sink.write(series([0]))
+    sink.flush()
+    assert event_file(tmp_path).name != first.name, "a running TensorBoard would not open the file again"
+    assert (tmp_path / FOREIGN).exists()
+    assert shown_steps(tmp_path) == [0]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "is gone"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "expected at least"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-20] + b"x" + path.read_bytes()[-19:]), "is damaged"),
+        (lambda path: path.write_bytes(bytes(path.stat().st_size)), "is damaged"),
+    ],
+    ids=["gone", "shorter", "flipped", "nul"],
+)
+def test_lost_output_asks_to_start_over(tmp_path: Path, damage: object, message: str) -> None:
+    assert callable(damage)
+    sink = opened(tmp_path, None)
+    sink.write(series([0, 1]))
+    token = sink.flush()
+    sink.close()
+    damage(event_file(tmp_path))
+    sink = TensorBoardSink(target=str(tmp_path))
+    with pytest.raises(StartOver, match=message):
+        sink.open(INFO, token)
+    sink.close()
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_reported_and_recovered_from(tmp_path: Path) -> None:
+    sink = opened(tmp_path, None)
+    sink.write(series(range(10)))
+    token = sink.flush()
+    with file_size_limit(event_file(tmp_path).stat().st_size + 10):
+        sink.write(series([10]))
+        with pytest.raises(SinkError, match=r"cannot write to .*: File too large"):
+            sink.flush()
+        sink.close()
+    sink = opened(tmp_path, token)
+    sink.write(series([10]))
+    sink.flush()
+    sink.close()
+    assert shown_steps(tmp_path) == list(range(11))
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A batch, and whether its first delivery dies before the flush, leaving ``tail`` behind the file."""
+
+    artifacts: list[Artifact]
+    dies: bool
+    tail: bytes
+
+
+names = st.sampled_from(["x", "x (alert)", "x (histogram)", "x (histogram 2)", 'y"'])
+steps = st.integers(0, 6)
+artifacts = st.one_of(
+    st.builds(lambda name, step: Scalar(name=name, value=step / 8, step=step, time_ns=TIME_NS), names, steps),
+    st.builds(lambda n, s: Histogram.from_values(n, [1.0, s], step=s, time_ns=TIME_NS), names, steps),
+    st.builds(lambda n, s: Image.from_array(n, [[s % 2 == 0]], layout="HW", step=s, time_ns=TIME_NS), names, steps),
+    st.builds(lambda n, s: Alert(name=n, message=str(s), step=s, time_ns=TIME_NS), names, steps),
+)
+deliveries = st.builds(Delivery, st.lists(artifacts, max_size=8), st.booleans(), st.binary(max_size=30))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(deliveries, min_size=1, max_size=5))
+def test_crashes_leave_no_trace(plan: list[Delivery]) -> None:
+    """Byte for byte: so a TensorBoard that is running meanwhile reads on as if nothing had happened."""
+    root = Path(tempfile.mkdtemp())
+    calm, troubled = root / "calm", root / "troubled"
+    batches = [Batch.of(delivery.artifacts) for delivery in plan]
+    sink = opened(calm, None)
+    unshown = 0
+    for batch in batches:
+        unshown += sum(sink.write(batch).values())
+        sink.flush()
+    sink.close()
+
+    token = None
+    sink = opened(troubled, None)
+    for delivery, batch in zip(plan, batches, strict=True):
+        if delivery.dies:
+            sink.write(batch)
+            sink.close()
+            with event_file(troubled).open("ab") as stream:
+                stream.write(delivery.tail)
+            sink = opened(troubled, token)
+        sink.write(batch)
+        token = sink.flush()
+    sink.close()
+
+    assert event_file(troubled).read_bytes() == event_file(calm).read_bytes()
+    seen = read_back({"target": str(troubled)})
+    assert len(seen) + unshown == sum(len(batch) for batch in batches)
+    shutil.rmtree(root)

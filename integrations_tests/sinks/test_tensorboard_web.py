@@ -1,0 +1,119 @@
+"""What ``tensorboard --logdir`` answers to the browser for a run of ours."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+from tracker_adapters.artifacts import Artifact, Histogram, Image
+from tracker_adapters.batch import Batch
+from tracker_adapters.sinks.tensorboard import TensorBoardSink
+from tracker_adapters.testing.contract import INFO, one_of_each
+
+Get: TypeAlias = Callable[..., bytes]
+NAMES = ("scalar", "histogram", "image", "text", "alert", "table", "page", "file")
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
+    sources = tmp_path_factory.mktemp("sources")
+    ordinary = [artifact for step in range(3) for artifact in one_of_each(sources, step=step)]
+    hard = [Histogram.from_values("empty", [], step=0), Histogram.from_values("huge", [1e300], step=0)]
+    return [*ordinary, *one_of_each(sources, name='every "kind"\n'), *hard]
+
+
+@pytest.fixture(scope="module", params=["true", "false"], ids=["data-server", "python-loader"])
+def get(
+    request: pytest.FixtureRequest, artifacts: list[Artifact], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Get]:
+    """Starts TensorBoard on a free port; yields a function that fetches a path below ``/data/``."""
+    runs = tmp_path_factory.mktemp("runs")
+    sink = TensorBoardSink(**TensorBoardSink.resolve({"target": str(runs / "exp1")}, runs))
+    sink.open(INFO, None)
+    sink.write(Batch.of(artifacts))
+    sink.flush()
+    sink.close()
+    options = ["--logdir", str(runs), "--host", "127.0.0.1", "--port", "0", "--load_fast", request.param]
+    command = [sys.executable, "-m", "tensorboard.main", *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        try:
+            addresses = (re.search(r"http://127\.0\.0\.1:\d+/", line) for line in server.stderr)
+            address = next(match[0] for match in addresses if match)
+
+            def fetch(path: str, **query: object) -> bytes:
+                with urlopen(f"{address}data/{path}{'?' if query else ''}{urlencode(query)}", timeout=30) as reply:
+                    content: bytes = reply.read()
+                return content
+
+            deadline = time.monotonic() + 60
+            while not json.loads(fetch("plugin/histograms/tags")).get("exp1", {}).get("huge"):
+                assert time.monotonic() < deadline, "TensorBoard has not loaded the run"
+            yield fetch
+        finally:
+            server.terminate()
+
+
+def decoded(get: Get, path: str, **query: object) -> Any:
+    return json.loads(get(path, **query))
+
+
+def test_the_dashboards_are_active(get: Get) -> None:
+    listing = decoded(get, "plugins_listing")
+    active = {name for name, plugin in listing.items() if plugin["enabled"]}
+    assert active >= {"timeseries", "scalars", "histograms", "distributions", "images", "text"}
+
+
+def test_every_tag_is_listed(get: Get) -> None:
+    shared = 'every "kind"\n'
+    assert set(decoded(get, "plugin/scalars/tags")["exp1"]) == {"scalar", shared}
+    assert set(decoded(get, "plugin/histograms/tags")["exp1"]) == {
+        "histogram", "empty", "huge", f"{shared} (histogram)",
+    }  # fmt: skip
+    assert set(decoded(get, "plugin/images/tags")["exp1"]) == {"image", "every %22kind%22%0A"}
+    assert decoded(get, "plugin/images/tags")["exp1"]["every %22kind%22%0A"]["displayName"] == shared
+    texts = ("text", "alert", "table", "page", "file")
+    assert set(decoded(get, "plugin/text/tags")["exp1"]) == {*texts, *(f"{shared} ({kind})" for kind in texts)}
+
+
+def test_scalars_are_drawn(get: Get) -> None:
+    points = decoded(get, "plugin/scalars/scalars", run="exp1", tag="scalar")
+    assert [(step, value) for _, step, value in points] == [(0, 0.25), (1, 0.25), (2, 0.25)]
+
+
+def test_histograms_and_distributions_are_drawn(get: Get) -> None:
+    for _, _, rows in decoded(get, "plugin/histograms/histograms", run="exp1", tag="histogram"):
+        assert (rows[0][0], rows[-1][1], sum(row[2] for row in rows)) == (-2, 3, 1001)
+    distributions = decoded(get, "plugin/distributions/distributions", run="exp1", tag="histogram")
+    assert [step for _, step, _ in distributions] == [0, 1, 2]
+
+
+def test_a_histogram_without_finite_elements_is_an_empty_one(get: Get) -> None:
+    ((_, step, rows),) = decoded(get, "plugin/histograms/histograms", run="exp1", tag="empty")
+    assert (step, rows) == (0, [])
+
+
+def test_images_are_the_bytes_that_were_emitted(get: Get, artifacts: list[Artifact]) -> None:
+    image = next(artifact for artifact in artifacts if isinstance(artifact, Image))
+    for tag, count in (("image", 3), ("every %22kind%22%0A", 1)):
+        shown = decoded(get, "plugin/images/images", run="exp1", tag=tag, sample=0)
+        assert len(shown) == count
+        for entry in shown:
+            assert get(f"plugin/images/individualImage?{entry['query']}") == image.png
+
+
+def test_texts_are_rendered(get: Get) -> None:
+    pages = {name: decoded(get, "plugin/text/text", run="exp1", tag=name)[-1]["text"] for name in NAMES[3:]}
+    assert "<strong>bold</strong>" in pages["text"]
+    assert "<strong>ERROR</strong> fc1: norm 3.1e5" in pages["alert"]
+    assert "<td>fc2|x</td>" in pages["table"]
+    assert "<td>feature_map float32 (16, 8, 8)</td>" in pages["page"]
+    assert "<strong>notes.bin</strong>, 256 bytes" in pages["file"]
