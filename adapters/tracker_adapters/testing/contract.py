@@ -41,7 +41,7 @@ from tracker_adapters.artifacts import (
     Text,
 )
 from tracker_adapters.batch import Batch
-from tracker_adapters.errors import SinkConfigError
+from tracker_adapters.errors import SinkConfigError, StartOver
 from tracker_adapters.sink import Sink
 
 TIME_NS = 1_700_000_000_123_456_789
@@ -298,10 +298,9 @@ class SinkContract:
         sizes = [len(part) for part in parts]
         starts = [1, 1 + sizes[0], 1 + sizes[0] + sizes[1]]
         batches = [Batch.of(part, first_seq=start) for part, start in zip(parts, starts, strict=True)]
-        token = self._write_then_die(options, None, batches[:1], [batches[1]])
-        token = self._write_then_die(options, token, [batches[1]], [batches[2]])
-        sink = self.sink_class(**options)
-        sink.open(INFO, token)
+        token = self._write_then_die(options, None, [], batches[:1], [batches[1]])
+        token = self._write_then_die(options, token, batches[:1], [batches[1]], [batches[2]])
+        sink = _reopen(self.sink_class, options, token, batches[:2])
         sink.write(batches[2])
         sink.flush()
         sink.finish("finished")
@@ -311,18 +310,18 @@ class SinkContract:
     def test_a_sink_killed_before_its_first_token_starts_over(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
         artifacts = one_of_each(sources)
-        self._write_then_die(options, None, [], [Batch.of(artifacts)])
+        self._write_then_die(options, None, [], [], [Batch.of(artifacts)])
         self.deliver(options, Batch.of(artifacts))
         self.assert_shows(options, artifacts)
 
     def test_a_closed_sink_goes_on_from_its_token(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
         parts = [one_of_each(sources, step=1), one_of_each(sources, step=2)]
+        batches = [Batch.of(part, first_seq=1 + 8 * number) for number, part in enumerate(parts)]
         token = None
-        for number, part in enumerate(parts):
-            sink = self.sink_class(**options)
-            sink.open(INFO, token)
-            sink.write(Batch.of(part, first_seq=1 + 8 * number))
+        for number, batch in enumerate(batches):
+            sink = _reopen(self.sink_class, options, token, batches[:number])
+            sink.write(batch)
             token = sink.flush()
             sink.close()
         self.assert_shows(options, [artifact for part in parts for artifact in part])
@@ -351,13 +350,21 @@ class SinkContract:
         assert isinstance(options["target"], str)
 
     def _write_then_die(
-        self, options: dict[str, Any], token: bytes | None, flushed: list[Batch], unflushed: list[Batch]
+        self,
+        options: dict[str, Any],
+        token: bytes | None,
+        delivered: list[Batch],
+        flushed: list[Batch],
+        unflushed: list[Batch],
     ) -> bytes | None:
-        """In a new process: open, write and flush, write more, then SIGKILL. Returns the last token."""
+        """In a new process: open, write and flush, write more, then SIGKILL. Returns the last token.
+
+        ``delivered`` is what ``token`` stands for.
+        """
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(
-            target=_die_writing, args=(self.sink_class, options, token, flushed, unflushed, sender)
+            target=_die_writing, args=(self.sink_class, options, token, delivered, flushed, unflushed, sender)
         )
         process.start()
         sender.close()
@@ -368,16 +375,30 @@ class SinkContract:
         return result
 
 
+def _reopen(sink_class: type[Sink], options: dict[str, Any], token: bytes | None, delivered: Sequence[Batch]) -> Sink:
+    """Opens a new sink as delivery does; where it asks to start over, writes again what was ``delivered``."""
+    sink = sink_class(**options)
+    try:
+        sink.open(INFO, token)
+    except StartOver:
+        sink.close()
+        sink = sink_class(**options)
+        sink.open(INFO, None)
+        for batch in delivered:
+            sink.write(batch)
+    return sink
+
+
 def _die_writing(
     sink_class: type[Sink],
     options: dict[str, Any],
     token: bytes | None,
+    delivered: list[Batch],
     flushed: list[Batch],
     unflushed: list[Batch],
     sender: Connection,
 ) -> None:
-    sink = sink_class(**options)
-    sink.open(INFO, token)
+    sink = _reopen(sink_class, options, token, delivered)
     for batch in flushed:
         sink.write(batch)
         token = sink.flush()
