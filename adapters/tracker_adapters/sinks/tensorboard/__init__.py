@@ -46,6 +46,9 @@ class TensorBoardSink:
     Steps: TensorBoard erases points of a tag when a step does not ascend. Such an artifact is never written,
     and is counted as ``late_step``.
 
+    TensorBoard itself shows a sample of a long series; ``--samples_per_plugin`` with
+    ``scalars=0,histograms=0,images=0,text=0`` makes it show everything that this sink wrote.
+
     TensorBoard has no place for a run's configuration, tags and status; they are not written.
 
     Args:
