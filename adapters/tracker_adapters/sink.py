@@ -84,7 +84,9 @@ class Sink(Protocol):
         ...
 
 
-def checked_options(kind: str, options: Mapping[str, Any], allowed: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
+def checked_options(
+    kind: str, options: Mapping[str, Any], allowed: Mapping[str, type | tuple[type, ...]]
+) -> dict[str, Any]:
     """Returns a copy of ``options`` after checking names and types.
 
     Args:
@@ -98,9 +100,7 @@ def checked_options(kind: str, options: Mapping[str, Any], allowed: Mapping[str,
     given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         if name not in allowed:
-            raise SinkConfigError(
-                f"sink {kind!r} has no option {name!r}; expected one of {', '.join(sorted(allowed))}"
-            )
+            raise SinkConfigError(f"sink {kind!r} has no option {name!r}; expected one of {', '.join(sorted(allowed))}")
         if isinstance(value, Path):
             given[name] = value = str(value)
         expected = allowed[name]
