@@ -1,0 +1,17 @@
+"""The exceptions that a caller of the debuggers can meet."""
+
+from __future__ import annotations
+
+from tracker_adapters.errors import StepscopeError
+
+
+class LayerNotFoundError(StepscopeError, ValueError):
+    """The model has no layer of this name; the message lists the nearest names."""
+
+
+class DebuggerConfigError(StepscopeError, ValueError):
+    """A debugger configuration is wrong: missing keys, a duplicate or reserved name, no debugger class."""
+
+
+class PageError(StepscopeError):
+    """A page could not be written, or was refused by the reader; the message names the page and the reason."""

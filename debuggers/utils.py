@@ -1,0 +1,61 @@
+"""Finds layers by name and applies functions to the tensors inside nested structures."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from debuggers.errors import LayerNotFoundError
+from debuggers.torch_import import torch
+
+
+def get_layer_by_name(model: torch.nn.Module, name: str) -> torch.nn.Module:
+    """Returns the submodule with this dotted name, such as ``backbone.layer4``; ``""`` is the model itself.
+
+    Raises:
+        LayerNotFoundError: When there is none; the message lists the nearest names.
+    """
+    layers: dict[str, torch.nn.Module] = dict(model.named_modules(remove_duplicate=False))
+    if name in layers:
+        return layers[name]
+    names = [known for known in layers if known]
+    near = difflib.get_close_matches(name, names, n=5, cutoff=0.4) or names[:5]
+    hint = f"nearest names: {', '.join(near)}" if near else "it has no named layers"
+    raise LayerNotFoundError(f"{type(model).__name__} has no layer {name!r}; {hint}")
+
+
+def apply_tensor_op(func: Callable[[torch.Tensor], Any], inputs: Any) -> Any:
+    """Returns ``inputs`` with ``func`` applied to each tensor.
+
+    Goes into mappings, lists, tuples, named tuples and data classes, which keep their types; everything else
+    is passed on as it is. ``inputs`` is not changed.
+    """
+    if isinstance(inputs, torch.Tensor):
+        return func(inputs)
+    if isinstance(inputs, Mapping):
+        return _apply_to_mapping(func, inputs)
+    if isinstance(inputs, tuple) and hasattr(inputs, "_fields"):
+        return type(inputs)(*(apply_tensor_op(func, item) for item in inputs))
+    if isinstance(inputs, (list, tuple)):
+        # A list serves every type: the results of torch.max and its like take only one sequence.
+        return type(inputs)([apply_tensor_op(func, item) for item in inputs])
+    if dataclasses.is_dataclass(inputs) and not isinstance(inputs, type):
+        changed = copy.copy(inputs)
+        for field in dataclasses.fields(inputs):
+            # A frozen data class refuses setattr; its copy is ours to fill.
+            object.__setattr__(changed, field.name, apply_tensor_op(func, getattr(inputs, field.name)))
+        return changed
+    return inputs
+
+
+def _apply_to_mapping(func: Callable[[torch.Tensor], Any], inputs: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    items = {key: apply_tensor_op(func, item) for key, item in inputs.items()}
+    if type(inputs) is dict or not hasattr(inputs, "__setitem__"):
+        return items
+    changed: Any = copy.copy(inputs)  # keeps the factory of a defaultdict, the attributes of a model output
+    for key, item in items.items():
+        changed[key] = item
+    return changed  # type: ignore[no-any-return]
