@@ -1,0 +1,99 @@
+"""The index of a folder of pages: which page holds which datapoint, its size and checksum."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from tracker_adapters.artifacts import sha256_of
+
+from debuggers.atomic_file import TEMPORARY_SUFFIX, atomic_file
+from debuggers.errors import PageError
+from debuggers.page_loading import load_page
+
+INDEX_NAME = "index.json"
+SCHEMA_VERSION = 1
+_PAGE_NAME = re.compile(r"page_([0-9]+)\.pkl")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRecord:
+    """One page: its file name, ``size`` in bytes, ``sha256`` in hexadecimal digits and its datapoints."""
+
+    page: str
+    size: int
+    sha256: str
+    datapoints: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Index:
+    schema_version: int
+    pages: tuple[PageRecord, ...]
+
+
+def read_index(folder: Path) -> list[PageRecord]:
+    """Returns the records of a folder's pages in the order of their numbers.
+
+    Pages that the index does not list (a crash came between page and index, or the index is missing or
+    damaged) are opened and added; one that ``load_page`` refuses is left out, with a warning in the log.
+
+    Raises:
+        PageError: When the folder does not exist, or its index has an unknown version.
+    """
+    if not folder.is_dir():
+        raise PageError(f"{folder} is no folder; expected one that holds page_<n>.pkl files")
+    records = {record.page: record for record in _listed(folder / INDEX_NAME)}
+    for path in folder.iterdir():
+        if _PAGE_NAME.fullmatch(path.name) and path.name not in records:
+            try:
+                records[path.name] = _measured(path)
+            except PageError as error:
+                _log.warning("left out of the index of %s: %s", folder, error)
+    return sorted(records.values(), key=lambda record: int(record.page[5:-4]))
+
+
+def write_index(folder: Path, records: Sequence[PageRecord]) -> None:
+    """Replaces the folder's index in one step."""
+    with atomic_file(folder / INDEX_NAME) as stream:
+        stream.write(msgspec.json.encode(_Index(schema_version=SCHEMA_VERSION, pages=tuple(records))))
+
+
+def clear_pages(folder: Path) -> None:
+    """Makes the folder if needed and removes the pages, the index and the unfinished files in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / INDEX_NAME).unlink(missing_ok=True)
+    for path in folder.iterdir():
+        name = path.name
+        if name.endswith(TEMPORARY_SUFFIX):
+            name = name.removesuffix(TEMPORARY_SUFFIX).removeprefix(".")
+        if _PAGE_NAME.fullmatch(name) or name == INDEX_NAME:
+            path.unlink(missing_ok=True)
+
+
+def _listed(path: Path) -> tuple[PageRecord, ...]:
+    try:
+        index = msgspec.json.decode(path.read_bytes(), type=_Index)
+    except FileNotFoundError:
+        return ()
+    except msgspec.DecodeError as error:
+        _log.warning("the index %s is damaged (%s); its pages are read instead", path, error)
+        return ()
+    if index.schema_version != SCHEMA_VERSION:
+        raise PageError(
+            f"{path}: schema_version is {index.schema_version}; this version of stepscope reads {SCHEMA_VERSION}"
+        )
+    for record in index.pages:
+        if not _PAGE_NAME.fullmatch(record.page):
+            raise PageError(f"{path}: lists a page named {record.page!r}; expected page_<n>.pkl")
+    return index.pages
+
+
+def _measured(path: Path) -> PageRecord:
+    datapoints = tuple(load_page(path))
+    return PageRecord(page=path.name, size=path.stat().st_size, sha256=sha256_of(path), datapoints=datapoints)
