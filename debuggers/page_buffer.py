@@ -1,0 +1,144 @@
+"""The page being filled: gathers datapoints, and hands a page over when it is full."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from shutil import copyfileobj
+from typing import Any
+
+from debuggers.atomic_file import atomic_file
+from debuggers.errors import PageError
+from debuggers.page_index import INDEX_NAME, clear_pages, read_index, write_index
+from debuggers.page_writer import FinishedPage, OnError, OnWritten, PageWriter
+
+PAGES_IN_WRITER = 2
+"""One page being written and one waiting; with the one being filled, three pages of memory."""
+
+
+class PageBuffer:
+    """Gathers ``{datapoint_idx: {debugger_name: outputs}}`` in pages of about ``page_size`` bytes.
+
+    A page is handed over before it would grow beyond ``page_size``; a single datapoint that is larger makes a
+    page of its own. While no folder is open, full pages go to a temporary one, and move when a folder is
+    opened. May be called from any thread.
+    """
+
+    def __init__(self, page_size: int, *, on_written: OnWritten, on_error: OnError) -> None:
+        self.page_size = page_size
+        self.folder: Path | None = None
+        self._writer = PageWriter(PAGES_IN_WRITER * page_size, on_written=on_written, on_error=on_error)
+        self._spool: tempfile.TemporaryDirectory[str] | None = None
+        self._lock = threading.RLock()
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.page_idx = 0
+        self._start_page()
+
+    def _start_page(self) -> None:
+        self.page_data: dict[int, dict[str, Any]] = {}
+        self.page_bytes = 0
+        self._measured: set[int] = set()
+        self._step = 0
+
+    def open(self, folder: Path, timeout_s: float) -> None:
+        """Sends the pages of this round to ``folder``, which is made if needed.
+
+        The folder will hold exactly the pages of this round: those of an earlier one are removed.
+
+        Raises:
+            PageError: When pages wait in the temporary folder and could not be written in time.
+        """
+        with self._lock:
+            if folder == self.folder:
+                return
+            clear_pages(folder)
+            if self._spool is not None:
+                if not self._writer.flush(timeout_s):
+                    raise PageError(f"{folder}: pages of this round were not written within {timeout_s:g} s")
+                _move_pages(Path(self._spool.name), folder)
+                self._drop_spool()
+            self.folder = folder
+
+    def add(self, datapoints: Mapping[int, dict[str, Any]], step: int) -> None:
+        """Adds datapoints to the page; waits while the writer has no room for a page that is full.
+
+        Args:
+            datapoints: Their outputs as ``debuggers.capture`` makes them: nothing else may hold on to them.
+            step: The step at which they were recorded.
+        """
+        with self._lock:
+            for idx, outputs in datapoints.items():
+                size = self._size(outputs)
+                if self.page_data and self.page_bytes + size > self.page_size:
+                    self._hand_over()
+                    size = self._size(outputs)
+                self.page_data[idx] = outputs
+                self.page_bytes += size
+                self._step = step
+
+    def save(self, timeout_s: float) -> bool:
+        """Hands the last page over and waits for the writer; False if time ran out."""
+        with self._lock:
+            if self.page_data:
+                self._hand_over()
+        return self._writer.flush(timeout_s)
+
+    def reset(self, timeout_s: float) -> None:
+        """Forgets the unfinished page and the folder; the next page is number 0."""
+        with self._lock:
+            if self._spool is not None:
+                self._writer.flush(timeout_s)
+                self._drop_spool()
+            self.folder = None
+            self._start_over()
+
+    def _hand_over(self) -> None:
+        page = FinishedPage(
+            folder=self.folder or self._spool_folder(),
+            number=self.page_idx,
+            datapoints=self.page_data,
+            nbytes=self.page_bytes,
+            step=self._step,
+        )
+        self.page_idx += 1
+        self._start_page()
+        self._writer.submit(page)
+
+    def _spool_folder(self) -> Path:
+        if self._spool is None:
+            self._spool = tempfile.TemporaryDirectory(prefix="stepscope-pages-", ignore_cleanup_errors=True)
+        return Path(self._spool.name)
+
+    def _drop_spool(self) -> None:
+        if self._spool is not None:
+            self._spool.cleanup()
+            self._spool = None
+
+    def _size(self, value: Any) -> int:
+        """Bytes of what ``value`` holds; what the page holds already counts once."""
+        if isinstance(value, (dict, list, tuple)):
+            if id(value) in self._measured:
+                return 0
+            self._measured.add(id(value))
+            parts = value.values() if isinstance(value, dict) else value
+            return 64 + sum(32 + self._size(part) for part in parts)
+        if isinstance(value, (str, bytes)):
+            return len(value)
+        if not hasattr(value, "nbytes") or id(value) in self._measured:
+            return 0
+        self._measured.add(id(value))
+        return int(value.nbytes)
+
+
+def _move_pages(source: Path, folder: Path) -> None:
+    """Moves pages, also to another file system: each appears in its new folder when it is complete."""
+    records = read_index(source)
+    for record in records:
+        with (source / record.page).open("rb") as old, atomic_file(folder / record.page) as new:
+            copyfileobj(old, new, 1 << 20)
+    write_index(folder, records)
+    (source / INDEX_NAME).unlink()
