@@ -1,0 +1,147 @@
+"""Turns what debuggers return into what a page holds: copies of arrays, and plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from debuggers.deferred import DeferredRow, DeferredTensor
+from debuggers.page_loading import NARROW_FLOATS
+from debuggers.page_saving import as_number
+from debuggers.torch_import import torch
+
+DATAPOINT = "datapoint"
+"""The reserved name under which a page keeps the datapoint itself."""
+_MAX_DEPTH = 50
+_NARROW = frozenset(np.dtype(dtype) for dtype in NARROW_FLOATS.values())
+_PLAIN = (bool, int, float, str, bytes, type(None))
+
+
+def host_copy(outputs: Any) -> Any:
+    """Returns ``outputs`` as a page holds them; nothing in it shares memory with the original.
+
+    Tensors and arrays become NumPy arrays (on a device: pending ones), 0-d ones plain numbers. Named tuples,
+    data classes and mappings become dicts, sets and arrays of text or dates lists. What cannot be kept
+    becomes ``{"error": reason}``; a path its text. A tensor that is met twice is copied once.
+    """
+    return _Copier().copy(outputs, 0)
+
+
+def by_datapoint(copies: dict[str, Any], indices: int | Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Returns ``{datapoint_idx: {debugger_name: outputs}}`` from what ``host_copy`` returned.
+
+    With one index, everything belongs to it. With several, arrays whose first dimension is as long are cut
+    along it, and everything else belongs to each datapoint. Of the datapoint itself, lists of as many plain
+    values are cut too: collated text has one entry a row.
+    """
+    if isinstance(indices, int):
+        return {indices: copies}
+    rows = len(indices)
+    return {
+        idx: {name: _row(value, rows, row, name == DATAPOINT) for name, value in copies.items()}
+        for row, idx in enumerate(indices)
+    }
+
+
+def _row(value: Any, rows: int, row: int, cut_lists: bool) -> Any:
+    if isinstance(value, np.ndarray):
+        return _cut(value, row) if value.ndim and value.shape[0] == rows else value
+    if isinstance(value, DeferredTensor):
+        return DeferredRow(value, row, rows) if value.shape[:1] == (rows,) else value
+    if isinstance(value, dict):
+        return {key: _row(item, rows, row, cut_lists) for key, item in value.items()}
+    if not isinstance(value, (list, tuple)):
+        return value
+    if not all(isinstance(item, _PLAIN) for item in value):
+        return type(value)(_row(item, rows, row, cut_lists) for item in value)
+    return value[row] if cut_lists and isinstance(value, list) and len(value) == rows else value
+
+
+def _cut(array: Any, row: int) -> Any:
+    return as_number(array[row]) if array.ndim == 1 else array[row]
+
+
+class _Copier:
+    def __init__(self) -> None:
+        # The values hold on to the originals: an id is only theirs as long as they live.
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def copy(self, value: Any, depth: int) -> Any:
+        if type(value) in _PLAIN:
+            return value
+        if depth > _MAX_DEPTH:
+            return {"error": f"nested more than {_MAX_DEPTH} levels deep, or contains itself"}
+        if isinstance(value, (torch.Tensor, np.ndarray, np.generic)):
+            if id(value) not in self._known:
+                self._known[id(value)] = (value, _array_copy(value))
+            return self._known[id(value)][1]
+        if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
+            value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        elif isinstance(value, tuple) and hasattr(value, "_fields"):
+            value = dict(zip(value._fields, value, strict=True))
+        if isinstance(value, Mapping):
+            return {_key(key): self.copy(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (tuple, list, AbstractSet)):
+            copies = [self.copy(item, depth + 1) for item in value]
+            return tuple(copies) if isinstance(value, tuple) else copies
+        return _plain(value)
+
+
+def _array_copy(value: Any) -> Any:
+    try:
+        if not isinstance(value, torch.Tensor):
+            return _numpy_copy(np.asarray(value))
+        copy = DeferredTensor(value)
+        # A copy on the host is there already.
+        if value.device.type == "cuda":
+            return copy
+        array = copy.resolve()
+    except Exception as error:  # unusual tensors fail in unusual ways, and none may stop the run
+        return {"error": f"cannot keep a {type(value).__name__}: {error}"}
+    return array if array.ndim else as_number(array)
+
+
+def _numpy_copy(array: np.ndarray[Any, Any]) -> Any:
+    if array.dtype.kind in "USMm":
+        return array.astype(str).tolist()
+    if array.dtype.kind not in "biufc" and array.dtype not in _NARROW:
+        return {"error": f"cannot keep an array of dtype {array.dtype}: expected numbers, bool, text or dates"}
+    return np.array(array, order="C") if array.ndim else as_number(array.copy())
+
+
+def _key(key: Any) -> Any:
+    return key if type(key) in _PLAIN else str(key)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (int, float)):  # subclasses, such as members of an IntEnum
+        return int(value) if isinstance(value, int) else float(value)
+    if isinstance(value, (str, bytes)):
+        return str.__str__(value) if isinstance(value, str) else bytes(value)
+    if isinstance(value, (PathLike, torch.dtype, torch.device)):
+        return str(value)
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    return {"error": f"cannot keep a {name}: expected tensors, arrays or plain values"}
+
+
+def datapoint_indices(datapoint: Mapping[str, Any]) -> int | Sequence[int]:
+    """Returns ``datapoint["meta_info"]["idx"]`` as an int, or as a list of int for a batch.
+
+    Raises:
+        ValueError: When it is missing, or holds anything but whole numbers.
+    """
+    try:
+        idx = datapoint["meta_info"]["idx"]
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            "the datapoint has no ['meta_info']['idx']; expected its index, or one index for each of its rows"
+        ) from error
+    values = np.asarray(idx.detach().cpu() if isinstance(idx, torch.Tensor) else idx)
+    if values.dtype.kind not in "iu" or values.ndim > 1 or not values.size:
+        raise ValueError(f"['meta_info']['idx'] is {idx!r}; expected an int, or a list or tensor of int")
+    return int(values) if values.ndim == 0 else [int(value) for value in values]

@@ -1,0 +1,104 @@
+"""Copies tensors to the host: at once from the host, and from a device without waiting for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from tracker_adapters.arrays import check_readable
+from tracker_adapters.emitter import PendingArray
+
+from debuggers.torch_import import torch
+
+_NARROW_DTYPES: dict[torch.dtype, npt.DTypeLike] = {
+    getattr(torch, name): np.dtype(getattr(ml_dtypes, name))
+    for name in (
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e4m3fnuz",
+        "float8_e5m2",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    )
+    if hasattr(torch, name) and hasattr(ml_dtypes, name)
+}
+_SAME_SIZE = {1: torch.uint8, 2: torch.int16}
+
+
+class DeferredTensor:
+    """A copy of a tensor as it was when this was made; ``nbytes`` is its size in bytes.
+
+    From a CUDA device the copy is only enqueued, on the current stream: whatever is enqueued there later
+    cannot change it, and nothing waits until ``resolve``.
+    """
+
+    __slots__ = ("_event", "_host", "nbytes", "shape")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        source = plain_tensor(tensor)
+        self.nbytes = source.numel() * source.element_size()
+        self.shape = tuple(source.shape)
+        self._event: torch.cuda.Event | None = None
+        if source.device.type == "cuda":
+            # Pinned memory is what makes the copy asynchronous; torch keeps and reuses it.
+            self._host = torch.empty(self.shape, dtype=source.dtype, pin_memory=True)
+            self._host.copy_(source, non_blocking=True)
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record(torch.cuda.current_stream(source.device))
+        else:
+            self._host = source.clone(memory_format=torch.contiguous_format).cpu()
+
+    def resolve(self) -> npt.NDArray[Any]:
+        """Waits for the copy and returns it; bfloat16 and float8 come back with their ml_dtypes dtype."""
+        if self._event is not None:
+            self._event.synchronize()
+            self._event = None
+        narrow = _NARROW_DTYPES.get(self._host.dtype)
+        if narrow is None:
+            return self._host.numpy()
+        return self._host.view(_SAME_SIZE[self._host.element_size()]).numpy().view(narrow)
+
+
+class DeferredRow:
+    """One row of a pending array along its first dimension."""
+
+    __slots__ = ("_pending", "_row", "nbytes")
+
+    def __init__(self, pending: PendingArray, row: int, rows: int) -> None:
+        self._pending = pending
+        self._row = row
+        self.nbytes = pending.nbytes // rows
+
+    def resolve(self) -> npt.NDArray[Any]:
+        """Waits for the copy and returns the row."""
+        return self._pending.resolve()[self._row, ...]
+
+
+def defer_tensor(tensor: torch.Tensor) -> DeferredTensor:
+    """Copies a tensor without synchronising with its device; any real or complex dense tensor will do.
+
+    Raises:
+        ArtifactError: For meta, sparse and nested tensors, and dtypes that NumPy and ml_dtypes lack.
+    """
+    return DeferredTensor(tensor)
+
+
+def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the values as a dense tensor without gradient: the local shard of a DTensor, dequantised.
+
+    It may share memory with ``tensor``.
+
+    Raises:
+        ArtifactError: For meta, sparse and nested tensors.
+    """
+    values = tensor.detach()
+    if hasattr(values, "to_local"):
+        values = values.to_local()
+    if values.is_complex() and not values.is_meta and values.layout == torch.strided:
+        return values.resolve_conj().resolve_neg()
+    check_readable("tensor", values)
+    if values.is_quantized:
+        values = values.dequantize()
+    return values.resolve_neg()
