@@ -1,0 +1,67 @@
+"""Statistics of a layer's activations, over all values and channel by channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracker_adapters.errors import ArtifactError
+
+from debuggers.forward_debugger import ForwardDebugger
+from debuggers.layer_values import number, numbers, real_values, spread
+from debuggers.torch_import import torch
+
+SAMPLES = 100
+
+
+class ActivationStatsDebugger(ForwardDebugger):
+    """Captures ``layer_name``, ``module_type``, ``activation_stats`` and ``sample_values`` (the first 100).
+
+    ``activation_stats`` holds shape; mean, std, min, max; l1_norm (the mean of the absolute values), l2_norm
+    (the Euclidean norm); sparsity (the share of zeros), positive_ratio, saturation_low (share <= -1) and
+    saturation_high (share >= 1). With three dimensions or more it also holds channel_means and channel_stds,
+    one a channel; channels lie along dimension 1, as in (B, C, L) and (B, C, H, W).
+
+    NaN makes the means, norms and extremes NaN and counts in no share. Of an empty output all of them are NaN.
+    An output that is no tensor, or has no plain real values, gives ``{"error": reason}``.
+    """
+
+    draws_random_numbers = False
+
+    def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
+        """See the class."""
+        try:
+            values = real_values(output)
+        except ArtifactError as error:
+            return {"error": str(error)}
+        return {
+            "layer_name": self.layer_name,
+            "module_type": type(module).__name__,
+            "activation_stats": {"shape": list(output.shape), **spread(values), **_shares(values), **_channels(values)},
+            "sample_values": numbers(values.flatten()[:SAMPLES]),
+        }
+
+
+def _shares(values: torch.Tensor) -> dict[str, Any]:
+    parts = {
+        "l1_norm": values.abs().mean(),
+        "l2_norm": torch.linalg.vector_norm(values) if values.numel() else values.mean(),
+        "sparsity": _share(values == 0),
+        "positive_ratio": _share(values > 0),
+        "saturation_low": _share(values <= -1),
+        "saturation_high": _share(values >= 1),
+    }
+    return {name: number(part) for name, part in parts.items()}
+
+
+def _share(mask: torch.Tensor) -> torch.Tensor:
+    # float64: float32 cannot tell the shares of more than 2**24 values apart.
+    return mask.mean(dtype=torch.float64)
+
+
+def _channels(values: torch.Tensor) -> dict[str, Any]:
+    if values.ndim < 3:
+        return {}
+    by_channel = values.movedim(1, 0).flatten(1)
+    count = by_channel.shape[1]
+    stds = by_channel.std(1) if count > 1 else torch.full_like(by_channel[:, :1].sum(1), float("nan"))
+    return {"channel_means": numbers(by_channel.mean(1)), "channel_stds": numbers(stds)}

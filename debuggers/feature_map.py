@@ -1,0 +1,44 @@
+"""Keeps a layer's output with its basic statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tracker_adapters.errors import ArtifactError
+
+from debuggers.base_debugger import Picture
+from debuggers.forward_debugger import ForwardDebugger
+from debuggers.layer_values import real_values, spread
+from debuggers.picture_grid import picture_grid
+from debuggers.torch_import import torch
+
+
+class FeatureMapDebugger(ForwardDebugger):
+    """Captures ``feature_map``, ``stats`` (mean, std, min, max, shape) and ``layer_name``.
+
+    The map keeps its dtype; the statistics are computed in float32 or wider. An output that is no tensor, or
+    has no plain real values, gives ``{"error": reason}``.
+    """
+
+    draws_random_numbers = False
+
+    def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
+        """See the class."""
+        try:
+            values = real_values(output)
+        except ArtifactError as error:
+            return {"error": str(error)}
+        return {
+            "feature_map": output.detach(),
+            "stats": {**spread(values), "shape": list(output.shape)},
+            "layer_name": self.layer_name,
+        }
+
+    def pictures(self, outputs: Any) -> Iterator[Picture]:
+        """Yields the maps of the first datapoint side by side: (B, C, H, W), or (B, H, W) as one map."""
+        feature_map = outputs.get("feature_map")
+        if feature_map is None or feature_map.ndim not in (3, 4) or not feature_map.numel():
+            return
+        first = real_values(feature_map)[0]
+        yield Picture("feature_map", picture_grid(first if first.ndim == 3 else first[None]))
