@@ -1,0 +1,1 @@
+"""Debuggers that run other debuggers."""

@@ -1,0 +1,65 @@
+"""Emits what debuggers return by type: numbers as scalars, pictures as images, and a page's contents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from tracker_adapters.artifacts import PageEntry
+from tracker_adapters.emitter import Emitter
+
+from debuggers.base_debugger import Picture
+from debuggers.torch_import import torch
+
+_MAX_SUMMARY = 200
+
+
+def emit_numbers(emitter: Emitter, name: str, outputs: Any) -> None:
+    """Emits each number in nested dicts as a scalar named ``<name>/<key path>``.
+
+    Numbers are int, float, bool, and 0-d arrays and tensors of real values. Lists are data, and emit nothing.
+    """
+    if isinstance(outputs, Mapping):
+        for key, item in outputs.items():
+            emit_numbers(emitter, f"{name}/{key}", item)
+    elif _is_number(outputs):
+        emitter.scalar(name, outputs)
+
+
+def emit_pictures(emitter: Emitter, name: str, pictures: Iterable[Picture]) -> None:
+    """Emits each picture as an image named ``<name>/<picture>``."""
+    for picture in pictures:
+        emitter.image(f"{name}/{picture.name}", picture.values, layout="HW", value_range=(0.0, 1.0))
+
+
+def page_contents(datapoints: Mapping[int, Mapping[str, Any]]) -> Iterator[PageEntry]:
+    """Yields one line for each debugger of each datapoint."""
+    for idx, by_debugger in datapoints.items():
+        for debugger, outputs in by_debugger.items():
+            yield PageEntry(datapoint=idx, debugger=debugger, summary=summary(outputs)[:_MAX_SUMMARY])
+
+
+def summary(outputs: Any) -> str:
+    """Returns in a few words what a page holds, such as ``feature_map (16, 4, 4), layer_name conv``."""
+    if isinstance(outputs, Mapping):
+        return ", ".join(f"{key} {_leaf(item)}" for key, item in outputs.items())
+    return _leaf(outputs)
+
+
+def _leaf(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(map(str, value))}}}"
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} values"
+    if hasattr(value, "nbytes"):
+        return f"{value.dtype} {value.shape}" if hasattr(value, "dtype") else f"{value.nbytes} bytes"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.ndim == 0 and not value.is_complex()
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.ndim == 0 and value.dtype.kind in "biuf"
+    return isinstance(value, (bool, int, float))

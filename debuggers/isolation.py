@@ -1,0 +1,63 @@
+"""Keeps a failing debugger from stopping the run it watches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+OnError = Literal["isolate", "raise"]
+_log = logging.getLogger(__name__)
+
+
+class Isolation:
+    """Catches exceptions and reports each cause once: in the log, and through ``report``.
+
+    A cause is a place (a debugger with its layer, a page) with a type of exception. ``counts`` says how often
+    each one was met.
+    """
+
+    def __init__(self, on_error: OnError, report: Callable[[str], None]) -> None:
+        """Says what to do with exceptions.
+
+        Args:
+            on_error: ``isolate`` catches; ``raise`` lets exceptions pass.
+            report: Called with the message of each new cause.
+        """
+        if on_error not in ("isolate", "raise"):
+            raise ValueError(f"on_error is {on_error!r}; expected 'isolate' or 'raise'")
+        self.on_error = on_error
+        self.counts: dict[tuple[str, str], int] = {}
+        self._report = report
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def guard(self, place: str) -> Iterator[None]:
+        """Runs a block whose exceptions go no further, unless ``on_error`` is ``raise``."""
+        try:
+            yield
+        except Exception as error:
+            self.record(place, error)
+            if self.on_error == "raise":
+                raise
+
+    def record(self, place: str, error: Exception) -> None:
+        """Counts an exception, and reports it if its cause is new."""
+        cause = (place, type(error).__name__)
+        with self._lock:
+            self.counts[cause] = self.counts.get(cause, 0) + 1
+            if self.counts[cause] > 1:
+                return
+        message = f"{place} failed: {describe(error)}"
+        _log.error("%s (later failures of this kind are only counted)", message, exc_info=error)
+        try:
+            self._report(message)
+        except Exception:
+            _log.exception("the alert about this could not be emitted")
+
+
+def describe(error: Exception) -> str:
+    """Returns an exception as one line: its type and message."""
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,288 @@
+"""Runs several debuggers on each datapoint, and keeps what they return in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.base_debugger import BaseDebugger
+from debuggers.capture import DATAPOINT, by_datapoint, datapoint_indices, host_copy
+from debuggers.emission import emit_numbers, emit_pictures, page_contents
+from debuggers.errors import PageError
+from debuggers.forward_debugger import ForwardDebugger
+from debuggers.hooks import Hooks
+from debuggers.isolation import Isolation, OnError, describe
+from debuggers.page_buffer import PageBuffer
+from debuggers.page_index import PageRecord
+from debuggers.page_writer import FinishedPage
+from debuggers.random_state import preserved_random_state
+from debuggers.torch_import import torch
+from debuggers.wrappers.debugger_config import build_debuggers, check_keep, find_layers
+
+_BYTES_PER_MB = 1024 * 1024
+_SAVE_TIMEOUT_S = 600.0
+
+
+class SequentialDebugger(BaseDebugger):
+    """Runs debuggers, returns ``{debugger_name: outputs}`` for each datapoint, and keeps it in pages.
+
+    Hooks exist in the model only while ``enabled`` is True, which it is not at first. Nothing that the
+    debuggers do reaches the training: their exceptions are caught (see ``on_error``), the random number
+    generators are put back, and what is kept is copied at once.
+
+    A batch is split: where ``datapoint["meta_info"]["idx"]`` has one entry a row, each array with as many rows
+    is cut along its first dimension. With one index the whole batch is one entry.
+
+    ``step`` is the step of what the next call emits. It rises by one with each call, and may be set.
+    """
+
+    def __init__(
+        self,
+        debuggers_config: Sequence[Mapping[str, Any]],
+        model: torch.nn.Module,
+        page_size_mb: float = 100,
+        *,
+        emitter: Emitter | None = None,
+        on_error: OnError = "isolate",
+        keep: Sequence[str] = (),
+    ) -> None:
+        """Builds the debuggers and finds their layers.
+
+        Args:
+            debuggers_config: One ``{"name": ..., "debugger_config": {"class": ..., "args": {...}}}`` a debugger.
+            model: Where the layers are looked up.
+            page_size_mb: Size of a page; three pages is the most memory that they take together.
+            emitter: Where numbers, pictures, alerts and pages are emitted.
+            on_error: ``isolate``: a debugger that raises leaves ``{"error": ...}`` in its slot, one alert for each
+                cause, and the rest runs on. ``raise``: exceptions reach the caller.
+            keep: What pages keep of the datapoint itself, under the name ``datapoint``: some of ``inputs``,
+                ``labels``, ``outputs``, ``meta_info``, ``scores``, ``correct``.
+
+        Raises:
+            DebuggerConfigError: For a configuration of another form, a duplicate or reserved name.
+            LayerNotFoundError: When the model lacks a layer.
+        """
+        if not page_size_mb > 0:
+            raise ValueError(f"page_size_mb is {page_size_mb!r}; expected a positive number")
+        self.page_size = int(page_size_mb * _BYTES_PER_MB)
+        self.debuggers: dict[str, BaseDebugger] = build_debuggers(debuggers_config)
+        self.keep = check_keep(keep)
+        self.step = 0
+        self._layers = find_layers(self.debuggers, model)
+        self._emitter = emitter
+        self._isolation = Isolation(on_error, self._alert)
+        self._hooks = Hooks()
+        self._enabled = False
+        self._paused = False
+        self._closed = False
+        self._pictures_wanted = True
+        self._page_errors: list[Exception] = []
+        self._buffer = PageBuffer(self.page_size, on_written=self._page_written, on_error=self._page_failed)
+
+    @property
+    def forward_debuggers(self) -> dict[str, list[ForwardDebugger]]:
+        """The debuggers that watch a layer, by layer name."""
+        found: dict[str, list[ForwardDebugger]] = {}
+        for debugger in self.debuggers.values():
+            if isinstance(debugger, ForwardDebugger):
+                found.setdefault(debugger.layer_name, []).append(debugger)
+        return found
+
+    @property
+    def enabled(self) -> bool:
+        """Whether calls do anything. Setting it adds the hooks to the model, or removes them."""
+        return self._enabled
+
+    @enabled.setter
+    def enabled(self, value: bool) -> None:
+        if value and self._closed:
+            raise RuntimeError("this SequentialDebugger is closed and cannot be enabled again")
+        if value and not self._enabled:
+            self._hooks.add_forward((module, partial(self._on_forward, name)) for name, module in self._layers.items())
+        elif not value:
+            self._hooks.remove()
+        self._enabled = bool(value)
+
+    @property
+    def output_dir(self) -> Path | None:
+        """The folder of the current round's pages, or None; setting it replaces the pages that lie there."""
+        return self._buffer.folder
+
+    @output_dir.setter
+    def output_dir(self, folder: str | Path) -> None:
+        with self._isolation.guard("opening the pages' folder"):
+            self._buffer.open(Path(folder).absolute(), _SAVE_TIMEOUT_S)
+
+    @property
+    def current_page_idx(self) -> int:
+        """The number of the page that is being filled."""
+        return self._buffer.page_idx
+
+    @property
+    def current_page_size(self) -> int:
+        """What the page being filled keeps in memory, in bytes."""
+        return self._buffer.page_bytes
+
+    @property
+    def current_page_data(self) -> dict[int, dict[str, Any]]:
+        """The page being filled: ``{datapoint_idx: {debugger_name: outputs}}``, device tensors still pending."""
+        return self._buffer.page_data
+
+    @property
+    def failures(self) -> dict[tuple[str, str], int]:
+        """How often each place failed with each type of exception."""
+        return dict(self._isolation.counts)
+
+    def begin_epoch(self, output_dir: str | Path) -> None:
+        """Starts a round: forgets what was not saved, sends pages to ``output_dir`` and enables the debuggers."""
+        self.reset_buffer()
+        self.output_dir = output_dir
+        self.enabled = True
+
+    def __call__(self, datapoint: dict[str, Any], model: torch.nn.Module) -> dict[str, Any]:
+        """Returns ``{debugger_name: outputs}``, emits the numbers in it, and adds a copy to the page.
+
+        While disabled it does nothing and returns ``{}``.
+
+        Raises:
+            ValueError: When the datapoint has no index.
+        """
+        if not self._enabled:
+            return {}
+        self._paused = True  # a debugger may run the model again; that is not the forward pass to capture
+        try:
+            outputs = {name: self._outputs(name, datapoint, model) for name in self.debuggers}
+        finally:
+            self._paused = False
+        if self._emitter is not None:
+            self._emit(self._emitter.at(self.step), outputs)
+        self.add_to_buffer(outputs, datapoint)
+        self._pictures_wanted = False
+        self.step += 1
+        return outputs
+
+    def add_to_buffer(self, outputs: Mapping[str, Any], datapoint: Mapping[str, Any]) -> None:
+        """Adds a copy of the outputs to the page being filled; may be called from any thread.
+
+        It waits while the disk is more than two pages behind, for a minute at most.
+
+        Args:
+            outputs: ``{debugger_name: outputs}`` of a datapoint or batch.
+            datapoint: Says in ``["meta_info"]["idx"]`` which: an int, or a list or tensor with one for each row.
+
+        Raises:
+            ValueError: When the datapoint has no index.
+        """
+        indices = datapoint_indices(datapoint)
+        kept = {part: datapoint[part] for part in self.keep if part in datapoint}
+        copies = host_copy({**outputs, DATAPOINT: kept} if self.keep else outputs)
+        with self._isolation.guard("adding to a page"):
+            self._buffer.add(by_datapoint(copies, indices), self.step)
+
+    def save_all(self, output_dir: str | Path | None = None, timeout_s: float = _SAVE_TIMEOUT_S) -> None:
+        """Writes the last page and waits until all pages lie in ``output_dir``, by default the round's folder.
+
+        Pages that could not be written have raised an alert; with ``on_error="raise"`` they raise PageError here.
+
+        Raises:
+            ValueError: When there is no folder.
+        """
+        if output_dir is not None:
+            self.output_dir = output_dir
+        elif self.output_dir is None:
+            raise ValueError("save_all: no output_dir; pass one, or set it before the epoch by begin_epoch(output_dir)")
+        with self._isolation.guard("saving the pages"):
+            if not self._buffer.save(timeout_s):
+                raise PageError(f"{self.output_dir}: pages are not on the disk after {timeout_s:g} s")
+            errors, self._page_errors = self._page_errors, []
+            if errors and self._isolation.on_error == "raise":
+                raise PageError(f"{self.output_dir}: {len(errors)} page(s) not written") from errors[0]
+
+    def reset_buffer(self) -> None:
+        """Forgets the page being filled and the folder, and numbers pages from 0 again."""
+        self._buffer.reset(_SAVE_TIMEOUT_S)
+        self._pictures_wanted = True
+
+    def close(self, timeout_s: float = 60.0) -> None:
+        """Removes the hooks, and saves what is unsaved if the folder is known; calling it again does nothing."""
+        if self._closed:
+            return
+        self.enabled = False
+        self._closed = True
+        if self.output_dir is not None:
+            self.save_all(timeout_s=timeout_s)
+        elif self.current_page_idx or self.current_page_data:
+            lost = PageError("datapoints were recorded and not saved: call save_all(output_dir) before close")
+            self._isolation.record("closing", lost)
+        self._buffer.reset(timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _on_forward(self, name: str, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        debugger = self.debuggers[name]
+        if self._paused or not isinstance(debugger, ForwardDebugger):
+            return
+        if (failure := self._attempt(name, debugger.forward_hook_fn, module, inputs, output)) is not None:
+            debugger.last_capture = failure
+
+    def _outputs(self, name: str, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:
+        debugger = self.debuggers[name]
+        if isinstance(debugger, ForwardDebugger) and name not in self._layers:
+            return {"error": f"the model has no layer {debugger.layer_name!r}"}
+        outputs = self._attempt(name, debugger, datapoint, model)
+        if isinstance(debugger, ForwardDebugger):
+            if outputs is None:
+                nothing = LookupError("captured nothing: the layer did not run since the previous datapoint")
+                self._isolation.record(self._place(name), nothing)
+                return {"error": describe(nothing)}
+            debugger.last_capture = None
+        return outputs
+
+    def _attempt(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls a debugger; its exception becomes ``{"error": ...}``."""
+        random_state = preserved_random_state() if self.debuggers[name].draws_random_numbers else nullcontext()
+        try:
+            with random_state:
+                return function(*args)
+        except Exception as error:
+            self._isolation.record(self._place(name), error)
+            if self._isolation.on_error == "raise":
+                raise
+            return {"error": describe(error)}
+
+    def _place(self, name: str) -> str:
+        debugger = self.debuggers[name]
+        layer = f" at layer {debugger.layer_name!r}" if isinstance(debugger, ForwardDebugger) else ""
+        return f"debugger {name!r}{layer}"
+
+    def _emit(self, emitter: Emitter, outputs: Mapping[str, Any]) -> None:
+        for name, output in outputs.items():
+            with self._isolation.guard(f"emitting the outputs of {self._place(name)}"):
+                emit_numbers(emitter, name, output)
+                if self._pictures_wanted:
+                    emit_pictures(emitter, name, self.debuggers[name].pictures(output))
+
+    def _alert(self, message: str) -> None:
+        if self._emitter is not None:
+            self._emitter.at(self.step).alert("debugger_failed", message, level="error")
+
+    def _page_written(self, page: FinishedPage, record: PageRecord) -> None:
+        if self._emitter is not None:
+            contents = tuple(page_contents(page.datapoints))
+            self._emitter.at(page.step).page(page.folder / record.page, contents=contents)
+
+    def _page_failed(self, page: FinishedPage, error: Exception) -> None:
+        self._page_errors.append(error)
+        self._isolation.record("writing a page", error)
