@@ -32,13 +32,18 @@ CLOSE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SinkStats:
-    """What became of the stored artifacts in one sink: stored = delivered + pending + the sum of failed."""
+    """What became of the stored artifacts in one sink: stored = delivered + pending + the sum of failed.
+
+    ``state`` is waiting, delivering, retrying, quarantined or done; ``error`` the last failure's message, empty while
+    all is well; ``updated_ns`` when the sink last got somewhere, in nanoseconds since the epoch.
+    """
 
     delivered: int
     pending: int
     failed: dict[str, int]
     state: str
     error: str
+    updated_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ class Run(Emitter):
                 failed=position.failed,
                 state=position.state,
                 error=position.error,
+                updated_ns=position.updated_ns,
             )
         return RunStats(emitted=counts.emitted, stored=self._store.last_seq, lost=counts.lost, sinks=sinks)
 
@@ -145,10 +151,11 @@ class Run(Emitter):
         self._raise_failures()
         return done
 
-    def finish(self, status: RunStatus = "finished") -> None:
-        """Sets how the run ended and closes it."""
-        self._manifest = self._manifest.with_status(status)
-        self.close()
+    def finish(self, status: RunStatus = "finished", *, timeout: float = CLOSE_TIMEOUT_S) -> bool:
+        """Sets how the run ended and closes it; see ``close``."""
+        if self._closed is None:
+            self._manifest = self._manifest.with_status(status)
+        return self.close(timeout)
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
         """Commits everything, lets delivery drain, and releases the run.

@@ -12,7 +12,7 @@ from tracker_adapters.errors import MissingPackageError, SinkConfigError
 from tracker_adapters.sink import Sink
 
 ENTRY_POINT_GROUP = "stepscope.sinks"
-_MEMBERS = ("kinds", "resolve", "open", "write", "flush", "finish", "close")
+_MEMBERS = ("kinds", "resolve", "look", "open", "write", "flush", "finish", "close")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ BUILT_IN: dict[str, SinkSpec] = {
     "tensorboard": SinkSpec(
         "tracker_adapters.sinks.tensorboard:TensorBoardSink", ("tensorboard", "google_crc32c"), "tensorboard"
     ),
-    "mlflow": SinkSpec("tracker_adapters.sinks.mlflow:MLflowSink", ("mlflow", "matplotlib"), "mlflow"),
+    "mlflow": SinkSpec("tracker_adapters.sinks.mlflow:MLflowSink", ("mlflow", "sqlalchemy", "matplotlib"), "mlflow"),
     "wandb": SinkSpec("tracker_adapters.sinks.wandb:WandbSink", ("wandb",), "wandb"),
 }
 

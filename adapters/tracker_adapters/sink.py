@@ -49,6 +49,15 @@ class Sink(Protocol):
         """
         ...
 
+    @classmethod
+    def look(cls, options: Mapping[str, Any]) -> str:
+        """Returns the command that shows the output to a person, or the place where it lies.
+
+        Args:
+            options: What ``resolve`` returned.
+        """
+        ...
+
     def open(self, info: RunInfo, token: bytes | None) -> None:
         """Starts or resumes: afterwards the output holds exactly what it held at ``token``, or nothing.
 

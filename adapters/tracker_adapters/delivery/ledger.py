@@ -42,6 +42,7 @@ class Position:
     failed: dict[str, int] = field(default_factory=dict)
     state: LaneState = "waiting"
     error: str = ""
+    updated_ns: int = 0
 
 
 def position_key(sink: str, target: str) -> str:
@@ -73,11 +74,11 @@ class Ledger:
     def positions(self) -> dict[str, Position]:
         """Returns all positions by key."""
         rows = self._connection.execute(
-            "SELECT key, sink, target, seq, token, delivered, failed, state, error FROM cursor"
+            "SELECT key, sink, target, seq, token, delivered, failed, state, error, updated_ns FROM cursor"
         ).fetchall()
         return {
-            key: Position(sink, target, seq, token, delivered, json.loads(failed), state, error)
-            for key, sink, target, seq, token, delivered, failed, state, error in rows
+            key: Position(sink, target, seq, token, delivered, json.loads(failed), state, error, updated_ns)
+            for key, sink, target, seq, token, delivered, failed, state, error, updated_ns in rows
         }
 
     def advance(self, key: str, old: Position, *, seq: int, token: bytes, unshown: Mapping[str, int]) -> Position:

@@ -31,6 +31,11 @@ class MemorySink:
         """Takes an optional ``target``, which names the sink."""
         return {"target": "memory"} | checked_options("memory", options, {"target": str})
 
+    @classmethod
+    def look(cls, options: Mapping[str, Any]) -> str:
+        """Returns where it lies: nowhere but in memory."""
+        return f"{options['target']} lives in memory: read .artifacts"
+
     def open(self, info: RunInfo, token: bytes | None) -> None:
         """Forgets everything after ``token``."""
         self.info = info

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -76,6 +77,12 @@ class TensorBoardSink:
         if not target or "://" in target or "\0" in target:
             raise SinkConfigError(f"sink 'tensorboard': option 'target' is {target!r}; expected a local folder")
         return {"target": str(Path(target).expanduser().resolve())}
+
+    @classmethod
+    def look(cls, options: Mapping[str, Any]) -> str:
+        """Returns the command that starts TensorBoard, with its sampling of long series off."""
+        whole = "scalars=0,histograms=0,images=0,text=0"
+        return f"tensorboard --logdir {shlex.quote(options['target'])} --samples_per_plugin {whole}"
 
     def open(self, info: RunInfo, token: bytes | None) -> None:
         """Cuts the event file back to ``token``, or removes this run's files and begins one.

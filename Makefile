@@ -1,0 +1,48 @@
+# Two commands do everything, set-up included: make demo, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint fast integrations bench wheel browser clean
+
+demo: $(VENV)/demo.ready
+	$(BIN)/stepscope demo
+
+test: lint fast integrations
+
+lint: $(VENV)/dev.ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+fast: $(VENV)/dev.ready
+	$(BIN)/pytest tests
+
+integrations: $(VENV)/dev.ready browser
+	$(BIN)/pytest integrations_tests
+
+bench: $(VENV)/dev.ready
+	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
+
+wheel: $(VENV)/dev.ready
+	$(BIN)/python -m build --wheel --outdir dist .
+
+# The browser tests skip with a reason where it cannot be installed.
+browser:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } || \
+	  echo "no chromium: the browser tests will skip"
+
+$(VENV)/demo.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(CONSTRAINED) --editable '.[demo]'
+	touch $@
+
+$(VENV)/dev.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(CONSTRAINED) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .tox build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

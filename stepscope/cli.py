@@ -1,0 +1,97 @@
+"""The command line: ``stepscope demo``, ``stepscope ls RUN``, ``stepscope doctor``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from tracker_adapters.errors import StepscopeError
+
+USAGE_ERROR = 2
+
+
+def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turns this project's exceptions into one line on standard error and exit code 2."""
+
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except StepscopeError as error:
+            click.echo(f"stepscope: {' '.join(str(error).split())}", err=True)
+            sys.exit(USAGE_ERROR)
+
+    return wrapped
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("stepscope"), prog_name="stepscope")
+def main() -> None:
+    """See what happens inside a PyTorch training run, in the tracker you already use."""
+
+
+@main.command()
+@click.option("--output", type=click.Path(path_type=Path), default=None, help="The run's folder [runs/demo-<time>].")
+@click.option("--epochs", type=click.IntRange(min=1), default=6, show_default=True, help="Passes over the data.")
+@click.option(
+    "--sinks",
+    default="tensorboard,mlflow,wandb,local",
+    show_default=True,
+    help="Where the run is shown: names separated by commas, each with an optional :target.",
+)
+@one_line_errors
+def demo(output: Path | None, epochs: int, sinks: str) -> None:
+    """Train a small network on 1,797 scanned digits and watch it in every tracker."""
+    from stepscope.demo import run_demo
+
+    run_demo(output, epochs=epochs, sinks=[sink.strip() for sink in sinks.split(",") if sink.strip()])
+
+
+@main.command("ls")
+@click.argument("run", type=click.Path(path_type=Path))
+@one_line_errors
+def list_names(run: Path) -> None:
+    """List what RUN holds: names, kinds, counts, last steps and values."""
+    from stepscope.run import read_run
+
+    with read_run(run) as record:
+        manifest = record.manifest
+        table = Table(title=f"{escape(manifest.info.name)} ({manifest.info.status})", title_justify="left")
+        for column in ("name", "kind"):
+            table.add_column(column, overflow="fold")
+        for column in ("count", "last step", "last value"):
+            table.add_column(column, justify="right")
+        for info in record.names("all"):
+            value = "" if info.last_value is None else f"{info.last_value:.6g}"
+            table.add_row(escape(repr(info.name)[1:-1]), info.kind, str(info.count), str(info.last_step), value)
+        console = _console()
+        console.print(table)
+        if manifest.lost:
+            console.print(f"lost before they were stored: {manifest.lost}")
+
+
+@main.command()
+@one_line_errors
+def doctor() -> None:
+    """Show versions, which sinks can work here, and what to install for the others."""
+    from stepscope.doctor import examine
+
+    console = _console()
+    for title, rows in examine():
+        table = Table(title=title, title_justify="left", show_header=False)
+        for row in rows:
+            table.add_row(*(escape(cell) for cell in row))
+        console.print(table)
+
+
+def _console() -> Console:
+    # In a pipe there is no terminal to fit into: cutting names off would make them useless to grep.
+    return Console() if sys.stdout.isatty() else Console(width=200)

@@ -1,0 +1,71 @@
+"""What ``stepscope doctor`` finds out about the machine."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
+
+from tracker_adapters.registry import SinkSpec, known_sinks
+
+CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "Pillow", "psutil")
+
+
+def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yields titled sections of (what, finding) rows; packages are really imported, since a found one can be broken."""
+    yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
+    yield "training", [("torch", _torch())]
+    yield "run store", [("SQLite", sqlite3.sqlite_version), (f"WAL in {Path.cwd()}", _wal())]
+    yield "sinks", [(name, _sink(spec)) for name, spec in sorted(known_sinks().items())]
+
+
+def _version_row(distribution: str) -> tuple[str, str]:
+    try:
+        return distribution, version(distribution)
+    except PackageNotFoundError:
+        return distribution, "not installed: pip install --force-reinstall stepscope"
+
+
+def _torch() -> str:
+    try:
+        import torch
+    except ImportError as error:
+        return f"not usable ({error}): pip install 'stepscope[torch]'"
+    devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return f"{torch.__version__}, {', '.join(devices) if devices else 'CPU only'}"
+
+
+def _wal() -> str:
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".stepscope-doctor-") as folder:
+        connection = sqlite3.connect(Path(folder) / "probe.db")
+        try:
+            mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            connection.execute("CREATE TABLE probe(x)")
+        except sqlite3.Error as error:
+            return f"does not work ({error}): keep runs on a local disk"
+        finally:
+            connection.close()
+    return "works" if mode == "wal" else "does not work (a network file system?): keep runs on a local disk"
+
+
+def _sink(spec: SinkSpec) -> str:
+    install = f"pip install 'stepscope[{spec.extra}]'"
+    if missing := spec.missing():
+        return f"needs {', '.join(missing)}: {install}"
+    names = packages_distributions()
+    versions = []
+    for package in spec.packages:
+        try:
+            importlib.import_module(package)
+        except Exception as error:  # a broken SDK can raise anything
+            return f"{package} cannot be imported ({type(error).__name__}: {error}): {install}"
+        # One import name can come from several distributions, such as a reduced one.
+        candidates = names.get(package, [package])
+        distribution = package if package in candidates else candidates[0]
+        versions.append(f"{distribution} {version(distribution)}")
+    return f"works ({', '.join(versions)})" if versions else "works"

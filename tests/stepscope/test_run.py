@@ -1,0 +1,301 @@
+"""open_run and read_run: the callers' contract, with sinks in memory."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tracker_adapters.artifacts import ArtifactError
+from tracker_adapters.delivery import lane as lane_module
+from tracker_adapters.errors import DeliveryError, NotARunError, RunError, RunExistsError, SinkConfigError, StartOver
+from tracker_adapters.testing import FailingSink, MemorySink, StalledSink
+
+import stepscope
+
+
+def emit_some(run: stepscope.Run, steps: range) -> None:
+    for step in steps:
+        run.scalar("loss", 1 / (step + 1), step=step)
+        run.histogram("weights/fc1", np.arange(10.0), step=step)
+
+
+def test_every_emitted_artifact_reaches_every_sink(tmp_path: Path) -> None:
+    page = tmp_path / "page_0.pkl"
+    page.write_bytes(b"page")
+    sinks = [MemorySink("a"), MemorySink("b")]
+    with stepscope.open_run(tmp_path / "run", sinks=sinks, config={"lr": 0.1}, tags=["t"]) as run:
+        emit_some(run, range(50))
+        run.image("inputs/0", np.zeros((3, 4, 5), np.uint8), step=10, layout="CHW")
+        run.text("notes", "…", step=10)
+        run.alert("exploding_gradient", "fc1: norm 3.1e5", step=10, level="error")
+        run.page(page, step=10)
+        run.file(page, media_type="text/plain", step=10)
+        run.table("layers", ["name", "norm"], [["fc1", 1.0]], step=10)
+        assert run.flush_store(5)
+        assert run.flush(5)
+        stats = run.stats
+    assert (stats.emitted, stats.stored, stats.lost) == (106, 106, {})
+    for sink in sinks:
+        assert len(sink.artifacts) == 106
+        assert sink.status == "finished"
+        assert sink.closed
+        assert sink.info is not None
+        assert sink.info.config == {"lr": 0.1}
+    assert {name: (s.delivered, s.pending, s.failed) for name, s in stats.sinks.items()} == {
+        "MemorySink:a": (106, 0, {}),
+        "MemorySink:b": (106, 0, {}),
+    }
+    record = stepscope.read_run(tmp_path / "run")
+    assert record.info.status == "finished"
+    assert len(record.scalars("loss")) == 50
+    assert record.histograms("weights/fc1")[3].count == 10
+    assert record.images("inputs/0")[0].width == 5
+    assert [alert.message for alert in record.alerts()] == ["fc1: norm 3.1e5"]
+    assert record.pages()[0].path.read_bytes() == b"page"
+
+
+def test_an_exception_marks_the_run_failed_and_loses_nothing(tmp_path: Path) -> None:
+    sink = MemorySink()
+    with pytest.raises(ZeroDivisionError), stepscope.open_run(tmp_path, sinks=[sink]) as run:
+        run.scalar("loss", 1, step=0)
+        1 / 0  # noqa: B018
+    assert sink.status == "failed"
+    assert len(sink.artifacts) == 1
+    assert stepscope.read_run(tmp_path).info.status == "failed"
+
+
+def test_a_sink_that_fails_for_a_while_gets_everything_once(tmp_path: Path) -> None:
+    sink = FailingSink(3)
+    with stepscope.open_run(tmp_path, sinks=[sink]) as run:
+        emit_some(run, range(20))
+        assert run.flush(10)
+        assert run.stats.sinks["FailingSink"].error == ""
+    assert sink.failed == 3
+    assert len(sink.artifacts) == 40
+
+
+def test_a_sink_that_keeps_failing_is_quarantined_with_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    caplog.set_level(logging.WARNING)
+    bad, good = FailingSink(None), MemorySink()
+    run = stepscope.open_run(tmp_path, sinks=[bad, good])
+    emit_some(run, range(5))
+    deadline = time.monotonic() + 10
+    while run.stats.sinks["FailingSink"].state != "quarantined":
+        assert time.monotonic() < deadline
+    assert not run.close(5)
+    assert len(good.artifacts) == 10
+    stats = run.stats
+    assert (stats.sinks["FailingSink"].delivered, stats.sinks["FailingSink"].pending) == (0, 10)
+    assert "failing on purpose" in stats.sinks["FailingSink"].error
+    quarantined = [record for record in caplog.records if "is quarantined" in record.message]
+    assert len(quarantined) == 1
+
+
+def test_a_quarantined_sink_recovers_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(lane_module, "QUARANTINE_S", 0.05)
+    sink = FailingSink(lane_module.FAILURES_TO_QUARANTINE + 2)
+    with stepscope.open_run(tmp_path, sinks=[sink]) as run:
+        emit_some(run, range(5))
+        assert run.flush(10)
+    assert len(sink.artifacts) == 10
+
+
+def test_a_stalled_sink_costs_the_caller_nothing_and_close_keeps_its_deadline(tmp_path: Path) -> None:
+    stalled, good = StalledSink(), MemorySink()
+    run = stepscope.open_run(tmp_path, sinks=[stalled, good])
+    run.scalar("loss", 0, step=0)
+    assert stalled.entered.wait(5)
+    start = time.monotonic()
+    for step in range(1, 10_001):
+        run.scalar("loss", step, step=step)
+    emitting = time.monotonic() - start
+    assert not run.flush(0.2)
+    start = time.monotonic()
+    assert not run.close(1.0)
+    assert time.monotonic() - start < 2.0
+    assert emitting < 1.0
+    assert len(good.artifacts) == 10_001
+    assert run.stats.sinks["StalledSink"].pending == 10_001
+    stalled.release.set()
+
+
+def test_a_sink_may_ask_to_start_over(tmp_path: Path) -> None:
+    class Forgetful(MemorySink):
+        lost = True
+
+        def open(self, info, token):
+            if token is not None and self.lost:
+                self.lost = False
+                raise StartOver("the output is gone")
+            super().open(info, token)
+
+    sink = Forgetful()
+    with stepscope.open_run(tmp_path, sinks=[sink]) as run:
+        emit_some(run, range(5))
+    with stepscope.open_run(tmp_path, sinks=[sink], resume=True) as run:
+        emit_some(run, range(5, 7))
+    assert [a.step for a in sink.artifacts if a.kind == "scalar"] == list(range(7))
+    assert not sink.lost
+
+
+def test_resume_goes_on_where_each_sink_stood_and_new_sinks_get_everything(tmp_path: Path) -> None:
+    old, new = MemorySink("old"), MemorySink("new")
+    with stepscope.open_run(tmp_path, sinks=[old], config={"lr": 1}) as run:
+        emit_some(run, range(3))
+        first_id = run.info.id
+    with pytest.raises(RunExistsError, match="resume=True"):
+        stepscope.open_run(tmp_path, sinks=[old])
+    with stepscope.open_run(tmp_path, sinks=[old, new], resume=True) as run:
+        assert (run.info.id, run.attempt, run.info.config) == (first_id, 2, {"lr": 1})
+        assert stepscope.read_run(tmp_path).info.status == "running"
+        emit_some(run, range(3, 5))
+    assert len(old.artifacts) == len(new.artifacts) == 10
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda run: run.scalar("x", "1", step=0),
+        lambda run: run.scalar("x", 1, step=-1),
+        lambda run: run.scalar("x", 1, step=0.5),
+        lambda run: run.scalar("x", 1, step=2**63),
+        lambda run: run.scalar("x", 1),
+        lambda run: run.scalar("", 1, step=0),
+        lambda run: run.histogram("x", [1 + 2j], step=0),
+        lambda run: run.image("x", np.zeros((2, 2)), step=0, layout="HW"),
+        lambda run: run.image("x", np.zeros((2, 2), np.uint8), step=0, layout="WH"),
+        lambda run: run.page("/no/such/page.pkl", step=0),
+        lambda run: run.alert("x", "m", step=0, level="fatal"),
+        lambda run: run.table("x", ["a"], [[1, 2]], step=0),
+    ],
+)
+def test_wrong_arguments_raise_at_the_caller_and_lose_nothing(tmp_path: Path, call) -> None:
+    sink = MemorySink()
+    with stepscope.open_run(tmp_path, sinks=[sink]) as run:
+        run.scalar("before", 1, step=0)
+        with pytest.raises(ArtifactError, match="expected|no step|need value_range"):
+            call(run)
+        run.scalar("after", 1, step=0)
+    assert [a.name for a in sink.artifacts] == ["before", "after"]
+
+
+def test_wrong_arguments_of_open_run_write_nothing(tmp_path: Path) -> None:
+    for wrong, kind in (
+        ({"sinks": ["tensorbord"]}, SinkConfigError),
+        ({"on_error": "ignore"}, RunError),
+        ({"delivery": "carrier pigeon"}, RunError),
+        ({"config": [1]}, ArtifactError),
+        ({"tags": "abc", "sinks": []}, None),
+    ):
+        if kind is None:
+            continue
+        with pytest.raises(kind):
+            stepscope.open_run(tmp_path / "run", **wrong)
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(NotARunError, match="expected a writable folder"):
+        stepscope.open_run("/proc/stepscope-run", sinks=[])
+
+
+def test_on_error_raise_shows_a_failing_sink_at_flush(tmp_path: Path) -> None:
+    run = stepscope.open_run(tmp_path, sinks=[FailingSink(None)], on_error="raise")
+    run.scalar("loss", 1, step=0)
+    with pytest.raises(DeliveryError, match="failing on purpose"):
+        run.flush(2)
+    with pytest.raises(DeliveryError, match="failing on purpose"):
+        run.close(0.1)
+
+
+def test_a_script_that_forgets_to_close_still_gets_everything_out(tmp_path: Path) -> None:
+    for name, ending, status in (("clean", "", "finished"), ("dirty", "raise SystemError('x')", "failed")):
+        script = f"""
+import stepscope
+run = stepscope.open_run({str(tmp_path / name)!r}, sinks=[])
+for step in range(10):
+    run.scalar("loss", step, step=step)
+{ending}
+"""
+        subprocess.run([sys.executable, "-c", script], check=not ending, timeout=60, stderr=subprocess.DEVNULL)
+        record = stepscope.read_run(tmp_path / name)
+        assert len(record.scalars("loss")) == 10
+        assert record.info.status == status
+
+
+def test_a_killed_run_reads_as_failed_with_all_but_the_last_100_ms(tmp_path: Path) -> None:
+    script = f"""
+import os, signal, stepscope
+run = stepscope.open_run({str(tmp_path / "run")!r}, sinks=[])
+for step in range(1000):
+    run.scalar("loss", step, step=step)
+run.flush_store()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == -9
+    record = stepscope.read_run(tmp_path / "run")
+    assert len(record.scalars("loss")) == 1000
+    assert record.info.status == "failed"
+    assert not record.is_live
+
+
+def test_ranks_have_stores_of_their_own_and_merge_when_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = MemorySink()
+    monkeypatch.setenv("RANK", "1")
+    second = stepscope.open_run(tmp_path, sinks=[sink])
+    monkeypatch.setenv("RANK", "0")
+    first = stepscope.open_run(tmp_path, sinks=[sink], resume=False)
+    for step in range(3):
+        first.scalar("loss", step, step=step)
+        second.scalar("loss", 10 + step, step=step)
+    first.close()
+    second.close()
+    record = stepscope.read_run(tmp_path)
+    assert record.ranks == (0, 1)
+    assert record.scalars("loss", rank=1).values.tolist() == [10, 11, 12]
+    both = record.scalars("loss", rank="all")
+    assert both.ranks is not None
+    assert list(zip(both.steps.tolist(), both.ranks.tolist(), both.values.tolist(), strict=True)) == [
+        (0, 0, 0), (0, 1, 10), (1, 0, 1), (1, 1, 11), (2, 0, 2), (2, 1, 12),
+    ]  # fmt: skip
+    assert len(sink.artifacts) == 3
+    with pytest.raises(NotARunError, match="no rank 7"):
+        record.scalars("loss", rank=7)
+
+
+def test_reading_while_writing_sees_what_is_committed(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path, sinks=[]) as run:
+        run.scalar("loss", 1, step=0)
+        run.flush_store()
+        with stepscope.read_run(tmp_path) as record:
+            assert record.is_live
+            assert record.info.status == "running"
+            assert len(record.scalars("loss")) == 1
+            run.scalar("loss", 2, step=1)
+            run.flush_store()
+            assert record.scalars("loss").values.tolist() == [1, 2]
+            with pytest.raises(ArtifactError, match="did you mean 'loss'"):
+                record.scalars("los")
+
+
+def test_importing_is_fast_and_light() -> None:
+    code = "import sys, stepscope; print([m for m in ('torch','mlflow','wandb','tensorboard') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_only_the_store_thread_lives_on_in_process_mode(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with stepscope.open_run(tmp_path, sinks=["local"]) as run:
+        run.scalar("loss", 1, step=0)
+        new = set(threading.enumerate()) - before
+        assert [thread.name for thread in new] == ["stepscope-store"]
+    assert os.path.exists(tmp_path / "local" / "scalars.csv")  # noqa: PTH110
