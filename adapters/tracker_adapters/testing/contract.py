@@ -206,7 +206,9 @@ class SinkContract:
         if isinstance(artifact, Scalar) and self.float32:
             wanted = float(np.float32(wanted))
         if isinstance(artifact, (Scalar, Histogram)):
-            tolerance = 1e-6 if self.float32 else 0.0
+            # A bin needs a width, so Histogram.edges moves an extreme that lies on an edge to the next float64.
+            tolerance = 1e-15 if isinstance(artifact, Histogram) else 0.0
+            tolerance = 1e-6 if self.float32 else tolerance
             np.testing.assert_allclose(seen.value, wanted, rtol=tolerance, atol=0, equal_nan=True)
         else:
             assert seen.value == wanted
@@ -267,7 +269,7 @@ class SinkContract:
         assert seen["h"].kind == "histogram"
         assert seen["h"].value[0] == histogram.finite_count
         if histogram.finite_count:
-            np.testing.assert_allclose(seen["h"].value[1:], (histogram.min, histogram.max), rtol=1e-6)
+            np.testing.assert_allclose(seen["h"].value[1:], (histogram.min, histogram.max), rtol=1e-6, atol=1e-300)
 
     def test_odd_names_come_back_and_stay_inside_the_folder(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
