@@ -1,0 +1,66 @@
+"""Scalars as MLflow metrics.
+
+MLflow's databases cannot hold infinity and put the largest float64, 1.7976931348623157e+308, in its place.
+In our runs that number stands for nothing else: a finite value that large is lowered to its neighbour.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracker_adapters.sink import ScalarColumns
+from tracker_adapters.sinks.mlflow.names import digest_of_cut_key, metric_key
+from tracker_adapters.sinks.mlflow.run_files import RunFiles
+
+NAME_TAG_PREFIX = "stepscope.name."
+"""Tags that hold the whole name behind a key that had to be cut, by its checksum."""
+LARGEST = float(np.finfo(np.float64).max)
+_METRICS_PER_REQUEST = 1000
+
+
+class Metrics:
+    """Sends scalars to one MLflow run."""
+
+    def __init__(self, client: Any, files: RunFiles) -> None:
+        self._client = client
+        self._files = files
+        self._keys: dict[str, str] = {}
+
+    def send(self, scalars: ScalarColumns) -> None:
+        """Sends all scalars; NaN stays NaN, for infinities see the module."""
+        if not len(scalars):
+            return
+        from mlflow.entities import Metric
+
+        values = np.where(np.abs(scalars.values) == LARGEST, np.nextafter(scalars.values, 0), scalars.values)
+        times_ms = scalars.times_ns // 1_000_000
+        columns = (self._keys_of(scalars), values.tolist(), times_ms.tolist(), scalars.steps.tolist())
+        metrics = [Metric(*row) for row in zip(*columns, strict=True)]
+        for start in range(0, len(metrics), _METRICS_PER_REQUEST):
+            chunk = metrics[start : start + _METRICS_PER_REQUEST]
+            self._client.log_batch(self._files.run_id, metrics=chunk, synchronous=True)
+
+    def goes_back(self, scalars: ScalarColumns) -> bool | None:
+        """Returns whether a point repeats or precedes the last step of its series, at a later time.
+
+        The time tells it from a point that is only sent again. None when the run has none of the series yet.
+        """
+        there = self._client.get_run(self._files.run_id).data.to_proto().metrics
+        last = {metric.key: (metric.step, metric.timestamp) for metric in there}
+        found = None
+        times_ms = (scalars.times_ns // 1_000_000).tolist()
+        for key, step, time_ms in zip(self._keys_of(scalars), scalars.steps.tolist(), times_ms, strict=True):
+            if key in last:
+                found = bool(found) or (step <= last[key][0] and time_ms > last[key][1])
+        return found
+
+    def _keys_of(self, scalars: ScalarColumns) -> list[str]:
+        return [self._keys.get(name) or self._new_key(name) for name in scalars.names]
+
+    def _new_key(self, name: str) -> str:
+        key = self._keys[name] = metric_key(name)
+        if digest := digest_of_cut_key(key):
+            self._files.tag({NAME_TAG_PREFIX + digest: name})
+        return key

@@ -1,0 +1,181 @@
+"""The MLflow sink: scalars as metrics, everything else as artifact files, one MLflow run for one of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tracker_adapters.artifacts import KINDS, Alert, RunInfo, RunStatus
+from tracker_adapters.sink import Batch, Column, StartOver, Unshown
+from tracker_adapters.sinks.mlflow.heat_maps import HeatMaps
+from tracker_adapters.sinks.mlflow.metrics import Metrics
+from tracker_adapters.sinks.mlflow.names import file_stem, metric_key
+from tracker_adapters.sinks.mlflow.options import resolve_options
+from tracker_adapters.sinks.mlflow.run_files import RunFiles
+from tracker_adapters.sinks.mlflow.runs import Runs, connect, shortened
+
+_MAX_ALERT_TAG_LENGTH = 1000
+
+
+@dataclass
+class _State:
+    """What travels in the token.
+
+    ``root`` is the first MLflow run, ``run_id`` the one in use (a child after a rewind); ``owned`` are those
+    that we made and will end. ``alerts`` counts by name.
+    """
+
+    root: str = ""
+    run_id: str = ""
+    owned: list[str] = field(default_factory=list)
+    attempt: int = 0
+    seq: int = 0
+    end_ms: int = 0
+    alerts: dict[str, int] = field(default_factory=dict)
+
+
+class MLflowSink:
+    """Shows a run in MLflow; writing an artifact again changes nothing.
+
+    Scalars become metrics under reversible keys (see ``names``). MLflow collapses points with the same key,
+    step, time in milliseconds and value, and cannot hold infinity (see ``metrics``). Images, texts, alerts,
+    tables, pages and files become artifact files (see ``files``); the last alert of each name and their number
+    also become a tag. Of histograms, ``index/`` holds each one, and a heat map and a table a name show them.
+
+    An attempt that goes back to an earlier step gets a child run, since MLflow cannot take points away.
+    """
+
+    kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        experiment: str | None = None,
+        experiment_id: str | None = None,
+        run_name: str | None = None,
+        run_id: str | None = None,
+        artifact_location: str | None = None,
+    ) -> None:
+        self._target = target
+        self._experiment = experiment
+        self._experiment_id = experiment_id
+        self._run_name = run_name
+        self._joined = run_id
+        self._artifact_location = artifact_location
+
+    @classmethod
+    def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
+        """Completes ``target``, ``experiment``, ``experiment_id``, ``run_name``, ``run_id``, ``artifact_location``.
+
+        ``target`` is a tracking URI. What is not given comes from the MLflow run that the user has active in
+        this thread, else from MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME, MLFLOW_EXPERIMENT_ID and
+        MLFLOW_RUN_ID, else it is ``sqlite:///<folder above the run>/mlflow.db``, with artifacts in
+        ``mlartifacts`` beside it, and the experiment ``stepscope``. A run given by its id is joined: we log
+        into it and never end or rename it. So is the active run, unless another target, experiment or run is
+        asked for.
+
+        Raises:
+            SinkConfigError: For an unknown option, a wrong type, or a target that is a folder of files.
+        """
+        return resolve_options(options, run_folder)
+
+    def open(self, info: RunInfo, token: bytes | None) -> None:
+        """Finds or creates the MLflow run, and sets its tags and params.
+
+        Raises:
+            StartOver: When the token's MLflow run was deleted, or another one is to be joined now.
+            SinkError: When the run to join or the experiment was deleted.
+        """
+        self._client = connect(self._target)
+        self._runs = Runs(self._client, info)
+        self._folder_in_joined_run = f"stepscope/{file_stem(info.id)}/"
+        self._state = _State(**json.loads(token)) if token else _State()
+        state = self._state
+        if token:
+            if self._joined and self._joined != state.root:
+                raise StartOver(f"the MLflow run to log into is now {self._joined}; it was {state.root}")
+            self._runs.reopen(state.run_id, owned=state.run_id in state.owned)
+        elif self._joined:
+            self._runs.join(self._joined)
+            state.root = state.run_id = self._joined
+        else:
+            experiment_id = self._experiment_id
+            if not experiment_id:
+                experiment_id = self._runs.experiment(self._experiment or "", self._artifact_location)
+            state.root = state.run_id = self._runs.find_or_create(experiment_id, self._run_name or info.name)
+            state.owned.append(state.run_id)
+        self._use_run(restore_until=state.seq)
+
+    def write(self, batch: Batch) -> Unshown:
+        """Sends the whole batch; MLflow can show every kind, so nothing is left over."""
+        self._follow_attempt(batch)
+        self._metrics.send(batch.scalars)
+        if len(batch) > len(batch.scalars):
+            self._heat_maps.add(batch.histograms.artifacts)
+            with self._files.staged() as stage:
+                stage.add_batch(batch)
+            if batch.alerts:
+                self._files.tag(self._alert_tags(batch.alerts))
+            if batch.images:
+                self._files.tag({"mlflow.loggedImages": "True"})  # MLflow shows its image grid where this is set
+        self._state.end_ms = max(self._state.end_ms, _end_ns(batch) // 1_000_000)
+        self._state.seq = batch.last_seq
+        return {}
+
+    def flush(self) -> bytes:
+        """Draws the heat maps that are due; everything else was sent by ``write``."""
+        self._heat_maps.draw_due()
+        return json.dumps(asdict(self._state)).encode()
+
+    def finish(self, status: RunStatus) -> None:
+        """Ends the MLflow runs that we made, at the time of their last artifact, and draws every heat map."""
+        for run_id in self._state.owned:
+            self._runs.end(run_id, status, self._state.end_ms)
+        self._heat_maps.draw_all()
+
+    def close(self) -> None:
+        """Does nothing: everything was sent, and there is nothing to release."""
+
+    def _use_run(self, *, restore_until: int) -> None:
+        run_id = self._state.run_id
+        self._runs.describe(run_id)
+        prefix = "" if run_id in self._state.owned else self._folder_in_joined_run
+        self._files = RunFiles(self._client, run_id, prefix)
+        self._metrics = Metrics(self._client, self._files)
+        self._heat_maps = HeatMaps(self._files, restore_until=restore_until)
+
+    def _follow_attempt(self, batch: Batch) -> None:
+        """Moves to a child run when a new attempt repeats steps that are already there."""
+        state = self._state
+        state.attempt = state.attempt or batch.attempt
+        if batch.attempt == state.attempt or not len(batch.scalars):
+            return
+        went_back = self._metrics.goes_back(batch.scalars)
+        if went_back is None:  # no series in common to tell by; a later batch may have one
+            return
+        state.attempt = batch.attempt
+        if went_back:
+            state.run_id = self._runs.child_for(state.run_id, batch.attempt)
+            state.owned.append(state.run_id)
+            state.alerts = {}
+            self._use_run(restore_until=0)
+
+    def _alert_tags(self, alerts: Column[Alert]) -> dict[str, str]:
+        tags = {}
+        for alert in alerts.artifacts:
+            count = self._state.alerts[alert.name] = self._state.alerts.get(alert.name, 0) + 1
+            text = f"{count} so far; the last at step {alert.step}: {alert.level}: {alert.message}"
+            tags[metric_key(f"stepscope.alert.{alert.name}")] = shortened(text, _MAX_ALERT_TAG_LENGTH)
+        return tags
+
+
+def _end_ns(batch: Batch) -> int:
+    """Returns the time of a batch's last artifact, in nanoseconds since the epoch; 0 when it is empty."""
+    times = [artifact.time_ns for column in batch.columns() for artifact in column.artifacts]
+    if len(batch.scalars):
+        times.append(int(batch.scalars.times_ns.max()))
+    return max(times, default=0)

@@ -1,0 +1,90 @@
+"""Reads everything that a run of ours shows in MLflow back, through MlflowClient alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from tracker_adapters.sinks.mlflow.metrics import LARGEST, NAME_TAG_PREFIX
+from tracker_adapters.sinks.mlflow.names import digest_of_cut_key, file_stem, name_of_key
+from tracker_adapters.sinks.mlflow.runs import INFINITY_TAG, RUN_ID_TAG
+from tracker_adapters.testing.contract import Shown, pixel_digest
+
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def read_back(options: dict[str, Any]) -> list[Shown]:
+    """Returns everything shown for the run that ``options`` lead to, its child runs included."""
+    client = MlflowClient(tracking_uri=options["target"])
+    return [seen for run in our_runs(options) for seen in _of_run(client, run, options)]
+
+
+def our_runs(options: dict[str, Any]) -> list[Run]:
+    """Returns the MLflow runs that carry our id, the oldest first."""
+    client = MlflowClient(tracking_uri=options["target"])
+    if "run_id" in options:
+        return [client.get_run(options["run_id"])]
+    if (experiment_id := options.get("experiment_id")) is None:
+        experiment_id = client.get_experiment_by_name(options["experiment"]).experiment_id
+    runs = client.search_runs([experiment_id], f'tags."{RUN_ID_TAG}" LIKE "%"')
+    return sorted(runs, key=lambda run: run.data.tags["stepscope.attempt"])
+
+
+def artifact_paths(client: MlflowClient, run_id: str, folder: str | None = None) -> list[str]:
+    """Returns the paths of all files below a folder of a run's artifacts."""
+    found = []
+    for entry in client.list_artifacts(run_id, folder):
+        found += artifact_paths(client, run_id, entry.path) if entry.is_dir else [entry.path]
+    return found
+
+
+def _of_run(client: MlflowClient, run: Run, options: dict[str, Any]) -> Iterator[Shown]:
+    run_id, tags = run.info.run_id, run.data.tags
+    assert INFINITY_TAG in tags
+    for key in run.data.metrics:
+        digest = digest_of_cut_key(key)
+        name = tags[NAME_TAG_PREFIX + digest] if digest else name_of_key(key)
+        for point in client.get_metric_history(run_id, key):
+            value = math.copysign(math.inf, point.value) if abs(point.value) == LARGEST else point.value
+            yield Shown("scalar", name, point.step, value)
+    prefix = f"stepscope/{file_stem(tags[RUN_ID_TAG])}/" if "run_id" in options else ""
+    with tempfile.TemporaryDirectory() as folder:
+        lines: dict[int, dict[str, Any]] = {}
+        for part in client.list_artifacts(run_id, f"{prefix}index"):
+            text = Path(client.download_artifacts(run_id, part.path, folder)).read_text()
+            lines |= {(line := json.loads(row))["seq"]: line for row in text.splitlines()}
+        for seq in sorted(lines):
+            line = lines[seq]
+            if line["kind"] == "histogram":
+                yield Shown("histogram", line["name"], line["step"], _histogram(line))
+                continue
+            content = Path(client.download_artifacts(run_id, line["path"], folder)).read_bytes()
+            yield Shown(line["kind"], line["name"], line["step"], _value(line["kind"], content))
+
+
+def _histogram(line: dict[str, Any]) -> tuple[int, float, float]:
+    finite = line["count"] - line["nan"] - line["pos_inf"] - line["neg_inf"]
+    return finite, float(line["min"]), float(line["max"])
+
+
+def _value(kind: str, content: bytes) -> Any:
+    match kind:
+        case "image":
+            return pixel_digest(content)
+        case "text":
+            return content.decode()
+        case "alert":
+            head, _, message = content.decode().partition("\n\n")
+            return head.split(" ", 1)[0], message
+        case "table":
+            table = json.loads(content)
+            rows = tuple(tuple(_WORDS.get(cell, cell) for cell in row) for row in table["data"])
+            return tuple(table["columns"]), rows
+    return hashlib.sha256(content).hexdigest()
