@@ -15,7 +15,7 @@ class MemoryRecorder:
         self.artifacts: list[Artifact] = []
         self._lock = threading.Lock()
 
-    def put(self, item: ScalarRow | Artifact | Deferred, nbytes: int) -> None:  # noqa: ARG002
+    def put(self, item: ScalarRow | Artifact | Deferred, nbytes: int) -> None:
         """Builds and keeps the artifact."""
         if isinstance(item, tuple):
             name, step, time_ns, value = item

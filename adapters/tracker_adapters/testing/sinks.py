@@ -27,7 +27,7 @@ class MemorySink:
         self.closed = False
 
     @classmethod
-    def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:  # noqa: ARG003
+    def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
         """Takes an optional ``target``, which names the sink."""
         return {"target": "memory"} | checked_options("memory", options, {"target": str})
 
