@@ -1,0 +1,45 @@
+"""Numerical stability: norms, clipping and the naming of what is not finite, in one pass over the gradients.
+
+Importing this package imports no torch; the configurations work without it, everything else needs
+``stepscope[torch]``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stability.config import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig
+    from stability.errors import StabilityConfigError, StabilityError
+    from stability.numerical_stability import NumericalStabilityManager
+    from stability.training_wrapper import TrainingWrapper, create_training_wrapper
+
+_HOMES = {
+    "GradientClippingConfig": "stability.config",
+    "NaNHandlingConfig": "stability.config",
+    "NumericalStabilityManager": "stability.numerical_stability",
+    "PyTorchDebuggingConfig": "stability.config",
+    "StabilityConfigError": "stability.errors",
+    "StabilityError": "stability.errors",
+    "TrainingWrapper": "stability.training_wrapper",
+    "create_training_wrapper": "stability.training_wrapper",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+__all__ = [
+    "GradientClippingConfig",
+    "NaNHandlingConfig",
+    "NumericalStabilityManager",
+    "PyTorchDebuggingConfig",
+    "StabilityConfigError",
+    "StabilityError",
+    "TrainingWrapper",
+    "create_training_wrapper",
+]

@@ -1,0 +1,53 @@
+"""What a stability step emits, and how often."""
+
+from __future__ import annotations
+
+from tracker_adapters.emitter import Emitter
+
+from stability.gradients import Gradients, Norms
+from stability.results import StabilityResult
+
+
+class StabilityEmission:
+    """Emits a step's scalars and histograms under ``stability/``; without an emitter it does nothing."""
+
+    def __init__(self, emitter: Emitter | None, parameter_norms_every: int | None, histogram_every: int | None) -> None:
+        self._emitter = None if emitter is None else emitter.scoped("stability")
+        self._parameter_norms_every = parameter_norms_every
+        self._histogram_every = histogram_every
+
+    def scalars(self, result: StabilityResult, gradients: Gradients, norms: Norms, *, memory: bool) -> None:
+        """Emits ``loss``, ``gradient_norm``, ``clip_coefficient``, ``score`` and ``non_finite_gradients`` (values).
+
+        When their interval divides the step, also ``gradient_norm/<parameter>``: host values, no extra copy. With
+        ``memory``, ``memory/rss_mb``, ``memory/vms_mb`` and ``memory/percent``.
+        """
+        emitter, step = self._emitter, result["step"]
+        if emitter is None:
+            return
+        emitter.scalar("loss", result["loss"], step=step)
+        emitter.scalar("gradient_norm", result["clipping_stats"]["total_norm"], step=step)
+        emitter.scalar("clip_coefficient", result["clipping_stats"]["clip_coefficient"], step=step)
+        emitter.scalar("score", result["stability_score"], step=step)
+        faults = result["nan_stats"]["nan_count"] + result["nan_stats"]["inf_count"]
+        emitter.scalar("non_finite_gradients", float(faults), step=step)
+        if _is_due(step, self._parameter_norms_every):
+            for name, norm in zip(gradients.names, norms.each, strict=True):
+                emitter.scalar(f"gradient_norm/{name}", norm, step=step)
+        info = result["debug_info"].get("memory_info")
+        if memory and info is not None:
+            emitter.scalar("memory/rss_mb", info["cpu_memory"]["rss"], step=step)
+            emitter.scalar("memory/vms_mb", info["cpu_memory"]["vms"], step=step)
+            emitter.scalar("memory/percent", info["cpu_memory"]["percent"], step=step)
+
+    def histograms(self, gradients: Gradients, step: int) -> None:
+        """Emits ``gradient/<parameter>`` when the interval divides the step; call it before clipping."""
+        if self._emitter is None or not _is_due(step, self._histogram_every):
+            return
+        for name, tensor in zip(gradients.names, gradients.tensors, strict=True):
+            if not tensor.is_complex():
+                self._emitter.histogram(f"gradient/{name}", tensor, step=step)
+
+
+def _is_due(step: int, every: int | None) -> bool:
+    return every is not None and step % every == 0

@@ -1,0 +1,13 @@
+"""The exceptions that a caller of the stability system can meet."""
+
+from __future__ import annotations
+
+from tracker_adapters.errors import StepscopeError
+
+
+class StabilityConfigError(StepscopeError, ValueError):
+    """A value of a stability configuration is wrong or not available; the message says what is allowed."""
+
+
+class StabilityError(StepscopeError, ValueError):
+    """A step was called with a loss, model, gradient or session that it cannot work with."""

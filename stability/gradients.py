@@ -1,0 +1,141 @@
+"""One pass over a model's gradients: the norms that detection and clipping share, in one copy to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_foreach_support
+
+from debuggers.torch_import import torch
+from stability.errors import StabilityError
+
+CLIP_EPSILON = 1e-6
+"""Added to the norm before dividing by it, as ``torch.nn.utils.clip_grad_norm_`` does (PyTorch 2.4 to 2.13)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """A model's gradients, in the order of ``model.parameters()``; tied parameters come once.
+
+    ``total_parameters`` counts the parameters without a gradient too.
+    """
+
+    names: list[str]
+    tensors: list[torch.Tensor]
+    total_parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Norms:
+    """Norms on the host, and what clipping needs on the device.
+
+    ``each`` is in the order of the gradients. ``coefficient`` is at most 1; its tensor is what
+    ``clip_grad_norm_`` would multiply by, to the bit.
+    """
+
+    each: list[float]
+    total: float
+    coefficient: float
+    coefficient_tensor: torch.Tensor
+    loss: float
+
+
+def collect_gradients(model: torch.nn.Module) -> Gradients:
+    """Returns the gradients of a model's parameters.
+
+    Raises:
+        StabilityError: When no parameter has one, or one is sparse or sharded (a DTensor); names the parameter.
+    """
+    names, tensors, total = [], [], 0
+    for name, parameter in model.named_parameters():
+        total += 1
+        gradient = parameter.grad
+        if gradient is None:
+            continue
+        if gradient.layout is not torch.strided:
+            raise StabilityError(
+                f"the gradient of {name} has the layout {gradient.layout}; expected a dense one, "
+                "as embeddings give with sparse=False"
+            )
+        if hasattr(gradient, "full_tensor"):
+            raise StabilityError(f"the gradient of {name} is a {type(gradient).__name__}; expected an unsharded one")
+        names.append(name)
+        tensors.append(gradient)
+    if not tensors:
+        raise StabilityError(
+            f"none of the {total} parameters of {type(model).__name__} has a gradient; "
+            "expected step() after loss.backward() and before optimizer.zero_grad()"
+        )
+    return Gradients(names, tensors, total)
+
+
+def check_loss(loss: torch.Tensor | float) -> None:
+    """Raises StabilityError unless ``loss`` is a real number or a tensor of one element; NaN is legal."""
+    if isinstance(loss, torch.Tensor):
+        if loss.numel() == 1 and not loss.is_complex() and not loss.is_meta and loss.layout is torch.strided:
+            return
+        found = f"a {loss.layout} tensor of shape {tuple(loss.shape)} and {loss.dtype} on {loss.device}"
+    elif isinstance(loss, (int, float)):
+        return
+    else:
+        found = f"{type(loss).__name__} {loss!r}"
+    raise StabilityError(f"the loss is {found}; expected a real scalar, such as loss.mean()")
+
+
+@torch.no_grad()
+def measure(gradients: Gradients, loss: torch.Tensor | float, norm_type: float, max_norm: float) -> Norms:
+    """Returns the norm of each gradient, the norm of these norms, and the factor that clips it to ``max_norm``.
+
+    The arithmetic is that of ``torch.nn.utils.clip_grad_norm_``, order and dtypes included. A gradient with NaN has
+    the norm NaN, one with infinities an infinite norm or NaN; a finite one whose norm is beyond its dtype's range
+    has an infinite norm too (``nan_handling.find_faults`` tells them apart).
+
+    Args:
+        gradients: What to measure, on one or several devices.
+        loss: Travels to the host in the same copy.
+        norm_type: The order of the norm, positive.
+        max_norm: The largest total norm.
+    """
+    first_device = gradients.tensors[0].device
+    norms: list[torch.Tensor] = []
+    order: list[int] = []
+    for device, tensors, indices in _groups(gradients.tensors):
+        if _has_foreach_support(tensors, device):
+            norms.extend(torch._foreach_norm(tensors, norm_type))
+        else:
+            norms.extend(torch.linalg.vector_norm(tensor, norm_type) for tensor in tensors)
+        order.extend(indices)
+    stacked = torch.stack([norm.to(first_device) for norm in norms])
+    total = torch.linalg.vector_norm(stacked, norm_type)
+    coefficient = torch.clamp(max_norm / (total + CLIP_EPSILON), max=1.0)
+    pieces = [stacked, total.reshape(1), coefficient.reshape(1)]
+    if isinstance(loss, torch.Tensor):
+        pieces.append(loss.detach().reshape(1).to(first_device))
+    # The only synchronisation of a step: the norms are exact in the widest of their dtypes.
+    values = torch.cat(pieces).tolist()
+    each = [0.0] * len(order)
+    for position, index in enumerate(order):
+        each[index] = values[position]
+    total_value, coefficient_value = values[len(order) : len(order) + 2]
+    loss_value = values[-1] if isinstance(loss, torch.Tensor) else float(loss)
+    return Norms(each, total_value, coefficient_value, coefficient, loss_value)
+
+
+@torch.no_grad()
+def scale(tensors: Sequence[torch.Tensor], coefficient: torch.Tensor) -> None:
+    """Multiplies gradients in place by a 0-d tensor, as ``torch.nn.utils.clip_grads_with_norm_`` does."""
+    for device, group, _ in _groups(tensors):
+        factor = coefficient.to(device)
+        if _has_foreach_support(group, device):
+            torch._foreach_mul_(group, factor)
+        else:
+            for tensor in group:
+                tensor.mul_(factor)
+
+
+def _groups(tensors: Sequence[torch.Tensor]) -> list[tuple[torch.device, list[torch.Tensor], list[int]]]:
+    # The order of the groups decides the order of the sum, and with it the last bits of the total norm:
+    # only this function gives the order that clip_grad_norm_ has.
+    grouped = _group_tensors_by_device_and_dtype([list(tensors)], with_indices=True)
+    return [(device, [tensors[index] for index in indices], indices) for (device, _), (_, indices) in grouped.items()]

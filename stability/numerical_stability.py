@@ -1,0 +1,199 @@
+"""The stability manager: one call a step measures the gradients, names what is not finite, and clips."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracker_adapters.base import check_step
+from tracker_adapters.emitter import Emitter
+
+from debuggers.torch_import import torch
+from stability.anomalies import AnomalyAlerts, find_anomalies
+from stability.config import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig
+from stability.debugging_manager import HISTORY_LENGTH, PyTorchDebuggingManager
+from stability.emission import StabilityEmission
+from stability.errors import StabilityError
+from stability.gradient_clipping import clip_to_norm, clip_to_overflowed_norm, wide_norm
+from stability.gradients import Gradients, Norms, check_loss, collect_gradients, measure
+from stability.nan_handling import SMALLEST_BLAMED_SCALE, find_faults, unscale
+from stability.optimizer_check import OptimizerCheck
+from stability.results import ClippingStats, DebugSummary, NaNStats, StabilityResult
+from stability.score import StabilityScore
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """A step in the manager's history. ``gradient_norm`` is before clipping."""
+
+    step: int
+    loss: float
+    gradient_norm: float
+    clip_coefficient: float
+    non_finite_gradients: int
+    stability_score: float
+
+
+class NumericalStabilityManager:
+    """Watches and clips the gradients of a training loop.
+
+    Call ``step`` after the last ``backward`` of a step and before ``optimizer.step()``. With nothing to clip, it
+    changes nothing: the run is bit-identical to one without it. It draws no random numbers and registers no hooks.
+
+    On a step with NaN or infinities in a gradient nothing is clipped: the norm is not finite, and scaling by it
+    would spread NaN to every gradient, or set the sound ones to zero, and hide where the fault is.
+    """
+
+    def __init__(
+        self,
+        clipping_config: GradientClippingConfig,
+        nan_config: NaNHandlingConfig,
+        debug_config: PyTorchDebuggingConfig | None = None,
+        *,
+        emitter: Emitter | None = None,
+        scaler: torch.amp.GradScaler | None = None,
+        parameter_norms_every: int | None = 10,
+        histogram_every: int | None = None,
+    ) -> None:
+        """Makes a manager; ``step`` starts counting at 0.
+
+        Args:
+            clipping_config: How gradients are clipped.
+            nan_config: What happens when something is not finite.
+            debug_config: What a debug session collects; without it none can be started.
+            emitter: Where scalars, histograms and alerts go, such as a run.
+            scaler: The loop's GradScaler: gradients are unscaled before anything else, unless the loop did so.
+            parameter_norms_every: The norm of each parameter's gradient is emitted at steps that this divides;
+                None for never.
+            histogram_every: Likewise for the gradients' histograms, which cost a pass over all values on the host.
+
+        Raises:
+            StabilityError: When an interval is not positive.
+        """
+        for name, value in (("parameter_norms_every", parameter_norms_every), ("histogram_every", histogram_every)):
+            if value is not None and value < 1:
+                raise StabilityError(f"{name} is {value}; expected a positive number of steps or None")
+        self._clipping = clipping_config
+        self._handling = nan_config
+        self._scaler = scaler
+        self._debugging = PyTorchDebuggingManager(debug_config)
+        self._alerts = AnomalyAlerts(emitter)
+        self._emission = StabilityEmission(emitter, parameter_norms_every, histogram_every)
+        self._optimizers = OptimizerCheck()
+        self._score = StabilityScore()
+        self._history: deque[StepRecord] = deque(maxlen=HISTORY_LENGTH)
+        self._next_step = 0
+
+    def step(
+        self,
+        model: torch.nn.Module,
+        loss: torch.Tensor | float,
+        optimizer: torch.optim.Optimizer,
+        *,
+        step: int | None = None,
+    ) -> StabilityResult:
+        """Unscales, measures, names what is not finite, and clips the gradients of the model in place.
+
+        Waits for the device once; a second time on a step that is not finite.
+
+        Args:
+            model: The model whose gradients are measured and clipped; tied parameters count once.
+            loss: The unscaled loss: a tensor of one element, attached or detached, on any device, or a number.
+            optimizer: Whose gradients the scaler unscales.
+            step: The number of this step; by default one more than the last one.
+
+        Raises:
+            StabilityError: When the loss is no scalar, no parameter has a gradient, or one is sparse or sharded.
+            ArtifactError: When ``step`` is no integer from 0 to 2**63 - 1.
+        """
+        number = self._next_step if step is None else check_step("stability", "step", step)
+        check_loss(loss)
+        gradients = collect_gradients(model)
+        strangers = self._optimizers.compare(model, optimizer)
+        scaling = unscale(self._scaler, optimizer)
+        norms = measure(gradients, loss, self._clipping.norm_type, self._clipping.max_norm)
+        nan_stats = self._examine(model, gradients, norms, scaling=scaling)
+        self._emission.histograms(gradients, number)
+        total_norm, coefficient = self._clip(gradients, norms, nan_stats)
+        score = self._rate(nan_stats, total_norm)
+        anomalies = find_anomalies(number, norms.loss, nan_stats, total_norm, len(gradients.tensors))
+        self._alerts.tell(anomalies, log_level=self._debugging.log_level)
+        result = StabilityResult(
+            step=number,
+            loss=norms.loss,
+            nan_stats=nan_stats,
+            clipping_stats=ClippingStats(
+                clipping_type=self._clipping.clipping_type,
+                max_norm=self._clipping.max_norm,
+                norm_type=self._clipping.norm_type,
+                total_norm=total_norm,
+                clip_coefficient=coefficient,
+                clipped=coefficient != 1.0,
+                parameters_outside_optimizer=strangers.outside_optimizer,
+                parameters_outside_model=strangers.outside_model,
+            ),
+            stability_score=score,
+            debug_info=self._debugging.observe(anomalies, gradients, norms.each, total_norm),
+        )
+        self._emission.scalars(result, gradients, norms, memory=self._debugging.tracks_memory)
+        self._keep(result)
+        self._next_step = number + 1
+        return result
+
+    @property
+    def history(self) -> tuple[StepRecord, ...]:
+        """The last 10,000 steps."""
+        return tuple(self._history)
+
+    def start_debug_session(self, name: str = "debug") -> None:
+        """Starts to collect ``debug_info``; see ``PyTorchDebuggingManager.start`` for what it raises."""
+        self._debugging.start(name)
+
+    def stop_debug_session(self) -> list[Path]:
+        """Ends the session and returns the files it wrote; without a session it does nothing."""
+        return self._debugging.stop()
+
+    def get_debug_summary(self) -> DebugSummary:
+        """Returns the sums of the running or the last session, or of all steps when there was none."""
+        return self._debugging.summary()
+
+    def _examine(self, model: torch.nn.Module, gradients: Gradients, norms: Norms, *, scaling: bool) -> NaNStats:
+        faults = [] if math.isfinite(norms.total) else find_faults(model, gradients, norms)
+        blamed = scaling and bool(faults) and math.isfinite(norms.loss)
+        return NaNStats(
+            handling_type=self._handling.handling_type,
+            loss_finite=math.isfinite(norms.loss),
+            gradients_finite=not faults,
+            nan_count=sum(fault["nan"] for fault in faults),
+            inf_count=sum(fault["inf"] for fault in faults),
+            parameters=faults,
+            scaler_step=blamed and self._scaler is not None and self._scaler.get_scale() > SMALLEST_BLAMED_SCALE,
+            norm_overflow=not faults and not math.isfinite(norms.total),
+        )
+
+    def _clip(self, gradients: Gradients, norms: Norms, stats: NaNStats) -> tuple[float, float]:
+        if not stats["gradients_finite"]:
+            return norms.total, 1.0
+        if stats["norm_overflow"]:
+            total_norm = wide_norm(gradients, self._clipping.norm_type)
+            return total_norm, clip_to_overflowed_norm(gradients, total_norm, self._clipping)
+        return norms.total, clip_to_norm(gradients, norms, self._clipping)
+
+    def _rate(self, stats: NaNStats, total_norm: float) -> float:
+        if stats["scaler_step"]:
+            return self._score.skipped()
+        return self._score.update(finite=stats["loss_finite"] and stats["gradients_finite"], norm=total_norm)
+
+    def _keep(self, result: StabilityResult) -> None:
+        self._history.append(
+            StepRecord(
+                step=result["step"],
+                loss=result["loss"],
+                gradient_norm=result["clipping_stats"]["total_norm"],
+                clip_coefficient=result["clipping_stats"]["clip_coefficient"],
+                non_finite_gradients=result["nan_stats"]["nan_count"] + result["nan_stats"]["inf_count"],
+                stability_score=result["stability_score"],
+            )
+        )

@@ -1,0 +1,125 @@
+"""What a stability step returns: plain dicts of plain values, with these keys."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypeAlias, TypedDict
+
+AnomalyKind: TypeAlias = Literal["nan_loss", "inf_loss", "nan_gradient", "inf_gradient", "gradient_norm_overflow"]
+
+
+class ParameterFault(TypedDict):
+    """A parameter whose gradient holds NaN or infinities. ``aliases`` are its other names, when it is tied."""
+
+    name: str
+    aliases: list[str]
+    nan: int
+    inf: int
+    elements: int
+
+
+class Anomaly(TypedDict):
+    """Something wrong at a step; ``kind`` is also the name of the alert."""
+
+    kind: AnomalyKind
+    message: str
+    step: int
+
+
+class NaNStats(TypedDict):
+    """What is not finite in the loss and in the gradients (unscaled, before clipping)."""
+
+    handling_type: str
+    loss_finite: bool
+    gradients_finite: bool
+    nan_count: int
+    inf_count: int
+    parameters: list[ParameterFault]
+    scaler_step: bool
+    """The gradients overflowed under the GradScaler, which skips such a step and lowers its scale: no alarm."""
+    norm_overflow: bool
+    """All gradients are finite, but their norm is beyond the range of their dtype."""
+
+
+class ClippingStats(TypedDict):
+    """What clipping did. Numbers of parameters count tensors."""
+
+    clipping_type: str
+    max_norm: float
+    norm_type: float
+    total_norm: float
+    """Before clipping; NaN or infinite when gradients are."""
+    clip_coefficient: float
+    """The factor that was applied to the gradients; 1.0 when they were left as they are."""
+    clipped: bool
+    parameters_outside_optimizer: int
+    """Trainable parameters of the model that the optimizer does not hold."""
+    parameters_outside_model: int
+    """Parameters of the optimizer that the model does not hold: nobody looked at their gradients."""
+
+
+class GradientStats(TypedDict):
+    """Norms of the gradients before clipping. Numbers of parameters count tensors; NaN propagates."""
+
+    total_parameters: int
+    parameters_with_grad: int
+    mean_norm: float
+    std_norm: float
+    total_norm: float
+
+
+class CpuMemory(TypedDict):
+    """Memory of this process: ``rss`` and ``vms`` in MB of 2**20 bytes, ``percent`` of the machine's memory."""
+
+    rss: float
+    vms: float
+    percent: float
+
+
+class MemoryInfo(TypedDict):
+    """What the process uses."""
+
+    cpu_memory: CpuMemory
+
+
+class DebugInfo(TypedDict):
+    """What a debug session saw at a step. ``session_duration`` is in seconds.
+
+    ``gradient_stats`` is there while a session collects, ``memory_info`` when memory debugging is on too.
+    """
+
+    debug_enabled: bool
+    iteration: int
+    session_duration: float
+    anomaly_detector: bool
+    grad_check: bool
+    memory_debug: bool
+    anomalies_detected: bool
+    anomaly_details: list[Anomaly]
+    gradient_stats: NotRequired[GradientStats]
+    memory_info: NotRequired[MemoryInfo]
+
+
+class DebugSummary(TypedDict):
+    """A session's sums; before the first session, those of the manager's steps without one."""
+
+    session: str
+    active: bool
+    total_iterations: int
+    anomalies_detected: int
+    anomalies_by_kind: dict[str, int]
+    last_anomaly: Anomaly | None
+    session_duration: float
+    peak_rss: float | None
+    """In MB of 2**20 bytes; None when memory debugging is off."""
+    files: list[str]
+
+
+class StabilityResult(TypedDict):
+    """What ``NumericalStabilityManager.step`` returns."""
+
+    step: int
+    loss: float
+    nan_stats: NaNStats
+    clipping_stats: ClippingStats
+    stability_score: float
+    debug_info: DebugInfo

@@ -1,0 +1,53 @@
+"""The stability score: one number from 0 (broken) to 1 (calm) a step."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+WINDOW = 128
+SPIKE_DEVIATIONS = 6.0
+"""A norm above mean + 6 standard deviations of the last 128 is a spike (the spike test of OLMo)."""
+FEWEST_NORMS = 10
+
+
+class StabilityScore:
+    """Scores a step by the steps before it.
+
+    ``score = share · min(1, bound / norm)`` for a finite step, 0 for one with a non-finite loss or gradient, where
+    ``share`` is the share of finite steps among the last 128, this one included, and ``bound`` is the mean plus six
+    standard deviations of the finite gradient norms (before clipping) among the 128 before this one. With fewer
+    than 10 such norms there is no bound and the second factor is 1. A step that a GradScaler skips for its own
+    overflow leaves the score as it was.
+    """
+
+    def __init__(self) -> None:
+        self._finite: deque[bool] = deque(maxlen=WINDOW)
+        self._norms: deque[float] = deque(maxlen=WINDOW)
+        self._last = 1.0
+
+    def skipped(self) -> float:
+        """Returns the last score, for a step that a GradScaler skips."""
+        return self._last
+
+    def update(self, *, finite: bool, norm: float) -> float:
+        """Takes one step and returns its score.
+
+        Args:
+            finite: Whether the loss and all gradients are finite.
+            norm: The total gradient norm before clipping; a non-finite one stays out of the window.
+        """
+        self._finite.append(finite)
+        share = sum(self._finite) / len(self._finite)
+        self._last = share * self._calm(norm) if finite else 0.0
+        if math.isfinite(norm):
+            self._norms.append(norm)
+        return self._last
+
+    def _calm(self, norm: float) -> float:
+        count = len(self._norms)
+        if count < FEWEST_NORMS or norm == 0.0:
+            return 1.0
+        mean = sum(self._norms) / count
+        deviation = math.sqrt(sum((value - mean) * (value - mean) for value in self._norms) / count)
+        return min(1.0, (mean + SPIKE_DEVIATIONS * deviation) / norm)

@@ -1,0 +1,70 @@
+"""The stability manager as one callable with its debug session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.torch_import import torch
+from stability.config import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig
+from stability.numerical_stability import NumericalStabilityManager
+from stability.results import DebugSummary, StabilityResult
+
+
+class TrainingWrapper:
+    """Call it after ``backward`` and before ``optimizer.step()``; as a context manager it stops its session."""
+
+    def __init__(self, manager: NumericalStabilityManager) -> None:
+        self.manager = manager
+
+    def __call__(
+        self,
+        model: torch.nn.Module,
+        loss: torch.Tensor | float,
+        optimizer: torch.optim.Optimizer,
+        *,
+        step: int | None = None,
+    ) -> StabilityResult:
+        """Does what ``NumericalStabilityManager.step`` does."""
+        return self.manager.step(model, loss, optimizer, step=step)
+
+    def get_debug_summary(self) -> DebugSummary:
+        """Returns the sums of the session, or of all steps when there is no debug configuration."""
+        return self.manager.get_debug_summary()
+
+    def stop_debug_session(self) -> list[Path]:
+        """Ends the session and returns the files it wrote; a second call does nothing."""
+        return self.manager.stop_debug_session()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop_debug_session()
+
+
+def create_training_wrapper(
+    clipping_config: GradientClippingConfig,
+    nan_config: NaNHandlingConfig,
+    debug_config: PyTorchDebuggingConfig | None = None,
+    *,
+    emitter: Emitter | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+) -> TrainingWrapper:
+    """Returns a wrapper around a new manager; with a debug configuration its session starts at once.
+
+    Raises:
+        OSError: When the session is to save files and their folder cannot be made.
+    """
+    manager = NumericalStabilityManager(clipping_config, nan_config, debug_config, emitter=emitter, scaler=scaler)
+    if debug_config is not None:
+        manager.start_debug_session("training")
+    return TrainingWrapper(manager)
