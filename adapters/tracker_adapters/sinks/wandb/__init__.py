@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from tracker_adapters.sinks.wandb.options import resolve
 from tracker_adapters.sinks.wandb.rows import Row, RowMaker, scalar_rows
 from tracker_adapters.sinks.wandb.service import own_environment, start, stop
 
-_STOP_TIMEOUT_S = 15.0
+_STOP_TIMEOUT_S = {"offline": 15.0, "online": 60.0}
 _LONGEST_TAG = 64  # wandb.Settings refuses longer ones (0.31)
 
 
@@ -40,8 +41,9 @@ class WandbSink:
     and files are W&B artifacts that refer to the run's folder, and an HTML line that describes them.
 
     W&B's offline file is no durable log. Only a clean end is trusted: going on after it makes a second folder
-    with the same run id (``wandb sync`` takes both in order). After any other end the sink starts a new W&B
-    run from the beginning, named and numbered after the old one, which it marks with ``SUPERSEDED.txt``.
+    with the same run id (``wandb sync`` uploads both as one run, in order). After any other end the sink
+    starts a new W&B run from the beginning, numbered after the old one, which it marks with
+    ``SUPERSEDED.txt`` and which ``wandb sync`` skips.
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
@@ -59,6 +61,7 @@ class WandbSink:
         run_id: str | None = None,
     ) -> None:
         self._target = Path(target)
+        self._mode = mode
         self._place = {"project": project, "mode": mode, "entity": entity, "group": group}
         self._name = name
         self._tags = tuple(tags)
@@ -66,7 +69,7 @@ class WandbSink:
         self._data_folder = self._target / "wandb" / "stepscope_files"
         self._keys = Keys()
         self._rows = 0
-        self._flushed = False
+        self._settled = False
         self._run: Any = None
         self._folder: folders.RunFolder | None = None
         self._maker: RowMaker
@@ -79,6 +82,13 @@ class WandbSink:
             SinkConfigError: For an unknown option or a value that W&B refuses.
         """
         return resolve(options, run_folder)
+
+    @classmethod
+    def look(cls, options: Mapping[str, Any]) -> str:
+        """Returns the command that uploads what is written offline, or the project's name."""
+        if options["mode"] == "online":
+            return f"the project {options['project']} in W&B"
+        return f"wandb sync {shlex.quote(options['target'] + '/wandb')}"
 
     def open(self, info: RunInfo, token: bytes | None) -> None:
         """Starts a W&B run, or another folder of one that was closed exactly at ``token``.
@@ -99,7 +109,7 @@ class WandbSink:
         if run_id != base:
             arguments["name"] += f" ({run_id.removeprefix(base + '.')})"
             arguments["notes"] = f"Replaces {base}, which was cut short."
-        if token is not None and self._place["mode"] == "online":
+        if token is not None and self._mode == "online":
             arguments["resume"] = "allow"
         arguments["tags"] = list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in (*info.tags, *self._tags)))
         self._data_folder.mkdir(parents=True, exist_ok=True)
@@ -108,10 +118,11 @@ class WandbSink:
             self._run.define_metric("*", step_metric=STEP_KEY)
         self._folder = folders.RunFolder.of(Path(self._run.settings.sync_file))
         self._maker = RowMaker(self._keys, run_id)
+        self._settled = True
 
     def write(self, batch: Batch) -> Unshown:
         """Logs scalars, then the other kinds; everything can be shown."""
-        self._flushed = False
+        self._settled = False
         with own_environment(self._data_folder):
             for row in scalar_rows(batch.scalars, self._keys):
                 self._log(row)
@@ -126,7 +137,7 @@ class WandbSink:
     def flush(self) -> bytes:
         """Waits until the service has taken everything; it is durable once the run is closed."""
         self._run.status()
-        self._flushed = True
+        self._settled = True
         return json.dumps(self._position(self._run)).encode()
 
     def finish(self, status: RunStatus) -> None:
@@ -134,7 +145,7 @@ class WandbSink:
         self._end(exit_code=int(status == "failed"))
 
     def close(self) -> None:
-        """Ends the W&B run and the SDK's service process, within 20 seconds."""
+        """Ends the W&B run and the SDK's service process, within 15 seconds (online: 60) and a few to kill it."""
         self._end(exit_code=0)
 
     def _log(self, row: Row) -> None:
@@ -162,8 +173,8 @@ class WandbSink:
         run, self._run = self._run, None
         position = self._position(run)
         with own_environment(self._data_folder):
-            clean = stop(run, exit_code, _STOP_TIMEOUT_S)
-        if clean and self._flushed and self._folder is not None:
+            clean = stop(run, exit_code, _STOP_TIMEOUT_S[self._mode])
+        if clean and self._settled and self._folder is not None:
             self._folder.close({"position": position, "owners": self._keys.owners})
 
 

@@ -43,6 +43,8 @@ def resolve(options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
             resolved[option] = value
     if isinstance(resolved.get("tags"), str):
         resolved["tags"] = [tag for tag in resolved["tags"].split(",") if tag]
+    if not all(isinstance(tag, str) for tag in resolved.get("tags", ())):
+        raise SinkConfigError(f"sink 'wandb': tags are {resolved['tags']!r}; expected a list of str")
     resolved["target"] = str(Path(resolved.get("target", run_folder)).expanduser().absolute())
     resolved["mode"] = _mode(resolved.get("mode", "offline"))
     resolved.setdefault("project", "stepscope")

@@ -26,12 +26,17 @@ def own_environment(data_folder: Path) -> Iterator[None]:
     """Hides the user's W&B variables from the SDK, and keeps its copies of files in ``data_folder``.
 
     Hidden are, among others, WANDB_SERVICE, which would join the training process's W&B service, and
-    WANDB_SWEEP_ID, which would join a sweep. Error reports to the vendor are off.
+    WANDB_SWEEP_ID, which would join a sweep. Error reports to the vendor and all output are off.
     """
     hidden = {key: value for key, value in os.environ.items() if key.startswith("WANDB_") and key not in _KEPT}
     for key in hidden:
         del os.environ[key]
-    ours = {"WANDB_DATA_DIR": str(data_folder), "WANDB_CACHE_DIR": str(data_folder), "WANDB_ERROR_REPORTING": "false"}
+    ours = {
+        "WANDB_CACHE_DIR": str(data_folder),
+        "WANDB_DATA_DIR": str(data_folder),
+        "WANDB_ERROR_REPORTING": "false",
+        "WANDB_SILENT": "true",
+    }
     os.environ.update(ours)
     try:
         yield
@@ -105,13 +110,21 @@ def _release(*, run: Any, exit_code: int, timeout_s: float) -> bool:
 
     _within(timeout_s, end)
     if not clean.is_set() and library.most_recent_active_run in (None, run):
-        process = getattr(getattr(library._connection, "_proc", None), "_process", None)
+        process = _process_of(library)
         if process is not None:
             process.kill()
             process.wait()
         _within(5.0, wandb_setup.teardown)
         _within(5.0, library.asyncer.join)
     return clean.is_set()
+
+
+def _process_of(library: Any) -> Any:
+    # The SDK has no public way to the service process that it started.
+    place = library
+    for attribute in ("_connection", "_proc", "_process"):
+        place = getattr(place, attribute, None)
+    return place
 
 
 def _within(timeout_s: float, work: Callable[[], None]) -> None:
