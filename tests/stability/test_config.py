@@ -1,0 +1,89 @@
+"""Configurations: defaults of the document, unknown fields and wrong values refused by name."""
+
+import dataclasses
+import pickle
+
+import pytest
+
+from stability import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig, StabilityConfigError
+from stability.config import UNAVAILABLE_SWITCHES
+
+DOCUMENTED = {
+    "enable_autograd_anomaly": False,
+    "autograd_anomaly_mode": "detect",
+    "enable_grad_check": False,
+    "grad_check_numerical": True,
+    "grad_check_sparse_numerical": True,
+    "enable_memory_debugging": False,
+    "memory_tracking": False,
+    "memory_profiling": False,
+    "enable_cuda_debugging": False,
+    "cuda_synchronize": False,
+    "cuda_memory_fraction": 1.0,
+    "enable_performance_debugging": False,
+    "profile_autograd": False,
+    "profile_memory": False,
+    "debug_level": "info",
+    "verbose_logging": False,
+    "max_debug_iterations": 1000,
+    "debug_timeout": 300.0,
+    "save_debug_info": True,
+    "debug_output_dir": "debug_output",
+    "debug_file_prefix": "pytorch_debug",
+}
+
+
+def test_the_debugging_configuration_has_the_documented_fields_and_defaults():
+    assert dataclasses.asdict(PyTorchDebuggingConfig()) == DOCUMENTED
+
+
+def test_clipping_is_by_norm_to_one_and_nan_is_detected_by_default():
+    assert dataclasses.asdict(GradientClippingConfig()) == {"clipping_type": "norm", "max_norm": 1.0, "norm_type": 2.0}
+    assert dataclasses.asdict(NaNHandlingConfig()) == {"handling_type": "detect"}
+
+
+def test_an_unknown_field_is_refused_with_the_nearest_and_all_known_names():
+    with pytest.raises(TypeError, match=r"no field 'max_nrom'; did you mean 'max_norm'\? .*clipping_type, max_norm"):
+        GradientClippingConfig(max_nrom=1.0)
+    with pytest.raises(TypeError, match="no field 'zzz'; its fields are handling_type"):
+        NaNHandlingConfig(zzz=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GradientClippingConfig(clipping_type="percentile"), "'percentile'; expected 'norm' or 'none'"),
+        (lambda: GradientClippingConfig(max_norm=0.0), "max_norm is 0.0; expected a number above 0"),
+        (lambda: GradientClippingConfig(max_norm=float("nan")), "max_norm is nan; expected a number above 0"),
+        (lambda: GradientClippingConfig(max_norm="1"), "max_norm is '1'; expected a number"),
+        (lambda: GradientClippingConfig(norm_type=-1), "norm_type is -1; expected a number above 0"),
+        (lambda: NaNHandlingConfig(handling_type="skip"), "handling_type is 'skip'; expected 'detect'"),
+        (lambda: PyTorchDebuggingConfig(autograd_anomaly_mode="log"), "'log'; expected 'detect' or 'raise'"),
+        (lambda: PyTorchDebuggingConfig(debug_level="debug"), "expected 'info' or 'warning' or 'error'"),
+        (lambda: PyTorchDebuggingConfig(verbose_logging="yes"), "verbose_logging is 'yes'; expected True or False"),
+        (lambda: PyTorchDebuggingConfig(max_debug_iterations=1.5), "is 1.5; expected an integer"),
+        (lambda: PyTorchDebuggingConfig(max_debug_iterations=True), "is True; expected an integer"),
+        (lambda: PyTorchDebuggingConfig(debug_timeout=0), "debug_timeout is 0; expected a number above 0"),
+        (lambda: PyTorchDebuggingConfig(cuda_memory_fraction=1.5), "is 1.5; expected a number above 0 and at most 1"),
+        (lambda: PyTorchDebuggingConfig(debug_file_prefix="a/b"), "'a/b'; expected the beginning of a file name"),
+        (lambda: PyTorchDebuggingConfig(memory_tracking=True), "enable_memory_debugging is False; expected both"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name_with_what_is_allowed(make, message):
+    with pytest.raises(StabilityConfigError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", UNAVAILABLE_SWITCHES)
+def test_a_switch_without_its_feature_is_refused_and_the_available_ones_are_listed(name):
+    with pytest.raises(StabilityConfigError, match=f"{name} is .*not available; .* Available: enable_memory_debugging"):
+        PyTorchDebuggingConfig(**{name: 0.5 if name == "cuda_memory_fraction" else True})
+
+
+def test_a_configuration_is_frozen_and_survives_pickling_and_replacing():
+    config = GradientClippingConfig(max_norm=2.0)
+
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.max_norm = 3.0
+    assert config == pickle.loads(pickle.dumps(config))
+    assert GradientClippingConfig(max_norm=2.0, norm_type=1.0) == dataclasses.replace(config, norm_type=1.0)
