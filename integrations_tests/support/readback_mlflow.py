@@ -12,9 +12,10 @@ from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from tracker_adapters.sinks.mlflow.index import read_index
 from tracker_adapters.sinks.mlflow.metrics import LARGEST, NAME_TAG_PREFIX
 from tracker_adapters.sinks.mlflow.names import digest_of_cut_key, file_stem, name_of_key
-from tracker_adapters.sinks.mlflow.runs import INFINITY_TAG, RUN_ID_TAG
+from tracker_adapters.sinks.mlflow.runs import ATTEMPT_TAG, INFINITY_TAG, RUN_ID_TAG
 from tracker_adapters.testing.contract import Shown, pixel_digest
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -23,7 +24,9 @@ _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 def read_back(options: dict[str, Any]) -> list[Shown]:
     """Returns everything shown for the run that ``options`` lead to, its child runs included."""
     client = MlflowClient(tracking_uri=options["target"])
-    return [seen for run in our_runs(options) for seen in _of_run(client, run, options)]
+    runs = our_runs(options)
+    prefix = f"stepscope/{file_stem(runs[0].data.tags[RUN_ID_TAG])}/" if "run_id" in options else ""
+    return [seen for run in runs for seen in _of_run(client, run, prefix)]
 
 
 def our_runs(options: dict[str, Any]) -> list[Run]:
@@ -45,7 +48,7 @@ def artifact_paths(client: MlflowClient, run_id: str, folder: str | None = None)
     return found
 
 
-def _of_run(client: MlflowClient, run: Run, options: dict[str, Any]) -> Iterator[Shown]:
+def _of_run(client: MlflowClient, run: Run, prefix: str) -> Iterator[Shown]:
     run_id, tags = run.info.run_id, run.data.tags
     assert INFINITY_TAG in tags
     for key in run.data.metrics:
@@ -54,19 +57,14 @@ def _of_run(client: MlflowClient, run: Run, options: dict[str, Any]) -> Iterator
         for point in client.get_metric_history(run_id, key):
             value = math.copysign(math.inf, point.value) if abs(point.value) == LARGEST else point.value
             yield Shown("scalar", name, point.step, value)
-    prefix = f"stepscope/{file_stem(tags[RUN_ID_TAG])}/" if "run_id" in options else ""
     with tempfile.TemporaryDirectory() as folder:
-        lines: dict[int, dict[str, Any]] = {}
-        for part in client.list_artifacts(run_id, f"{prefix}index"):
-            text = Path(client.download_artifacts(run_id, part.path, folder)).read_text()
-            lines |= {(line := json.loads(row))["seq"]: line for row in text.splitlines()}
-        for seq in sorted(lines):
-            line = lines[seq]
+        for line in read_index(client, run_id, prefix):
             if line["kind"] == "histogram":
-                yield Shown("histogram", line["name"], line["step"], _histogram(line))
-                continue
-            content = Path(client.download_artifacts(run_id, line["path"], folder)).read_bytes()
-            yield Shown(line["kind"], line["name"], line["step"], _value(line["kind"], content))
+                value: Any = _histogram(line)
+            else:
+                content = Path(client.download_artifacts(run_id, line["path"], folder)).read_bytes()
+                value = _value(line["kind"], content)
+            yield Shown(line["kind"], line["name"], line["step"], value)
 
 
 def _histogram(line: dict[str, Any]) -> tuple[int, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -82,6 +83,14 @@ class MLflowSink:
             SinkConfigError: For an unknown option, a wrong type, or a target that is a folder of files.
         """
         return resolve_options(options, run_folder)
+
+    @classmethod
+    def look(cls, options: Mapping[str, Any]) -> str:
+        """Returns the address of a tracking server, or the command that starts one on this machine alone."""
+        target = str(options["target"])
+        if target.startswith(("http://", "https://")):
+            return target
+        return f"mlflow ui --host 127.0.0.1 --backend-store-uri {shlex.quote(target)}"
 
     def open(self, info: RunInfo, token: bytes | None) -> None:
         """Finds or creates the MLflow run, and sets its tags and params.
