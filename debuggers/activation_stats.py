@@ -62,6 +62,6 @@ def _channels(values: torch.Tensor) -> dict[str, Any]:
     if values.ndim < 3:
         return {}
     by_channel = values.movedim(1, 0).flatten(1)
-    count = by_channel.shape[1]
-    stds = by_channel.std(1) if count > 1 else torch.full_like(by_channel[:, :1].sum(1), float("nan"))
+    channels, count = by_channel.shape
+    stds = by_channel.std(1) if channels and count > 1 else by_channel.new_full((channels,), float("nan"))
     return {"channel_means": numbers(by_channel.mean(1)), "channel_stds": numbers(stds)}
