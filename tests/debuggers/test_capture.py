@@ -1,0 +1,174 @@
+"""What a page keeps is a copy: arrays and plain values, cut into datapoints where a batch has an index a row."""
+
+import enum
+from collections import namedtuple
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from debuggers.capture import by_datapoint, datapoint_indices, host_copy
+
+
+class Colour(enum.IntEnum):
+    RED = 3
+
+
+@dataclass
+class Result:
+    logits: torch.Tensor
+    note: str
+
+
+Pair = namedtuple("Pair", ["left", "right"])
+
+
+def test_nothing_shares_memory_with_the_original():
+    tensor, array = torch.zeros(3), np.zeros(3)
+    copies = host_copy({"tensor": tensor, "array": array, "view": tensor[:2]})
+    tensor += 1
+    array += 1
+    assert [copies[name].tolist() for name in ("tensor", "array", "view")] == [[0, 0, 0], [0, 0, 0], [0, 0]]
+
+
+def test_a_view_keeps_no_more_than_its_own_values():
+    copy = host_copy(torch.zeros(1000, 1000)[:, 0])
+    assert (copy if copy.base is None else copy.base).nbytes == copy.nbytes == 4000
+
+
+def test_a_tensor_that_is_met_twice_is_copied_once():
+    tensor = torch.ones(3)
+    copies = host_copy({"a": {"x": tensor}, "b": [tensor]})
+    assert copies["a"]["x"] is copies["b"][0]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (torch.tensor(2.5), 2.5),
+        (torch.tensor(3), 3),
+        (torch.tensor(True), True),
+        (torch.tensor(1.5, dtype=torch.bfloat16), 1.5),
+        (np.float32(0.5), 0.5),
+        (np.array(7), 7),
+        (Colour.RED, 3),
+        ("text", "text"),
+        (Path("a/b"), "a/b"),
+        (torch.float16, "torch.float16"),
+        (torch.Size([2, 3]), (2, 3)),
+        ({1}, [1]),
+        ({Colour.RED: 1, Path("x"): 2}, {"3": 1, "x": 2}),
+        (np.array(["a", "b"]), ["a", "b"]),
+        (np.array(["2024-01-01"], dtype="M8[D]"), ["2024-01-01"]),
+        (Result(torch.tensor(1), "n"), {"logits": 1, "note": "n"}),
+        (Pair(1, (2, [3])), {"left": 1, "right": (2, [3])}),
+    ],
+)
+def test_values_become_plain(value, expected):
+    copy = host_copy(value)
+    assert (type(expected), expected) == (type(copy), copy)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dtype", "values"),
+    [
+        (torch.tensor([1.5, float("nan")], dtype=torch.bfloat16), ml_dtypes.bfloat16, [1.5, float("nan")]),
+        (torch.tensor([0.5, 448.0]).to(torch.float8_e4m3fn), ml_dtypes.float8_e4m3fn, [0.5, 448.0]),
+        (torch.tensor([1 + 2j]).conj(), np.complex64, [1 - 2j]),
+        (torch.ones(2, 0, 3), np.float32, np.ones((2, 0, 3))),
+        (torch.quantize_per_tensor(torch.tensor([1.0, 2.0]), 0.5, 0, torch.qint8), np.float32, [1, 2]),
+        (torch.ones(2, requires_grad=True) * 2, np.float32, [2, 2]),
+        (torch.arange(6).reshape(2, 3).T, np.int64, [[0, 3], [1, 4], [2, 5]]),
+        (nn.Parameter(torch.ones(1)), np.float32, [1]),
+    ],
+)
+def test_every_dtype_and_layout_keeps_its_values(tensor, dtype, values):
+    copy = host_copy(tensor)
+    assert copy.dtype == dtype
+    np.testing.assert_array_equal(
+        values, copy.astype(np.result_type(np.float64, dtype) if copy.dtype.kind == "c" else np.float64)
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (torch.ones(2, device="meta"), "meta"),
+        (torch.eye(2).to_sparse(), "sparse"),
+        (torch.nested.nested_tensor([torch.ones(1), torch.ones(2)]), "nested"),
+        (np.array([object()]), "dtype object"),
+        (object(), "builtins.object"),
+        (nn.ReLU(), "torch.nn.modules.activation.ReLU"),
+    ],
+)
+def test_what_cannot_be_kept_is_reported_by_name(value, reason):
+    copy = host_copy({"kept": 1, "odd": value})
+    assert copy["kept"] == 1
+    assert reason in copy["odd"]["error"]
+
+
+def test_a_structure_that_contains_itself_ends():
+    loop = []
+    loop.append(loop)
+    assert "contains itself" in str(host_copy(loop))
+
+
+def test_a_batch_is_cut_where_the_first_dimension_matches():
+    batch = host_copy(
+        {
+            "d": {
+                "map": torch.arange(6).reshape(2, 3),
+                "score": torch.tensor([0.5, 0.25]),
+                "mean": 0.1,
+                "shape": [2, 3],
+                "weights": torch.ones(3),
+                "levels": [torch.zeros(2, 1), torch.zeros(2, 4)],
+            }
+        }
+    )
+    first, second = by_datapoint(batch, [7, 3])[7]["d"], by_datapoint(batch, [7, 3])[3]["d"]
+    assert (first["map"].tolist(), second["map"].tolist()) == ([0, 1, 2], [3, 4, 5])
+    assert (first["score"], second["score"]) == (0.5, 0.25)
+    assert (second["mean"], second["shape"], second["weights"].tolist()) == (0.1, [2, 3], [1, 1, 1])
+    assert [level.shape for level in second["levels"]] == [(1,), (4,)]
+
+
+def test_one_index_keeps_the_batch_whole():
+    batch = host_copy({"d": torch.ones(4, 2)})
+    assert by_datapoint(batch, 5)[5]["d"].shape == (4, 2)
+
+
+def test_a_batch_of_one_row_is_cut_like_any_other():
+    batch = host_copy({"d": torch.ones(1, 2)})
+    assert by_datapoint(batch, [5])[5]["d"].shape == (2,)
+
+
+def test_lists_of_the_datapoint_itself_are_cut():
+    batch = host_copy({"datapoint": {"meta_info": {"path": ["a", "b"]}}, "d": {"shape": [2, 3]}})
+    entry = by_datapoint(batch, [0, 1])[1]
+    assert entry == {"datapoint": {"meta_info": {"path": "b"}}, "d": {"shape": [2, 3]}}
+
+
+@pytest.mark.parametrize(
+    ("idx", "expected"),
+    [(3, 3), (torch.tensor(3), 3), (np.int32(3), 3), ([3], [3]), (torch.tensor([4, 5]), [4, 5]), ((1, 2), [1, 2])],
+)
+def test_the_index_may_be_an_int_a_list_or_a_tensor(idx, expected):
+    assert datapoint_indices({"meta_info": {"idx": idx}}) == expected
+
+
+@pytest.mark.parametrize("idx", [1.5, "a", None, [], [[1]], torch.tensor([0.5]), [True]])
+def test_any_other_index_is_an_error(idx):
+    with pytest.raises(ValueError, match=r"\['idx'\] is .*expected an int"):
+        datapoint_indices({"meta_info": {"idx": idx}})
+
+
+@pytest.mark.parametrize("datapoint", [{}, {"meta_info": {}}, {"meta_info": None}])
+def test_a_missing_index_is_an_error(datapoint):
+    with pytest.raises(ValueError, match="the datapoint has no"):
+        datapoint_indices(datapoint)

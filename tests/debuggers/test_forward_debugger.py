@@ -1,0 +1,60 @@
+"""A forward debugger captures one layer's output as it was when the layer ran."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from debuggers.forward_debugger import ForwardDebugger
+
+
+class Raw(ForwardDebugger):
+    def __init__(self, layer_name="0"):
+        super().__init__(layer_name)
+        self.calls = 0
+
+    def process_forward(self, module, input, output):
+        self.calls += 1
+        return {"output": output, "grad_enabled": torch.is_grad_enabled(), "inputs": len(input)}
+
+
+def test_it_is_abstract():
+    with pytest.raises(TypeError, match="process_forward"):
+        ForwardDebugger("0")
+
+
+def test_nothing_is_captured_before_the_layer_runs():
+    debugger = Raw("0")
+    assert debugger.layer_name == "0"
+    assert debugger.last_capture is None
+    assert debugger({}, nn.Identity()) is None
+
+
+def test_it_captures_without_gradients():
+    layer, debugger = nn.Linear(3, 2), Raw()
+    layer.register_forward_hook(debugger.forward_hook_fn)
+    output = layer(torch.ones(1, 3))
+    capture = debugger({}, layer)
+    assert capture is debugger.last_capture
+    assert torch.equal(output, capture["output"])
+    assert not capture["output"].requires_grad
+    assert capture["grad_enabled"] is False
+    assert capture["inputs"] == 1
+    assert output.requires_grad
+
+
+def test_a_later_in_place_layer_does_not_reach_the_capture():
+    model, debugger = nn.Sequential(nn.Linear(3, 8), nn.ReLU(inplace=True)), Raw()
+    model[0].register_forward_hook(debugger.forward_hook_fn)
+    batch = torch.randn(4, 3)
+    model(batch)
+    assert torch.equal(nn.functional.linear(batch, model[0].weight, model[0].bias), debugger.last_capture["output"])
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_recomputation_under_activation_checkpointing_is_not_a_call(use_reentrant):
+    layer, debugger = nn.Linear(3, 3), Raw()
+    layer.register_forward_hook(debugger.forward_hook_fn)
+    checkpoint(layer, torch.ones(1, 3, requires_grad=True), use_reentrant=use_reentrant).sum().backward()
+    assert debugger.calls == 1
+    assert layer.weight.grad is not None

@@ -1,0 +1,96 @@
+"""The buffer fills pages to their size, sends them to the round's folder, and keeps every datapoint once."""
+
+import threading
+
+import numpy as np
+
+from debuggers.page_buffer import PageBuffer
+from debuggers.pages import PageReader
+
+DEADLINE_S = 30
+KB = 1024
+
+
+def buffer_of(page_size=10 * KB):
+    failures = []
+    buffer = PageBuffer(page_size, on_written=lambda *_: None, on_error=lambda _, error: failures.append(error))
+    return buffer, failures
+
+
+def datapoint(kilobytes=4):
+    return {"d": {"map": np.zeros(kilobytes * KB, np.uint8)}}
+
+
+def page_names(folder):
+    return sorted(path.name for path in folder.glob("page_*.pkl"))
+
+
+def test_a_page_is_handed_over_before_it_outgrows_its_size(tmp_path):
+    buffer, _ = buffer_of()
+    buffer.open(tmp_path, DEADLINE_S)
+    for idx in range(5):
+        buffer.add({idx: datapoint()}, step=idx)
+        assert buffer.page_bytes < 10 * KB
+    assert (buffer.page_idx, list(buffer.page_data)) == (2, [4])
+    assert buffer.save(DEADLINE_S)
+    assert [record.datapoints for record in PageReader(tmp_path).records] == [(0, 1), (2, 3), (4,)]
+
+
+def test_a_datapoint_larger_than_a_page_has_its_own(tmp_path):
+    buffer, _ = buffer_of()
+    buffer.open(tmp_path, DEADLINE_S)
+    for idx, kilobytes in enumerate([1, 50, 1]):
+        buffer.add({idx: datapoint(kilobytes)}, step=0)
+    assert buffer.save(DEADLINE_S)
+    assert [record.datapoints for record in PageReader(tmp_path).records] == [(0,), (1,), (2,)]
+
+
+def test_size_counts_storages_and_a_shared_one_once():
+    buffer, _ = buffer_of(page_size=1 << 30)
+    shared = np.zeros(1_000_000)
+    buffer.add({0: {"a": shared, "b": {"again": shared}}, 1: {"a": shared}}, step=0)
+    assert shared.nbytes <= buffer.page_bytes < 1.01 * shared.nbytes
+
+
+def test_pages_without_a_folder_wait_on_the_disk_and_move(tmp_path):
+    buffer, _ = buffer_of()
+    for idx in range(7):
+        buffer.add({idx: datapoint()}, step=0)
+    assert buffer.page_idx == 3
+    buffer.open(tmp_path / "late", DEADLINE_S)
+    assert buffer.save(DEADLINE_S)
+    assert list(PageReader(tmp_path / "late")) == list(range(7))
+    assert page_names(tmp_path / "late") == ["page_0.pkl", "page_1.pkl", "page_2.pkl", "page_3.pkl"]
+
+
+def test_a_round_replaces_the_pages_of_an_earlier_one(tmp_path):
+    buffer, _ = buffer_of()
+    for count in (6, 2):
+        buffer.reset(DEADLINE_S)
+        buffer.open(tmp_path, DEADLINE_S)
+        for idx in range(count):
+            buffer.add({idx: datapoint()}, step=0)
+        assert buffer.save(DEADLINE_S)
+    assert (list(PageReader(tmp_path)), page_names(tmp_path)) == ([0, 1], ["page_0.pkl"])
+
+
+def test_eight_threads_keep_every_datapoint_exactly_once(tmp_path):
+    buffer, failures = buffer_of(page_size=100 * KB)
+    buffer.open(tmp_path, DEADLINE_S)
+    start = threading.Barrier(8)
+
+    def add(first):
+        start.wait(DEADLINE_S)
+        for idx in range(first, 10_000, 8):
+            buffer.add({idx: {"d": np.full(20, idx)}}, step=idx)
+
+    threads = [threading.Thread(target=add, args=(first,)) for first in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_S)
+    assert buffer.save(DEADLINE_S)
+    reader = PageReader(tmp_path)
+    assert sorted(idx for record in reader.records for idx in record.datapoints) == list(range(10_000))
+    assert all((outputs["d"] == idx).all() for idx, outputs in reader.items())
+    assert (failures, len(reader.records) > 10) == ([], True)

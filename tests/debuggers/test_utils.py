@@ -1,0 +1,83 @@
+"""Layers are found by name, and functions reach every tensor of a structure."""
+
+from collections import OrderedDict, defaultdict, namedtuple
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from digit_models import digit_network
+from hypothesis import given
+from hypothesis import strategies as st
+
+from debuggers.errors import LayerNotFoundError
+from debuggers.utils import apply_tensor_op, get_layer_by_name
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    logits: torch.Tensor
+    names: tuple
+    count: int = field(init=False, default=3)
+
+
+def test_a_layer_is_found_by_its_dotted_name():
+    model = digit_network()
+    assert get_layer_by_name(model, "backbone.conv2") is model.backbone.conv2
+    assert get_layer_by_name(model, "") is model
+
+
+def test_a_missing_layer_is_an_error_with_the_nearest_names():
+    with pytest.raises(LayerNotFoundError, match=r"'backbone\.conv3'.*backbone\.conv[12]"):
+        get_layer_by_name(digit_network(), "backbone.conv3")
+    with pytest.raises(LayerNotFoundError, match="no named layers"):
+        get_layer_by_name(torch.nn.ReLU(), "conv")
+
+
+def test_a_second_name_of_a_shared_layer_is_found():
+    shared = torch.nn.Linear(2, 2)
+    assert get_layer_by_name(torch.nn.ModuleDict({"a": shared, "b": shared}), "b") is shared
+
+
+def test_types_are_kept():
+    one = torch.ones(1)
+    changed = apply_tensor_op(
+        lambda tensor: tensor + 1,
+        {
+            "pair": Pair(one, [one, "text"]),
+            "object": Output(logits=one, names=(one, None)),
+            "default": defaultdict(list, {"x": one}),
+            "ordered": OrderedDict(y=one),
+            "top": torch.max(torch.ones(2, 2), dim=0),
+        },
+    )
+    assert changed["pair"] == Pair(torch.tensor([2.0]), [torch.tensor([2.0]), "text"])
+    assert changed["object"].logits == 2
+    assert changed["object"].names == (torch.tensor([2.0]), None)
+    assert changed["default"]["new"] == []
+    assert isinstance(changed["ordered"], OrderedDict)
+    assert changed["top"].values.tolist() == [2, 2]
+    assert one == 1
+
+
+structures = st.recursive(
+    st.integers() | st.text() | st.none() | st.builds(torch.tensor, st.integers(0, 9)),
+    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [int(value) if isinstance(value, torch.Tensor) else value]
+
+
+@given(structures)
+def test_every_tensor_is_reached_once_and_nothing_else_changes(structure):
+    seen = []
+    result = apply_tensor_op(lambda tensor: seen.append(tensor) or tensor.clone(), structure)
+    assert leaves(structure) == leaves(result)
+    assert all(isinstance(tensor, torch.Tensor) for tensor in seen)

@@ -1,0 +1,73 @@
+"""Hooks exist in the model only while the debugger is enabled."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from digit_models import digit_network, digits
+
+from debuggers.feature_map import FeatureMapDebugger
+from debuggers.wrappers.sequential_debugger import SequentialDebugger
+
+CONFIG = [
+    {"name": name, "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": layer}}}
+    for name, layer in [("a", "backbone.conv1"), ("b", "backbone.conv2"), ("c", "backbone.conv2")]
+]
+
+
+def hook_count(model):
+    return sum(len(module._forward_hooks) for module in model.modules())
+
+
+def test_toggling_adds_and_removes_them():
+    model = digit_network()
+    sequential = SequentialDebugger(CONFIG, model)
+    assert hook_count(model) == 0
+    for _ in range(2):
+        sequential.enabled = True
+        sequential.enabled = True
+        assert (hook_count(model), sequential.enabled) == (3, True)
+        sequential.enabled = False
+        assert (hook_count(model), sequential.enabled) == (0, False)
+
+
+def test_while_disabled_nothing_runs():
+    model, (images, _) = digit_network(), digits(1)
+    sequential = SequentialDebugger(CONFIG, model)
+    model(images)
+    assert sequential({"meta_info": {"idx": 0}}, model) == {}
+    assert (sequential.current_page_data, sequential.step) == ({}, 0)
+    assert sequential.debuggers["a"].last_capture is None
+
+
+def test_closing_removes_them_and_is_final():
+    model = digit_network()
+    sequential = SequentialDebugger(CONFIG, model)
+    sequential.enabled = True
+    sequential.close()
+    sequential.close()
+    assert (hook_count(model), sequential.enabled) == (0, False)
+    with pytest.raises(RuntimeError, match="closed"):
+        sequential.enabled = True
+
+
+def test_an_exception_removes_them_too():
+    model = digit_network()
+    with pytest.raises(RuntimeError, match="stop"), SequentialDebugger(CONFIG, model) as sequential:
+        sequential.enabled = True
+        raise RuntimeError("stop")
+    assert hook_count(model) == 0
+
+
+def test_a_watched_model_can_be_copied_pickled_and_saved():
+    model, (images, _) = digit_network().eval(), digits(2)
+    names = list(model.state_dict())
+    with SequentialDebugger(CONFIG, model) as sequential:
+        sequential.enabled = True
+        assert list(model.state_dict()) == names
+        for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert torch.equal(twin(images), model(images))
+            sequential.debuggers["a"].last_capture = None
+            twin(images)
+            assert sequential.debuggers["a"].last_capture is None

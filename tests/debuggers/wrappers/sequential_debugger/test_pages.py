@@ -1,0 +1,185 @@
+"""What the debuggers return reaches the pages: complete, unchanged, in the epoch's own folder."""
+
+import shutil
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from digit_models import digit_network, digits
+from torch import nn
+from tracker_adapters.testing import MemoryEmitter
+
+from debuggers.base_debugger import BaseDebugger
+from debuggers.errors import PageError
+from debuggers.feature_map import FeatureMapDebugger
+from debuggers.pages import PageReader
+from debuggers.wrappers.sequential_debugger import SequentialDebugger
+
+
+class Inputs(BaseDebugger):
+    """Returns the live inputs themselves."""
+
+    def __call__(self, datapoint, model):
+        return {"inputs": datapoint["inputs"]}
+
+
+INPUTS = {"name": "inputs", "debugger_config": {"class": Inputs}}
+MAPS = {"name": "maps", "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": "backbone.conv1"}}}
+
+
+def record(sequential, count, kilobytes=4, first=0):
+    for idx in range(first, first + count):
+        sequential({"inputs": torch.full((kilobytes, 256), float(idx)), "meta_info": {"idx": idx}}, nn.Identity())
+
+
+def inputs_debugger(**options):
+    return SequentialDebugger([INPUTS], nn.Identity(), page_size_mb=10 / 1024, **options)
+
+
+def test_pages_roll_over_in_every_epoch_into_its_own_folder(tmp_path):
+    with inputs_debugger() as sequential:
+        for epoch in range(3):
+            folder = tmp_path / f"epoch_{epoch}"
+            sequential.begin_epoch(folder)
+            assert sequential.output_dir == folder
+            record(sequential, 5, first=10 * epoch)
+            assert sequential.current_page_idx == 2
+            sequential.save_all()
+    for epoch in range(3):
+        reader = PageReader(tmp_path / f"epoch_{epoch}")
+        assert [record.page for record in reader.records] == ["page_0.pkl", "page_1.pkl", "page_2.pkl"]
+        assert list(reader) == list(range(10 * epoch, 10 * epoch + 5))
+
+
+def test_a_folder_that_is_named_only_at_the_end_gets_all_pages(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.enabled = True
+        record(sequential, 7)
+        sequential.save_all(tmp_path / "late")
+        assert list(PageReader(tmp_path / "late")) == list(range(7))
+
+
+def test_plain_joblib_reads_a_page(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path)
+        record(sequential, 2)
+        sequential.save_all()
+    page = joblib.load(tmp_path / "page_0.pkl")
+    assert list(page) == [0, 1]
+    np.testing.assert_array_equal(np.ones((4, 256), np.float32), page[1]["inputs"]["inputs"])
+
+
+def test_no_later_change_reaches_a_page(tmp_path):
+    with inputs_debugger(keep=("inputs",)) as sequential:
+        sequential.begin_epoch(tmp_path)
+        live = torch.zeros(2, 4)
+        outputs = sequential({"inputs": live, "meta_info": {"idx": 0}}, nn.Identity())
+        live += 1
+        outputs["inputs"]["inputs"] += 1
+        sequential.save_all()
+    entry = PageReader(tmp_path)[0]
+    assert entry["inputs"]["inputs"].sum() == 0
+    assert entry["datapoint"]["inputs"].sum() == 0
+
+
+def test_a_batch_is_split_into_its_datapoints(tmp_path):
+    model, (images, labels) = digit_network(), digits(5)
+    with SequentialDebugger([MAPS], model, keep=("labels", "outputs", "meta_info", "scores")) as sequential:
+        sequential.begin_epoch(tmp_path)
+        outputs = model(images)
+        datapoint = {
+            "inputs": images,
+            "labels": labels,
+            "outputs": outputs,
+            "meta_info": {"idx": torch.arange(5) + 20, "path": list("abcde")},
+        }
+        returned = sequential(datapoint, model)
+        assert returned["maps"]["feature_map"].shape == (5, 4, 8, 8)
+        sequential.save_all()
+    reader = PageReader(tmp_path)
+    assert list(reader) == [20, 21, 22, 23, 24]
+    entry = reader[23]
+    assert entry["maps"]["feature_map"].shape == (4, 8, 8)
+    np.testing.assert_array_equal(outputs[3].detach(), entry["datapoint"]["outputs"])
+    assert entry["datapoint"]["labels"] == labels[3]
+    assert entry["datapoint"]["meta_info"] == {"idx": 23, "path": "d"}
+    assert "scores" not in entry["datapoint"]
+    assert "inputs" not in entry["datapoint"]
+
+
+def test_one_index_for_a_batch_is_one_entry(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path)
+        sequential({"inputs": torch.ones(3, 4), "meta_info": {"idx": 8}}, nn.Identity())
+        sequential.save_all()
+    assert PageReader(tmp_path)[8]["inputs"]["inputs"].shape == (3, 4)
+
+
+def test_a_datapoint_without_an_index_is_an_error_at_the_call():
+    with inputs_debugger() as sequential:
+        sequential.enabled = True
+        with pytest.raises(ValueError, match=r"no \['meta_info'\]\['idx'\]"):
+            sequential({"inputs": torch.ones(1)}, nn.Identity())
+
+
+def test_resetting_forgets_what_was_not_saved(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path / "a")
+        record(sequential, 1)
+        sequential.reset_buffer()
+        assert (sequential.output_dir, sequential.current_page_size, sequential.current_page_data) == (None, 0, {})
+        sequential.begin_epoch(tmp_path / "b")
+        record(sequential, 1, first=5)
+        sequential.save_all()
+    assert list(PageReader(tmp_path / "b")) == [5]
+
+
+def test_closing_saves_what_is_unsaved(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path)
+        record(sequential, 3)
+    assert list(PageReader(tmp_path)) == [0, 1, 2]
+
+
+def test_closing_without_a_folder_says_what_is_lost():
+    emitter = MemoryEmitter()
+    with inputs_debugger(emitter=emitter) as sequential:
+        sequential.enabled = True
+        record(sequential, 1)
+    assert "not saved" in emitter.artifacts[-1].message
+
+
+def test_saving_without_a_folder_is_an_error():
+    with pytest.raises(ValueError, match="no output_dir"):
+        inputs_debugger().save_all()
+
+
+def test_a_disk_that_fails_hangs_nothing_and_raises_an_alert(tmp_path):
+    emitter = MemoryEmitter()
+    with inputs_debugger(emitter=emitter) as sequential:
+        sequential.begin_epoch(tmp_path / "gone")
+        shutil.rmtree(tmp_path / "gone")
+        record(sequential, 5)
+        sequential.save_all()
+        assert sequential.failures == {("writing a page", "FileNotFoundError"): 3}
+    (alert,) = [artifact for artifact in emitter.artifacts if artifact.kind == "alert"]
+    assert "writing a page failed: FileNotFoundError" in alert.message
+
+
+def test_a_disk_that_fails_raises_where_it_was_asked_to(tmp_path):
+    sequential = inputs_debugger(on_error="raise")
+    sequential.begin_epoch(tmp_path / "gone")
+    shutil.rmtree(tmp_path / "gone")
+    record(sequential, 1)
+    with pytest.raises(PageError, match=r"1 page\(s\) not written"):
+        sequential.save_all()
+
+
+def test_a_folder_that_cannot_be_made_stops_nothing(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path / "file" / "debugger")
+        record(sequential, 5)
+        sequential.save_all(tmp_path / "elsewhere")
+    assert list(PageReader(tmp_path / "elsewhere")) == list(range(5))
