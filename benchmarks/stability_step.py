@@ -75,9 +75,8 @@ def main() -> None:
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     kept = [gradient.clone() for gradient in gradients]
     size = sum(gradient.numel() for gradient in gradients)
-    print(
-        f"{len(gradients)} gradients, {size / 1e6:.2f} million values, {torch.get_num_threads()} threads; goal {GOAL} x"
-    )
+    print(f"{len(gradients)} gradients of {size / 1e6:.2f} million values, {torch.get_num_threads()} threads")
+    print(f"goal: at most {GOAL} x")
 
     def restore() -> None:
         torch._foreach_copy_(gradients, kept)
