@@ -1,0 +1,167 @@
+"""The local sink: plain files that any editor, spreadsheet and script opens."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tracker_adapters.artifacts import KINDS, Artifact, File, Image, Page, Table, Text
+from tracker_adapters.sink import (
+    Batch,
+    RunInfo,
+    RunStatus,
+    SinkConfigError,
+    SinkError,
+    StartOver,
+    Unshown,
+    checked_options,
+)
+from tracker_adapters.sinks.local.folder import ALERTS, FOLDERS, HISTOGRAMS, INDEX, SCALARS, OutputFolder
+from tracker_adapters.sinks.local.lines import alert_line, histogram_line, index_line, scalar_lines, table_text
+from tracker_adapters.sinks.local.names import safe_component, safe_suffix
+
+
+class LocalSink:
+    """Writes CSV, JSON lines, PNG and text files; ``README.txt`` among them says what is what.
+
+    Scalars, histograms and alerts are lines of one file a kind, in the order of emission. Every other artifact is a
+    file ``<kind>/<name>/<step>-<sequence number>`` with a line in ``artifacts.jsonl``, from which its name can be
+    read back whatever the file system does to names. Nothing is rounded, dropped or sampled, except that histograms
+    have at most 128 bins here.
+
+    Pages are hard links where the file system has them; files are copies, since people edit those.
+
+    Args:
+        target: The folder, absolute; one run has it for itself.
+    """
+
+    kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self._info: RunInfo | None = None
+        self._folder: OutputFolder | None = None
+
+    @classmethod
+    def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
+        """Completes ``target``, a folder; by default ``local`` in the run's folder."""
+        target = checked_options("local", options, {"target": str}).get("target", str(run_folder / "local"))
+        if not target or "://" in target or "\0" in target:
+            raise SinkConfigError(f"sink 'local': option 'target' is {target!r}; expected a local folder")
+        return {"target": str(Path(target).expanduser().resolve())}
+
+    @classmethod
+    def look(cls, options: Mapping[str, Any]) -> str:
+        """Returns the folder's path."""
+        return str(options["target"])
+
+    def open(self, info: RunInfo, token: bytes | None) -> None:
+        """Cuts the files back to ``token``, or removes what an earlier opening of this run left.
+
+        Raises:
+            StartOver: When the folder is gone or holds less than the token says.
+            SinkConfigError: When it holds anything that is not of this run.
+            SinkError: When it cannot be written.
+        """
+        folder = OutputFolder(Path(self.target))
+        with self._explained():
+            if token is not None and not folder.belongs_to(info):
+                raise StartOver(f"{self.target} holds nothing of run {info.name!r}")
+            folder.claim(info)
+            self._info, self._folder = info, folder
+            folder.rewind(json.loads(token) if token else {})
+
+    def write(self, batch: Batch) -> Unshown:
+        """Appends a batch.
+
+        Returns:
+            ``missing_file``: pages and files that are no longer where they were stored.
+        """
+        folder = self._opened()
+        with self._explained():
+            if len(batch.scalars):
+                folder.append(SCALARS, scalar_lines(batch.scalars))
+            histograms, alerts = batch.histograms, batch.alerts
+            if histograms:
+                folder.append(HISTOGRAMS, b"".join(map(histogram_line, histograms.seqs, histograms.artifacts)))
+            if alerts:
+                folder.append(ALERTS, b"".join(map(alert_line, alerts.seqs, alerts.artifacts)))
+            return self._write_files(folder, batch)
+
+    def flush(self) -> bytes:
+        """Puts everything on the disk; the token is the sizes of the files that grow."""
+        with self._explained():
+            return json.dumps(self._opened().sync()).encode()
+
+    def finish(self, status: RunStatus) -> None:
+        """Writes the status into ``run_info.json``."""
+        folder = self._opened()
+        assert self._info is not None
+        with self._explained():
+            folder.save_info(self._info, status)
+
+    def close(self) -> None:
+        """Closes the files."""
+        if self._folder is not None:
+            self._folder.close()
+        self._folder = None
+
+    def _write_files(self, folder: OutputFolder, batch: Batch) -> Unshown:
+        missing = 0
+        planned: list[tuple[str, Artifact]] = []
+        lines: list[bytes] = []
+        for column in batch.columns():
+            for seq, artifact in zip(column.seqs, column.artifacts, strict=True):
+                if artifact.kind not in FOLDERS:
+                    continue
+                if isinstance(artifact, (Page, File)) and not artifact.path.exists():
+                    missing += 1
+                    continue
+                relative = _relative_path(seq, artifact)
+                planned.append((relative, artifact))
+                lines.append(index_line(seq, artifact, relative))
+        if lines:
+            folder.append(INDEX, b"".join(lines))
+        for relative, artifact in planned:
+            _write_file(folder.new_file(relative), artifact)
+        return {"missing_file": missing} if missing else {}
+
+    def _opened(self) -> OutputFolder:
+        if self._folder is None:
+            raise SinkError("sink 'local' is not open")
+        return self._folder
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SinkError(f"sink 'local': cannot write to {self.target}: {error.strerror or error}") from error
+
+
+def _relative_path(seq: int, artifact: Artifact) -> str:
+    suffixes = {"image": ".png", "text": ".md", "table": ".csv", "page": ".pkl"}
+    suffix = safe_suffix(artifact.filename) if isinstance(artifact, File) else suffixes[artifact.kind]
+    return f"{FOLDERS[artifact.kind]}/{safe_component(artifact.name)}/{artifact.step:09d}-{seq}{suffix}"
+
+
+def _write_file(path: Path, artifact: Artifact) -> None:
+    match artifact:
+        case Image():
+            path.write_bytes(artifact.png)
+        case Text():
+            path.write_bytes(artifact.text.encode())
+        case Table():
+            path.write_bytes(table_text(artifact).encode())
+        case Page():
+            try:
+                os.link(artifact.path, path)
+            except OSError:  # another file system, or one without links
+                shutil.copyfile(artifact.path, path)
+        case File():
+            shutil.copyfile(artifact.path, path)

@@ -1,0 +1,153 @@
+"""The folder of the local sink: whose it is, its append-only files, and the way back to a token."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+from tracker_adapters.sink import RunInfo, RunStatus, SinkConfigError, StartOver
+from tracker_adapters.sinks.local.lines import SCALAR_HEADER
+
+SCALARS, HISTOGRAMS, ALERTS, INDEX = "scalars.csv", "histograms.jsonl", "alerts.jsonl", "artifacts.jsonl"
+STREAMS = (SCALARS, HISTOGRAMS, ALERTS, INDEX)
+FOLDERS: Mapping[str, str] = {
+    "image": "images", "text": "text", "table": "tables", "page": "pages", "file": "files"
+}  # fmt: skip
+RUN_INFO, README = "run_info.json", "README.txt"
+_README = """\
+scalars.csv has every scalar, alerts.jsonl every alert, histograms.jsonl every histogram in at most 128 bins.
+images, text, tables, pages and files hold one folder a name, and in it one file each time: <step>-<number>.
+artifacts.jsonl says of each of these files which name (unchanged), step and time it stands for.
+In tables (CSV) text is quoted, numbers are bare and an empty field is None; in JSON, NaN is the string "nan".
+run_info.json has the run's configuration and status. Pages are read with joblib.load: open only those you trust.
+"""
+
+
+class OutputFolder:
+    """One run's output. Its streams only grow, so their sizes say what it held at a moment.
+
+    A file's line in the index reaches the operating system before the file is made; so whatever a killed process
+    leaves is named there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._streams: dict[str, BinaryIO] = {}
+        self._unsynced: set[Path] = set()
+
+    def claim(self, info: RunInfo) -> None:
+        """Makes the folder ours, or accepts that it is.
+
+        Raises:
+            SinkConfigError: When it holds the output of another run, or files of that name from elsewhere.
+        """
+        if not self.belongs_to(info):
+            for name in (RUN_INFO, README, *STREAMS, *FOLDERS.values()):
+                if (self.path / name).exists():
+                    raise SinkConfigError(
+                        f"sink 'local': {self.path} holds {name!r}, which is not of run {info.name!r}; "
+                        "expected a folder of its own for each run"
+                    )
+            self.path.mkdir(parents=True, exist_ok=True)
+        self.save_info(info, info.status)
+        (self.path / README).write_text(_README, encoding="utf-8")
+
+    def belongs_to(self, info: RunInfo) -> bool:
+        """Whether this run wrote the folder."""
+        try:
+            found = json.loads((self.path / RUN_INFO).read_bytes())
+        except (OSError, ValueError):
+            return False
+        return isinstance(found, dict) and found.get("id") == info.id
+
+    def save_info(self, info: RunInfo, status: RunStatus) -> None:
+        """Replaces ``run_info.json`` in one piece."""
+        content: dict[str, Any] = {
+            "id": info.id,
+            "name": info.name,
+            "status": status,
+            "tags": info.tags,
+            "created_ns": info.created_ns,
+            "config": info.config,
+        }
+        temporary = self.path / f".{RUN_INFO}.new"
+        temporary.write_text(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False), encoding="utf-8")
+        temporary.replace(self.path / RUN_INFO)
+
+    def rewind(self, sizes: Mapping[str, int]) -> None:
+        """Brings everything back to what it was at these sizes of the streams, and opens them.
+
+        Raises:
+            StartOver: When a stream is shorter than that.
+        """
+        for name, size in sizes.items():
+            path = self.path / name
+            found = path.stat().st_size if path.exists() else 0
+            if found < size:
+                raise StartOver(f"{path} has {found} bytes; expected {size} at least")
+        self._remove_indexed_after(sizes.get(INDEX, 0))
+        for name in STREAMS:
+            stream = (self.path / name).open("ab")
+            self._streams[name] = stream
+            stream.truncate(sizes.get(name, 0))
+        if not sizes.get(SCALARS):
+            self.append(SCALARS, SCALAR_HEADER)
+
+    def append(self, stream: str, lines: bytes) -> None:
+        """Adds whole lines to a stream and hands them to the operating system."""
+        self._streams[stream].write(lines)
+        self._streams[stream].flush()
+        self._unsynced.add(self.path / stream)
+
+    def new_file(self, relative: str) -> Path:
+        """Returns the path for a file whose index line is written; nothing is there, its folder is."""
+        path = self.path / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)  # writing in place would change what it may be linked to
+        self._unsynced.add(path)
+        return path
+
+    def sync(self) -> dict[str, int]:
+        """Puts everything on the disk and returns the sizes of the streams."""
+        for path in self._unsynced:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        self._unsynced.clear()
+        return {name: stream.tell() for name, stream in self._streams.items()}
+
+    def close(self) -> None:
+        """Closes the streams, also after a failure."""
+        for stream in self._streams.values():
+            # What a full disk refused is refused again here; it is written anew from the last token.
+            with contextlib.suppress(OSError):
+                stream.close()
+        self._streams.clear()
+
+    def _remove_indexed_after(self, offset: int) -> None:
+        index = self.path / INDEX
+        if not index.exists():
+            return
+        with index.open("rb") as stream:
+            stream.seek(offset)
+            for line in stream:
+                if (path := self._indexed_path(line)) is not None:
+                    path.unlink(missing_ok=True)
+                    with contextlib.suppress(OSError):  # other files of that name stay
+                        path.parent.rmdir()
+
+    def _indexed_path(self, line: bytes) -> Path | None:
+        """The file of an index line; None for a torn line and for paths that this sink does not make."""
+        try:
+            relative = json.loads(line)["path"]
+            parts = PurePosixPath(relative).parts
+        except (ValueError, KeyError, TypeError):
+            return None
+        ours = len(parts) == 3 and parts[0] in FOLDERS.values() and ".." not in parts
+        return self.path.joinpath(*parts) if ours else None

@@ -1,0 +1,110 @@
+"""How artifacts are written as lines of CSV and JSON that any reader of these formats takes.
+
+CSV follows RFC 4180. JSON is strict: NaN and infinities are the strings ``"nan"``, ``"inf"`` and ``"-inf"``. Times
+are ISO 8601 in UTC with nanoseconds, since spreadsheets and JavaScript round integers of 19 digits.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.artifacts import Alert, Artifact, Cell, Histogram, Image, Page, Table
+from tracker_adapters.sink import ScalarColumns
+
+SCALAR_HEADER = b"name,step,time,value\r\n"
+MAX_HISTOGRAM_BINS = 128
+_PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
+
+
+def scalar_lines(scalars: ScalarColumns) -> bytes:
+    """Returns the rows of ``scalars.csv``; values are the shortest text that reads back as the same float64."""
+    stream = io.StringIO(newline="")
+    times = _iso_times(scalars.times_ns)
+    rows = zip(scalars.names, scalars.steps.tolist(), times, scalars.values.tolist(), strict=True)
+    csv.writer(stream).writerows(rows)
+    return stream.getvalue().encode()
+
+
+def histogram_line(seq: int, histogram: Histogram) -> bytes:
+    """Returns a line of ``histograms.jsonl``.
+
+    ``edges`` and ``counts`` are the finite elements in at most 128 contiguous bins, one edge more than counts;
+    ``count`` includes the non-finite ones.
+    """
+    edges, counts = histogram.edges(MAX_HISTOGRAM_BINS)
+    return json_line(
+        _common(seq, histogram)
+        | {key: getattr(histogram, key) for key in ("count", "nan", "pos_inf", "neg_inf", "zero")}
+        | {key: getattr(histogram, key) for key in ("min", "max", "mean", "std")}
+        | {"percentiles": dict(zip(map(str, _PERCENTILES), histogram.percentile(_PERCENTILES).tolist(), strict=True))}
+        | {"edges": edges.tolist(), "counts": counts.tolist()}
+    )
+
+
+def alert_line(seq: int, alert: Alert) -> bytes:
+    """Returns a line of ``alerts.jsonl``."""
+    return json_line(_common(seq, alert) | {"level": alert.level, "message": alert.message})
+
+
+def index_line(seq: int, artifact: Artifact, path: str) -> bytes:
+    """Returns the line of ``artifacts.jsonl`` for the file at ``path``, relative to the folder."""
+    line: dict[str, Any] = {"path": path, "kind": artifact.kind} | _common(seq, artifact)
+    if isinstance(artifact, Image):
+        line |= {"width": artifact.width, "height": artifact.height}
+    for key in ("filename", "media_type", "size", "sha256"):
+        if hasattr(artifact, key):
+            line[key] = getattr(artifact, key)
+    if isinstance(artifact, Page):
+        line["contents"] = [
+            {"datapoint": entry.datapoint, "debugger": entry.debugger, "summary": entry.summary}
+            for entry in artifact.contents
+        ]
+    return json_line(line)
+
+
+def table_text(table: Table) -> str:
+    """Returns a table as CSV that keeps types apart.
+
+    Text is quoted; numbers, ``true``, ``false``, ``nan`` and ``inf`` are bare, and None is an empty field.
+    """
+    rows: list[Sequence[Cell]] = [table.columns, *table.rows]
+    return "".join(",".join(map(_cell, row)) + "\r\n" for row in rows)
+
+
+def json_line(value: Mapping[str, Any]) -> bytes:
+    """Returns a value as one line of strict JSON, UTF-8."""
+    return (json.dumps(_strict(value), ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _common(seq: int, artifact: Artifact) -> dict[str, Any]:
+    time = _iso_times(np.array([artifact.time_ns], dtype=np.int64))[0]
+    return {"name": artifact.name, "step": artifact.step, "time": time, "seq": seq}
+
+
+def _iso_times(times_ns: npt.NDArray[np.int64]) -> list[str]:
+    texts: list[str] = np.datetime_as_string(times_ns.view("datetime64[ns]"), timezone="UTC").tolist()
+    return texts
+
+
+def _cell(value: Cell) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace('"', '""') + '"'
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
