@@ -12,24 +12,31 @@ TEMPORARY_SUFFIX = ".part"
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file beside ``path`` for writing, and gives it that name once it is complete and on the disk.
+def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Opens a file beside ``path`` for writing, and gives it that name once it is complete.
 
-    An exception inside the block leaves whatever was there before. A killed process leaves at most a hidden
-    file with the suffix ``.part``.
+    ``durable`` waits until it is on the disk, so that a power cut cannot undo or damage it either. An
+    exception inside the block leaves whatever was there before. A killed process leaves at most a hidden file
+    with the suffix ``.part``.
     """
     temporary = path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
     try:
         with temporary.open("wb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    if durable:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name, too, survives a power cut
+        os.fsync(folder)
     finally:
         os.close(folder)

@@ -50,15 +50,19 @@ class PageBuffer:
         The folder will hold exactly the pages of this round: those of an earlier one are removed.
 
         Raises:
-            PageError: When pages wait in the temporary folder and could not be written in time.
+            PageError: When pages of this round already lie in another folder, or pages that were handed over
+                could not be written in time.
         """
         with self._lock:
             if folder == self.folder:
                 return
+            if self.folder is not None and self.page_idx:
+                raise PageError(f"{folder}: pages of this round already lie in {self.folder}")
+            # A page of an earlier round may be on its way to this folder, or to the temporary one.
+            if not self._writer.flush(timeout_s):
+                raise PageError(f"{folder}: earlier pages were not written within {timeout_s:g} s")
             clear_pages(folder)
             if self._spool is not None:
-                if not self._writer.flush(timeout_s):
-                    raise PageError(f"{folder}: pages of this round were not written within {timeout_s:g} s")
                 _move_pages(Path(self._spool.name), folder)
                 self._drop_spool()
             self.folder = folder

@@ -60,7 +60,8 @@ def read_index(folder: Path) -> list[PageRecord]:
 
 def write_index(folder: Path, records: Sequence[PageRecord]) -> None:
     """Replaces the folder's index in one step."""
-    with atomic_file(folder / INDEX_NAME) as stream:
+    # Not durable: an index that a power cut damages is read as missing, and rebuilt from the pages.
+    with atomic_file(folder / INDEX_NAME, durable=False) as stream:
         stream.write(msgspec.json.encode(_Index(schema_version=SCHEMA_VERSION, pages=tuple(records))))
 
 

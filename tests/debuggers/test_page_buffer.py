@@ -3,7 +3,9 @@
 import threading
 
 import numpy as np
+import pytest
 
+from debuggers.errors import PageError
 from debuggers.page_buffer import PageBuffer
 from debuggers.pages import PageReader
 
@@ -72,6 +74,30 @@ def test_a_round_replaces_the_pages_of_an_earlier_one(tmp_path):
             buffer.add({idx: datapoint()}, step=0)
         assert buffer.save(DEADLINE_S)
     assert (list(PageReader(tmp_path)), page_names(tmp_path)) == ([0, 1], ["page_0.pkl"])
+
+
+def test_a_round_has_one_folder(tmp_path):
+    buffer, _ = buffer_of()
+    buffer.open(tmp_path / "a", DEADLINE_S)
+    buffer.open(tmp_path / "b", DEADLINE_S)
+    for idx in range(3):
+        buffer.add({idx: datapoint()}, step=0)
+    with pytest.raises(PageError, match=r"c: pages of this round already lie in .*b"):
+        buffer.open(tmp_path / "c", DEADLINE_S)
+    assert buffer.save(DEADLINE_S)
+    assert list(PageReader(tmp_path / "b")) == [0, 1, 2]
+
+
+def test_pages_on_their_way_do_not_reach_the_next_round(tmp_path):
+    buffer, _ = buffer_of()
+    for _ in range(5):
+        buffer.reset(DEADLINE_S)
+        buffer.open(tmp_path, DEADLINE_S)
+        for idx in range(8):
+            buffer.add({idx: datapoint()}, step=0)
+    buffer.reset(DEADLINE_S)
+    buffer.open(tmp_path, DEADLINE_S)
+    assert page_names(tmp_path) == []
 
 
 def test_eight_threads_keep_every_datapoint_exactly_once(tmp_path):
