@@ -42,7 +42,7 @@ def choose_sinks(
     """Returns the sinks of a run; objects that are sinks already pass as they are.
 
     Args:
-        sinks: ``"tensorboard"``, ``"mlflow:sqlite:///x.db"`` (name and target), ``{"type": "local", "path": …}``
+        sinks: ``"local"``, ``"local:out"`` (name and target), ``{"type": "local", "path": …}``
             (other keys are the sink's options), the path of a TOML file with a ``sinks`` list, a mapping with
             that list, or a sequence of these.
         run_folder: The run's folder, absolute.
@@ -141,7 +141,7 @@ def _missing_policy(value: str) -> Missing:
 
 def _checked_object(sink: Any) -> Sink:
     if isinstance(sink, type) or not isinstance(sink, Sink):
-        raise SinkConfigError(f"{sink!r} is no sink; expected a name such as 'tensorboard', a mapping or a Sink object")
+        raise SinkConfigError(f"{sink!r} is no sink; expected a name such as 'local', a mapping or a Sink object")
     return sink
 
 

@@ -37,7 +37,7 @@ class Sink(Protocol):
         values, and makes paths absolute, since delivery happens in another process.
 
         Args:
-            options: What the user gave; ``target`` is what follows the colon in ``"mlflow:sqlite:///x.db"``.
+            options: What the user gave; ``target`` is what follows the colon in ``"local:out"``.
             run_folder: The run's folder, absolute.
 
         Returns:
