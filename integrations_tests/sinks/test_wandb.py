@@ -163,3 +163,11 @@ class TestRun:
         paths = {artifact.type: artifact.manifest.contents[0].local_path for artifact in tracked}
         assert paths["page"] == str(tmp_path / "page_0.pkl")
         assert paths["file"] == str(tmp_path / "notes.bin")
+
+    def test_a_page_that_was_removed_is_counted(self, tmp_path: Path) -> None:
+        page = next(artifact for artifact in one_of_each(tmp_path) if artifact.kind == "page")
+        (tmp_path / "page_0.pkl").unlink()
+        sink = WandbSink(**WandbSink.resolve({}, tmp_path))
+        sink.open(INFO, None)
+        assert sink.write(Batch.of([page])) == {"missing_file": 1}
+        sink.close()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tracker_adapters.artifacts import KINDS, File, Page
-from tracker_adapters.sink import Batch, RunInfo, RunStatus, StartOver, Unshown
+from tracker_adapters.sink import Batch, RunInfo, RunStatus, SinkError, StartOver, Unshown
 from tracker_adapters.sinks.wandb import folders
-from tracker_adapters.sinks.wandb.keys import LONGEST_RUN_ID, STEP_KEY, Keys
+from tracker_adapters.sinks.wandb.keys import STEP_KEY, Keys
 from tracker_adapters.sinks.wandb.options import resolve
 from tracker_adapters.sinks.wandb.rows import Row, RowMaker, scalar_rows
-from tracker_adapters.sinks.wandb.service import own_environment, start, stop
+from tracker_adapters.sinks.wandb.service import keep_files_in, start, stop
 
 _STOP_TIMEOUT_S = {"offline": 15.0, "online": 60.0}
 _LONGEST_TAG = 64  # wandb.Settings refuses longer ones (0.31)
@@ -43,7 +41,8 @@ class WandbSink:
     W&B's offline file is no durable log. Only a clean end is trusted: going on after it makes a second folder
     with the same run id (``wandb sync`` uploads both as one run, in order). After any other end the sink
     starts a new W&B run from the beginning, numbered after the old one, which it marks with
-    ``SUPERSEDED.txt`` and which ``wandb sync`` skips.
+    ``SUPERSEDED.txt`` and which ``wandb sync`` skips. An attempt that goes back to an earlier step gets a W&B
+    run of its own, with its number behind the id.
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
@@ -66,10 +65,14 @@ class WandbSink:
         self._name = name
         self._tags = tuple(tags)
         self._run_id = run_id
-        self._data_folder = self._target / "wandb" / "stepscope_files"
+        self._files = self._target / "wandb" / "stepscope_files"
         self._keys = Keys()
         self._rows = 0
+        self._attempt = 0
+        self._last_steps: dict[str, int] = {}
         self._settled = False
+        self._info: RunInfo
+        self._base = ""
         self._run: Any = None
         self._folder: folders.RunFolder | None = None
         self._maker: RowMaker
@@ -96,49 +99,47 @@ class WandbSink:
         Raises:
             StartOver: When the last folder was not closed at ``token``.
         """
-        base = self._run_id or _run_id(info.id)
-        earlier = folders.find(self._target, base)
+        self._info = info
+        self._base = self._run_id or folders.base_id(info.id)
+        earlier = folders.find(self._target, self._base)
         if token is not None:
             run_id = self._go_on(earlier, token)
         else:
-            run_id = folders.next_run_id(base, earlier)
+            run_id = folders.first_id(self._base, earlier)
             for folder in earlier:
                 folder.supersede(run_id)
-        arguments: dict[str, Any] = {**self._place, "id": run_id, "dir": str(self._target)}
-        arguments["name"] = self._name or info.name
-        if run_id != base:
-            arguments["name"] += f" ({run_id.removeprefix(base + '.')})"
-            arguments["notes"] = f"Replaces {base}, which was cut short."
-        if token is not None and self._mode == "online":
-            arguments["resume"] = "allow"
-        arguments["tags"] = list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in (*info.tags, *self._tags)))
-        self._data_folder.mkdir(parents=True, exist_ok=True)
-        with own_environment(self._data_folder):
-            self._run = start({**arguments, "config": dict(info.config)})
-            self._run.define_metric("*", step_metric=STEP_KEY)
-        self._folder = folders.RunFolder.of(Path(self._run.settings.sync_file))
-        self._maker = RowMaker(self._keys, run_id)
+        self._begin(run_id, notes="" if run_id == self._base else f"Replaces {self._base}, which was cut short.")
         self._settled = True
 
     def write(self, batch: Batch) -> Unshown:
-        """Logs scalars, then the other kinds; everything can be shown."""
+        """Logs scalars, then the other kinds.
+
+        Returns:
+            ``missing_file``: pages and files that are no longer where they were stored.
+        """
+        self._follow_attempt(batch)
         self._settled = False
-        with own_environment(self._data_folder):
-            for row in scalar_rows(batch.scalars, self._keys):
-                self._log(row)
-            for column in batch.columns():
-                for artifact in column.artifacts:
-                    if isinstance(artifact, (Page, File)):
-                        self._run.log_artifact(self._maker.tracked_file(artifact))
-                    for row in self._maker.rows(artifact):
-                        self._log(row)
-        return {}
+        keep_files_in(self._files)
+        for row in scalar_rows(batch.scalars, self._keys):
+            self._log(row)
+        self._last_steps.update(zip(batch.scalars.names, batch.scalars.steps.tolist(), strict=True))
+        missing = 0
+        for column in batch.columns():
+            for artifact in column.artifacts:
+                if isinstance(artifact, (Page, File)):
+                    if not artifact.path.is_file():
+                        missing += 1
+                        continue
+                    self._run.log_artifact(self._maker.tracked_file(artifact))
+                for row in self._maker.rows(artifact):
+                    self._log(row)
+        return {"missing_file": missing} if missing else {}
 
     def flush(self) -> bytes:
         """Waits until the service has taken everything; it is durable once the run is closed."""
         self._run.status()
         self._settled = True
-        return json.dumps(self._position(self._run)).encode()
+        return json.dumps(self._position()).encode()
 
     def finish(self, status: RunStatus) -> None:
         """Ends the W&B run, as failed or not."""
@@ -148,12 +149,46 @@ class WandbSink:
         """Ends the W&B run and the SDK's service process, within 15 seconds (online: 60) and a few to kill it."""
         self._end(exit_code=0)
 
+    def _begin(self, run_id: str, notes: str) -> None:
+        arguments: dict[str, Any] = {**self._place, "id": run_id, "dir": str(self._target), "notes": notes}
+        suffix = run_id.removeprefix(self._base).lstrip(".-")
+        arguments["name"] = (self._name or self._info.name) + (f" ({suffix})" if suffix else "")
+        arguments["resume"] = "allow" if self._mode == "online" and self._rows else None
+        tags = (*self._info.tags, *self._tags)
+        arguments["tags"] = list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in tags))
+        self._files.mkdir(parents=True, exist_ok=True)
+        self._run = start({**arguments, "config": dict(self._info.config)}, self._files)
+        self._run.define_metric("*", step_metric=STEP_KEY)
+        self._folder = folders.RunFolder.of(Path(self._run.settings.sync_file))
+        self._maker = RowMaker(self._keys, run_id)
+
+    def _follow_attempt(self, batch: Batch) -> None:
+        """Moves to another W&B run when a new attempt repeats steps that are already there."""
+        self._attempt = self._attempt or batch.attempt
+        if batch.attempt == self._attempt:
+            return
+        names, steps = batch.scalars.names, batch.scalars.steps.tolist()
+        first_steps = dict(zip(reversed(names), reversed(steps), strict=True))
+        known = first_steps.keys() & self._last_steps.keys()
+        if not known:  # nothing to tell by; a later batch may have it
+            return
+        self._attempt = batch.attempt
+        if all(first_steps[name] > self._last_steps[name] for name in known):
+            return
+        run_id = self._run.id
+        if not self._end(exit_code=1):
+            raise SinkError(f"the W&B run {run_id} could not be closed before attempt {batch.attempt}")
+        self._rows = 0
+        self._last_steps = {}
+        notes = f"Attempt {batch.attempt} of {self._base}, which went back to an earlier step."
+        self._begin(folders.attempt_id(run_id, batch.attempt), notes)
+
     def _log(self, row: Row) -> None:
         self._run.log(row, step=self._rows, commit=True)
         self._rows += 1
 
-    def _position(self, run: Any) -> dict[str, Any]:
-        return {"run_id": run.id, "rows": self._rows}
+    def _position(self) -> dict[str, Any]:
+        return {"run_id": self._run.id, "rows": self._rows}
 
     def _go_on(self, earlier: Sequence[folders.RunFolder], token: bytes) -> str:
         last = earlier[-1] if earlier else None
@@ -165,22 +200,22 @@ class WandbSink:
             )
         self._keys = Keys(note["owners"])
         self._rows = note["position"]["rows"]
+        self._attempt = note["attempt"]
+        self._last_steps = note["last_steps"]
         return last.run_id
 
-    def _end(self, exit_code: int) -> None:
+    def _end(self, exit_code: int) -> bool:
+        """Ends the W&B run and notes where; returns whether its service agreed."""
         if self._run is None:
-            return
+            return True
+        note = {
+            "position": self._position(),
+            "owners": self._keys.owners,
+            "attempt": self._attempt,
+            "last_steps": self._last_steps,
+        }
         run, self._run = self._run, None
-        position = self._position(run)
-        with own_environment(self._data_folder):
-            clean = stop(run, exit_code, _STOP_TIMEOUT_S[self._mode])
-        if clean and self._settled and self._folder is not None:
-            self._folder.close({"position": position, "owners": self._keys.owners})
-
-
-def _run_id(run_id: str) -> str:
-    """Returns a run's id as W&B takes it; ids that differ stay different."""
-    plain = re.sub(r"[^A-Za-z0-9_-]", "_", run_id)
-    if plain == run_id and len(plain) <= LONGEST_RUN_ID:
-        return plain
-    return f"{plain[: LONGEST_RUN_ID - 9]}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+        ending = stop(run, exit_code, _STOP_TIMEOUT_S[self._mode])
+        if ending.on_disk and self._settled and self._folder is not None:
+            self._folder.close(note)
+        return ending.finished

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tracker_adapters.sinks.wandb.keys import LONGEST_RUN_ID
+
 _FOLDER = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(.+)")
+_ATTEMPT = re.compile(r"-a\d+$")
 _CLOSED = "stepscope_closed.json"
 _SUPERSEDED = "SUPERSEDED.txt"
 
@@ -60,19 +64,36 @@ class RunFolder:
         (self.path / f"run-{self.run_id}.wandb.synced").touch()
 
 
+def base_id(run_id: str) -> str:
+    """Returns our run's id as W&B takes it; ids that differ stay different."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", run_id)
+    if plain == run_id and len(plain) <= LONGEST_RUN_ID:
+        return plain
+    return f"{plain[: LONGEST_RUN_ID - 9]}-{hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+
+
 def find(target: Path, base: str) -> list[RunFolder]:
-    """Returns the folders of the W&B runs ``base``, ``base.2``, ``base.3``, in order."""
+    """Returns the folders of all W&B runs of one run of ours, in order.
+
+    Their ids are ``base``, then ``base.2``, ``base.3`` for each start from the beginning, and with ``-a2``
+    behind for an attempt that went back.
+    """
     logs = (target / "wandb").glob("*run-*/run-*.wandb")
-    mine = re.compile(rf"{re.escape(base)}(?:\.\d+)?")
-    found = [folder for log in logs if (folder := RunFolder.of(log)) and mine.fullmatch(folder.run_id)]
-    return sorted(found, key=lambda folder: (_number(folder.run_id, base), folder.order))
+    found = [folder for log in logs if (folder := RunFolder.of(log)) and _numbers(folder.run_id, base)]
+    return sorted(found, key=lambda folder: (_numbers(folder.run_id, base), folder.order))
 
 
-def next_run_id(base: str, earlier: list[RunFolder]) -> str:
-    """Returns ``base`` for the first W&B run of a run, then ``base.2``, ``base.3``."""
-    number = max((_number(folder.run_id, base) for folder in earlier), default=0) + 1
-    return base if number == 1 else f"{base}.{number}"
+def first_id(base: str, earlier: list[RunFolder]) -> str:
+    """Returns the id for a start from the beginning."""
+    numbers = [found[0] for folder in earlier if (found := _numbers(folder.run_id, base))]
+    return f"{base}.{max(numbers) + 1}" if numbers else base
 
 
-def _number(run_id: str, base: str) -> int:
-    return int(run_id.removeprefix(base).removeprefix(".") or 1)
+def attempt_id(run_id: str, attempt: int) -> str:
+    """Returns the id for an attempt that goes back, after the run ``run_id``."""
+    return f"{_ATTEMPT.sub('', run_id)}-a{attempt}"
+
+
+def _numbers(run_id: str, base: str) -> tuple[int, int] | None:
+    found = re.fullmatch(rf"{re.escape(base)}(?:\.(\d+))?(?:-a(\d+))?", run_id)
+    return (int(found[1] or 1), int(found[2] or 1)) if found else None

@@ -7,7 +7,6 @@ import html
 import re
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, Table, Text
@@ -19,7 +18,7 @@ MAX_HISTOGRAM_BINS = 512
 MAX_TABLE_ROWS = 10_000
 """What a table shown in a run keeps; further rows are cut off (``wandb.Table.MAX_ROWS``, wandb 0.31)."""
 _HTML = '<!doctype html><meta charset="utf-8">'
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 Row = dict[str, Any]
 
@@ -94,9 +93,9 @@ class RowMaker:
         tracked = self._sdk.Artifact(
             f"{self._run_id}-{artifact.kind}-{slug}-{digest}", type=artifact.kind, metadata=metadata
         )
-        name = _NOT_IN_NAMES.sub("-", Path(artifact.filename).stem)[:100] + Path(artifact.filename).suffix[:20]
+        filename = _NOT_IN_NAMES.sub("-", artifact.filename).lstrip(".")[-100:] or artifact.kind
         # Stored files never change, so W&B needs no copy of its own.
-        tracked.add_file(str(artifact.path), name=name, policy="immutable", skip_cache=True)
+        tracked.add_file(str(artifact.path), name=filename, policy="immutable", skip_cache=True)
         return tracked
 
     def _histogram(self, key: str, artifact: Histogram) -> Row:

@@ -6,10 +6,10 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _KEPT = frozenset(
     f"WANDB_{name}"
@@ -19,40 +19,91 @@ _KEPT = frozenset(
     )
 )  # fmt: skip
 """The variables that say how to reach the server; all others describe the user's own runs."""
+_OURS = {"WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true"}
 
 
-@contextmanager
-def own_environment(data_folder: Path) -> Iterator[None]:
-    """Hides the user's W&B variables from the SDK, and keeps its copies of files in ``data_folder``.
+class _Environment:
+    """Hides the user's W&B variables from the SDK while a run of ours is open.
 
     Hidden are, among others, WANDB_SERVICE, which would join the training process's W&B service, and
     WANDB_SWEEP_ID, which would join a sweep. Error reports to the vendor and all output are off.
     """
-    hidden = {key: value for key, value in os.environ.items() if key.startswith("WANDB_") and key not in _KEPT}
-    for key in hidden:
-        del os.environ[key]
-    ours = {
-        "WANDB_CACHE_DIR": str(data_folder),
-        "WANDB_DATA_DIR": str(data_folder),
-        "WANDB_ERROR_REPORTING": "false",
-        "WANDB_SILENT": "true",
-    }
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for key in [key for key in os.environ if key.startswith("WANDB_") and key not in _KEPT]:
-            del os.environ[key]
-        os.environ.update(hidden)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._hidden: dict[str, str] = {}
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._runs:
+                self._hidden = self._take()
+                os.environ.update(_OURS)
+            self._runs += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._runs -= 1
+            if not self._runs:
+                self._take()
+                os.environ.update(self._hidden)
+
+    def _take(self) -> dict[str, str]:
+        names = [name for name in os.environ if name.startswith("WANDB_") and name not in _KEPT]
+        return {name: os.environ.pop(name) for name in names}
 
 
-def start(arguments: Mapping[str, Any]) -> Any:
+_environment = _Environment()
+
+
+def keep_files_in(folder: Path) -> None:
+    """Says where the SDK keeps its copies of files until they are uploaded; by default that is the home folder."""
+    for variable in ("WANDB_CACHE_DIR", "WANDB_DATA_DIR"):
+        if os.environ.get(variable) != str(folder):
+            os.environ[variable] = str(folder)
+
+
+def start(arguments: Mapping[str, Any], files: Path) -> Any:
     """Starts a run of its own, beside any other run of this process, and returns it.
 
     Args:
         arguments: Keywords of ``wandb.init``.
+        files: See ``keep_files_in``.
     """
     exit_function, hook = sys.exit, sys.excepthook
+    _environment.enter()
+    try:
+        keep_files_in(files)
+        return _init(arguments)
+    except BaseException:
+        _environment.leave()
+        raise
+    finally:
+        sys.exit, sys.excepthook = exit_function, hook
+
+
+class Ending(NamedTuple):
+    """How a run ended: ``finished``, the service agreed; ``on_disk``, the service has also ended by itself.
+
+    While another run keeps the service, the last of the file can come some milliseconds late (1 of 20 times).
+    """
+
+    finished: bool
+    on_disk: bool
+
+
+def stop(run: Any, exit_code: int, timeout_s: float) -> Ending:
+    """Ends a run, and the service process and threads behind it unless another run uses them.
+
+    After ``timeout_s`` seconds, or when it fails, the service is killed.
+    """
+    ending = _release(run=run, exit_code=exit_code, timeout_s=timeout_s)
+    _close_log(Path(run.settings.log_user))
+    _environment.leave()
+    return ending
+
+
+def _init(arguments: Mapping[str, Any]) -> Any:
     import wandb
 
     settings = wandb.Settings(
@@ -79,44 +130,31 @@ def start(arguments: Mapping[str, Any]) -> Any:
     except BaseException:
         _release(exit_code=1, run=None, timeout_s=5.0)
         raise
-    finally:
-        sys.exit, sys.excepthook = exit_function, hook
 
 
-def stop(run: Any, exit_code: int, timeout_s: float) -> bool:
-    """Ends a run, and the service process and threads behind it unless another run uses them.
-
-    Returns:
-        Whether the service has ended by itself, and with it everything written to the run's file. After
-        ``timeout_s`` seconds, or when the service is gone already, it is killed.
-    """
-    clean = _release(run=run, exit_code=exit_code, timeout_s=timeout_s)
-    _close_log(Path(run.settings.log_user))
-    return clean
-
-
-def _release(*, run: Any, exit_code: int, timeout_s: float) -> bool:
+def _release(*, run: Any, exit_code: int, timeout_s: float) -> Ending:
     from wandb.sdk import wandb_setup
 
     library = wandb_setup.singleton()
-    clean = threading.Event()
+    finished, gone = threading.Event(), threading.Event()
 
     def end() -> None:
         if run is not None:
             run.finish(exit_code=exit_code)
+        finished.set()
         if library.most_recent_active_run is None:
             wandb_setup.teardown()
-            clean.set()
+            gone.set()
 
     _within(timeout_s, end)
-    if not clean.is_set() and library.most_recent_active_run in (None, run):
+    if not gone.is_set() and library.most_recent_active_run in (None, run):
         process = _process_of(library)
         if process is not None:
             process.kill()
             process.wait()
         _within(5.0, wandb_setup.teardown)
         _within(5.0, library.asyncer.join)
-    return clean.is_set()
+    return Ending(finished.is_set(), gone.is_set())
 
 
 def _process_of(library: Any) -> Any:

@@ -1,0 +1,50 @@
+"""What the tests of the W&B sink share: opening it, its service processes, other Python processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+from readback_wandb import read_back
+from tracker_adapters.artifacts import Scalar
+from tracker_adapters.batch import Batch
+from tracker_adapters.sinks.wandb import WandbSink
+from tracker_adapters.testing.contract import INFO
+
+
+def opened(options: dict[str, Any], token: bytes | None = None) -> WandbSink:
+    sink = WandbSink(**options)
+    sink.open(INFO, token)
+    return sink
+
+
+def batch(step: int) -> Batch:
+    return Batch.of([Scalar(name="loss", value=step / 2, step=step)], first_seq=step + 1)
+
+
+def steps_shown(options: dict[str, Any]) -> list[int]:
+    return [seen.step for seen in read_back(options)]
+
+
+def services() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children() if child.name().startswith("wandb-core")]
+
+
+def within(deadline_s: float, condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        threading.Event().wait(0.02)
+    return True
+
+
+def in_python(script: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
