@@ -57,6 +57,7 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
             task = progress.add_task("training", total=trainer.total_steps, loss=float("nan"), accuracy=0.0)
             for loss, accuracy in trainer.steps():
                 progress.update(task, advance=1, loss=loss, accuracy=accuracy)
+            progress.update(task, accuracy=trainer.accuracy)
         trained_s, trained_ns = time.monotonic() - start, time.time_ns()
         with console.status("delivering what is still on its way…"):
             run.finish("finished", timeout=CLOSE_TIMEOUT_S)
@@ -70,23 +71,25 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
 
 
 def _delivery_table(run: Run, trained_ns: int) -> Table:
-    """One row a sink: artifacts by kind, how many were delivered, and how long after the training it was done."""
+    """One column a sink: the artifacts by kind, how many were delivered, and how long after the training."""
     with read_run(run.path) as record:
         kinds: Counter[str] = Counter()
         for info in record.names():
             kinds[info.kind] += info.count
     stats = run.stats
     table = Table(title=f"artifacts: {stats.emitted} emitted, {stats.stored} stored", title_justify="left")
-    table.add_column("sink")
+    table.add_column("kind")
+    for name in stats.sinks:
+        table.add_column(escape(name), justify="right")
+    sinks = stats.sinks.values()
     for kind in KINDS:
-        table.add_column(kind, justify="right")
-    for column in ("delivered", "pending", "failed", "done after training"):
-        table.add_column(column, justify="right")
-    for name, sink in stats.sinks.items():
-        failed = sum(sink.failed.values())
-        delay = max(0.0, (sink.updated_ns - trained_ns) / 1e9)
-        counts = [str(kinds[kind]) for kind in KINDS]
-        table.add_row(name, *counts, str(sink.delivered), str(sink.pending), str(failed), f"{delay:.1f} s")
+        table.add_row(kind, *(str(kinds[kind]) for _ in sinks))
+    table.add_section()
+    table.add_row("delivered", *(str(sink.delivered) for sink in sinks))
+    table.add_row("pending", *(str(sink.pending) for sink in sinks))
+    table.add_row("failed", *(str(sum(sink.failed.values())) for sink in sinks))
+    delays = [max(0.0, (sink.updated_ns - trained_ns) / 1e9) for sink in sinks]
+    table.add_row("done after training", *(f"{delay:.1f} s" for delay in delays))
     return table
 
 

@@ -22,6 +22,7 @@ from tracker_adapters.store.codec import (
 from tracker_adapters.store.layout import SCHEMA_VERSION, segment_path, segments
 
 SEGMENT_BYTES = 256 * 1024 * 1024
+CLOSE_BUSY_TIMEOUT_MS = 2000
 
 
 class SegmentWriter:
@@ -98,8 +99,11 @@ class SegmentWriter:
 
     def close(self) -> None:
         """Folds the WAL into the segment, so that the file can be copied and read anywhere."""
-        # With a reader at it the segment stays in WAL mode, and whoever closes last folds the WAL.
+        self._connection.execute(f"PRAGMA busy_timeout={CLOSE_BUSY_TIMEOUT_MS}")
+        # Readers end their transactions quickly, but stay connected: then the file is complete and stays in WAL mode.
         with contextlib.suppress(sqlite3.OperationalError):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._connection.execute("PRAGMA busy_timeout=0")
             self._connection.execute("PRAGMA journal_mode=DELETE")
         self._connection.close()
 

@@ -289,3 +289,17 @@ def test_rollups_give_range_and_non_finite_counts(run_folder: Path) -> None:
     assert ranges.max[0] == 255
     assert ranges.max[-1] == 5999
     assert math.isnan(record.scalar_ranges("nan_only").min[0])
+
+
+def test_a_closed_segment_can_be_copied_alone_even_with_a_reader_at_it(run_folder: Path, tmp_path: Path) -> None:
+    store = RunStore(run_folder)
+    for step in range(1000):
+        Emitter(store).scalar("loss", step, step=step)
+    store.flush()
+    reader = StoreReader(run_folder)
+    assert reader.read(0) is not None
+    store.close()
+    copy = tmp_path / "copy.db"
+    copy.write_bytes((store.folder / "segment_000000.db").read_bytes())
+    assert sqlite3.connect(copy).execute("SELECT count(*) FROM scalar").fetchone() == (1000,)
+    reader.close()

@@ -1,0 +1,32 @@
+"""The demo's run, made once for all tests that look at it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A finished run of ``stepscope demo``: its folder, and what the command printed."""
+
+    folder: Path
+    printed: str
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    folder = tmp_path_factory.mktemp("runs") / "demo"
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "demo", "--output", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Demo(folder, done.stdout)

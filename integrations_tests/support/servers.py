@@ -1,0 +1,52 @@
+"""Servers that tests start on 127.0.0.1 and stop again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def free_port() -> int:
+    """Returns a port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(command: Sequence[str], *, port: int, log: Path, path: str = "/", deadline_s: float = 120) -> Iterator[str]:
+    """Runs a server until the block ends; yields its address once ``path`` answers."""
+    url = f"http://127.0.0.1:{port}"
+    with log.open("wb") as stream:
+        server = subprocess.Popen(command, stdout=stream, stderr=stream, start_new_session=True)
+    try:
+        deadline = time.monotonic() + deadline_s
+        while not _answers(url + path):
+            assert server.poll() is None, f"{command[0]} ended: {log.read_text()}"
+            assert time.monotonic() < deadline, f"{command[0]} does not answer: {log.read_text()}"
+            time.sleep(0.1)
+        yield url
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

@@ -1,0 +1,71 @@
+"""The commands as a user types them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stepscope
+
+
+def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "stepscope", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    with stepscope.open_run(tmp_path / "run", sinks=[], name="digits [1]") as run:
+        for step in range(10):
+            run.scalar("train/loss", step / 4, step=step)
+        run.scalar("odd [name]\n", float("nan"), step=3)
+        run.text("notes", "x", step=0)
+    return tmp_path / "run"
+
+
+def test_ls_lists_names_kinds_counts_and_last_values(run_folder: Path) -> None:
+    done = run_command("ls", str(run_folder), cwd=run_folder)
+    assert done.returncode == 0, done.stderr
+    assert "digits [1] (finished)" in done.stdout
+    rows = {
+        tuple(cell.strip() for cell in line.strip("│").split("│")) for line in done.stdout.splitlines() if "│" in line
+    }
+    assert ("train/loss", "scalar", "10", "9", "2.25") in rows
+    assert ("odd [name]\\n", "scalar", "1", "3", "nan") in rows
+    assert ("notes", "text", "1", "0", "") in rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ls", "."], "holds no run.json"),
+        (["ls", "missing"], "is no folder"),
+        (["demo", "--sinks", "tensorbord"], "did you mean 'tensorboard'"),
+        (["demo", "--epochs", "0"], "0 is not in the range"),
+        (["ls"], "Missing argument"),
+        (["fly"], "No such command"),
+    ],
+)
+def test_wrong_usage_is_one_clear_error_and_exit_code_2(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = run_command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_names_versions_and_sinks(tmp_path: Path) -> None:
+    done = run_command("doctor", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("stepscope", "torch", "SQLite", "tensorboard", "mlflow", "wandb", "local"):
+        assert word in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,142 @@
+"""The delivery process as a user meets it: no spawn guard, soon in the event file, never in the way."""
+
+from __future__ import annotations
+
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
+
+import stepscope
+
+
+def delivery_process() -> psutil.Process:
+    (child,) = [
+        child for child in psutil.Process().children() if "tracker_adapters.deliver" in " ".join(child.cmdline())
+    ]
+    return child
+
+
+def wait_until(condition, deadline_s: float = 30.0) -> float:
+    """Returns the seconds that it took until ``condition()`` held."""
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < deadline_s
+        time.sleep(0.005)
+    return time.monotonic() - start
+
+
+def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"]) as run:
+        run.scalar("loss", 1.0, step=0)
+        assert run.flush(30)
+        (event_file,) = (tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*")
+        delays = []
+        for step in range(1, 11):
+            size = event_file.stat().st_size
+            run.scalar("loss", 1.0, step=step)
+            delays.append(wait_until(lambda size=size: event_file.stat().st_size > size))
+    assert statistics.median(delays) < 0.5
+    assert max(delays) < 1.0
+
+
+def test_a_script_needs_no_spawn_guard(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import stepscope\n"
+        "run = stepscope.open_run('run', sinks=['local'])\n"
+        "for step in range(20):\n"
+        "    run.scalar('loss', 1 / (step + 1), step=step)\n"
+        "assert run.close()\n"
+    )
+    # A file that is called like a package of a tracker must not be imported by the delivery process.
+    (tmp_path / "wandb.py").write_text("raise SystemExit('imported the wrong wandb')")
+    (tmp_path / "joblib.py").write_text("raise SystemExit('imported the wrong joblib')")
+    subprocess.run([sys.executable, "-P", str(script)], cwd=tmp_path, check=True, timeout=120)
+    assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 21
+
+
+def test_a_stopped_delivery_blocks_neither_emit_nor_close(tmp_path: Path) -> None:
+    run = stepscope.open_run(tmp_path / "run", sinks=["local"])
+    run.scalar("loss", 1.0, step=0)
+    assert run.flush(30)
+    child = delivery_process()
+    child.suspend()
+    try:
+        durations = []
+        for step in range(1, 5001):
+            start = time.perf_counter()
+            run.scalar("loss", 1.0, step=step)
+            durations.append(time.perf_counter() - start)
+        assert run.flush_store(10)
+        assert not run.flush(0.3)
+        start = time.monotonic()
+        assert not run.close(1.0)
+        assert time.monotonic() - start < 2.0
+        assert statistics.median(durations) < 100e-6
+        assert run.stats.sinks["local"].pending == 5000
+    finally:
+        child.resume()
+    # It was only slow: it goes on by itself, and leaves.
+    psutil.wait_procs([child], timeout=60)
+    assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 5002
+
+
+def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
+        run.scalar("loss", 0, step=0)
+        assert run.flush(30)
+        child = delivery_process()
+        child.send_signal(signal.SIGTERM)
+        wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+        run.scalar("loss", 1, step=1)
+        assert run.flush(30)
+        assert delivery_process().pid != child.pid
+    assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 3
+
+
+def test_interrupting_the_trainer_leaves_delivery_to_drain(tmp_path: Path) -> None:
+    script = f"""
+import os, signal, stepscope
+with stepscope.open_run({str(tmp_path / "run")!r}, sinks=["local"]) as run:
+    for step in range(100):
+        run.scalar("loss", step, step=step)
+    os.killpg(os.getpgrp(), signal.SIGINT)
+    signal.pause()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], timeout=120, start_new_session=True, capture_output=True, text=True, check=False
+    )
+    assert "KeyboardInterrupt" in done.stderr
+    assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 101
+    assert stepscope.read_run(tmp_path / "run").info.status == "failed"
+
+
+def test_a_child_that_cannot_start_is_said_and_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho broken interpreter >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    run = stepscope.open_run(tmp_path / "run", sinks=["local"])
+    for step in range(10):
+        run.scalar("loss", step, step=step)
+    assert not run.flush(2.5)
+    assert not run.close(1.0)
+    assert "exit code 3" in caplog.text
+    assert "broken interpreter" in (rank_folder(tmp_path / "run", 0) / DELIVERY_LOG).read_text()
+    assert len(stepscope.read_run(tmp_path / "run").scalars("loss")) == 10
+
+
+def test_no_process_stays_behind(tmp_path: Path) -> None:
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    with stepscope.open_run(tmp_path / "run", sinks=["local", "tensorboard"]) as run:
+        run.scalar("loss", 0, step=0)
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before

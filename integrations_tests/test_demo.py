@@ -1,0 +1,90 @@
+"""The main job, end to end: what the demo emits is what each tracker's own reader gives back."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from tracker_adapters.artifacts import KINDS
+from tracker_adapters.registry import load_sink
+from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.testing import MemorySink
+from tracker_adapters.testing.samples import shown
+
+import stepscope
+from debuggers.pages import PageReader
+
+if TYPE_CHECKING:
+    from conftest import Demo
+
+SINKS = ("tensorboard", "mlflow", "wandb", "local")
+TENSORBOARD_TEXTS = ("alert", "table", "page", "file")
+
+
+def emitted(folder: Path) -> MemorySink:
+    sink, reader, after = MemorySink(), StoreReader(folder), 0
+    while batch := reader.read(after):
+        sink.write(batch)
+        after = batch.last_seq
+    reader.close()
+    return sink
+
+
+def test_the_demo_trains_and_every_kind_is_emitted(demo: Demo) -> None:
+    artifacts = emitted(demo.folder).artifacts
+    assert {artifact.kind for artifact in artifacts} == set(KINDS)
+    record = stepscope.read_run(demo.folder)
+    assert record.info.status == "finished"
+    assert record.scalars("validation/accuracy").values[-1] > 0.95
+    assert len(record.scalars("train/loss")) == 6 * 23
+
+
+@pytest.mark.parametrize("name", SINKS)
+def test_emitted_is_read_back_by_kind_and_value(demo: Demo, name: str) -> None:
+    """Nothing is missing, nothing is there twice, and scalars and pictures are what was emitted."""
+    artifacts = emitted(demo.folder).artifacts
+    read_back = importlib.import_module(f"readback_{name}").read_back
+    seen = read_back(load_sink(name).resolve({}, demo.folder))
+    as_kind = dict.fromkeys(TENSORBOARD_TEXTS, "text") if name == "tensorboard" else {}
+    assert Counter((s.kind, s.name, s.step) for s in seen) == Counter(
+        (as_kind.get(a.kind, a.kind), a.name, a.step) for a in artifacts
+    )
+    scalars = {(s.name, s.step): s.value for s in seen if s.kind == "scalar"}
+    for artifact in artifacts:
+        if artifact.kind == "scalar":
+            wanted = np.float32(artifact.value) if name == "tensorboard" else artifact.value
+            assert scalars[artifact.name, artifact.step] == wanted
+    images = {(s.name, s.step): s.value for s in seen if s.kind == "image"}
+    for artifact in artifacts:
+        if artifact.kind == "image":
+            assert images[artifact.name, artifact.step] == shown(artifact).value
+
+
+def test_the_table_at_the_end_tells_the_truth(demo: Demo) -> None:
+    counts = Counter(artifact.kind for artifact in emitted(demo.folder).artifacts)
+    rows = {}
+    for line in demo.printed.splitlines():
+        if line.startswith("│"):
+            kind, *cells = (cell.strip() for cell in line.strip("│").split("│"))
+            rows[kind] = cells
+    for kind in KINDS:
+        assert rows[kind] == [str(counts[kind])] * 4
+    assert rows["delivered"] == [str(counts.total())] * 4
+    assert rows["pending"] == rows["failed"] == ["0"] * 4
+    assert "tensorboard --logdir" in demo.printed
+    assert "mlflow ui" in demo.printed
+
+
+def test_pages_lie_in_their_epochs_and_hold_every_validation_datapoint(demo: Demo) -> None:
+    folders = sorted(path.parent.name for path in demo.folder.glob("epoch_*/debugger"))
+    assert folders == ["epoch_1", "epoch_3", "epoch_5"]
+    for folder in folders:
+        pages = PageReader(demo.folder / folder / "debugger")
+        assert sorted(pages) == list(range(360))
+        assert pages[7]["conv1_maps"]["feature_map"].shape == (16, 8, 8)
+        assert (demo.folder / folder / "checkpoint.pt").exists()
+        assert (demo.folder / folder / "validation_scores.json").exists()

@@ -1,0 +1,81 @@
+"""What a person sees of the demo's run in TensorBoard and in MLflow."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from browser import browser_page, chromium, screenshot
+from servers import free_port, serving
+
+if TYPE_CHECKING:
+    from conftest import Demo
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(chromium() is None, reason="no chromium here: apt-get install chromium"),
+]
+
+
+def test_tensorboard_shows_scalars_histograms_images_and_text(demo: Demo, tmp_path: Path) -> None:
+    port = free_port()
+    command = [
+        sys.executable, "-m", "tensorboard.main", "--logdir", str(demo.folder.parent), "--host", "127.0.0.1",
+        "--port", str(port), "--samples_per_plugin", "scalars=0,histograms=0,images=0,text=0",
+    ]  # fmt: skip
+    with serving(command, port=port, log=tmp_path / "server.log") as url, browser_page(tmp_path) as page:
+        page.goto(f"{url}/#timeseries")
+        tags = page.get_by_role("combobox", name="Filter tags (regex)")
+        tags.fill("train/|gradient_norm$|validation/(loss|accuracy)")
+        tags.press("Escape")
+        page.get_by_text("6 cards").or_(page.get_by_text("5 cards")).first.wait_for()
+        # The value at the last step stands in the table below each chart once it is drawn.
+        page.get_by_text(re.compile(r"^13[78]$")).first.wait_for()
+        screenshot(page, "tensorboard_scalars", tmp_path)
+        page.goto(f"{url}/#histograms")
+        page.get_by_text("gradients/conv1.weight").first.wait_for()
+        page.locator("vz-histogram-timeseries path.outline").first.wait_for(state="attached")
+        page.wait_for_load_state("networkidle")
+        screenshot(page, "tensorboard_histograms", tmp_path)
+        page.goto(f"{url}/#images")
+        page.get_by_text("validation/wrong_digits").first.wait_for()
+        page.locator("tf-image-loader img").nth(2).wait_for()
+        page.wait_for_load_state("networkidle")
+        screenshot(page, "tensorboard_images", tmp_path)
+        page.goto(f"{url}/#text")
+        page.get_by_text("checkpoint (alert)").first.wait_for()
+        page.get_by_text("accuracy 0.9").first.wait_for()
+        screenshot(page, "tensorboard_text", tmp_path)
+
+
+def test_mlflow_shows_metrics_and_artifacts(demo: Demo, tmp_path: Path) -> None:
+    port = free_port()
+    database = f"sqlite:///{demo.folder.parent / 'mlflow.db'}"
+    command = [
+        sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", database, "--host", "127.0.0.1",
+        "--port", str(port), "--workers", "1",
+    ]  # fmt: skip
+    with (
+        serving(command, port=port, log=tmp_path / "server.log", path="/health") as url,
+        browser_page(tmp_path) as page,
+    ):
+        import mlflow
+
+        client = mlflow.MlflowClient(database)
+        experiment = next(e for e in client.search_experiments() if e.name != "Default")
+        (run,) = client.search_runs([experiment.experiment_id])
+        base = f"{url}/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}"
+        page.goto(base)
+        page.get_by_text("train/loss").first.wait_for()
+        page.get_by_text("checkpoint_method").first.wait_for()
+        screenshot(page, "mlflow_run", tmp_path)
+        page.goto(f"{base}/model-metrics")
+        page.get_by_text("train/loss").first.wait_for()
+        page.wait_for_timeout(2000)
+        screenshot(page, "mlflow_metrics", tmp_path)
+        page.goto(f"{base}/artifacts")
+        page.get_by_text("histograms").first.wait_for()
+        screenshot(page, "mlflow_artifacts", tmp_path)
