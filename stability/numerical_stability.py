@@ -160,7 +160,7 @@ class NumericalStabilityManager:
         return self._debugging.summary()
 
     def _examine(self, model: torch.nn.Module, gradients: Gradients, norms: Norms, *, scaling: bool) -> NaNStats:
-        faults = [] if math.isfinite(norms.total) else find_faults(model, gradients, norms)
+        faults = find_faults(model, gradients, norms)
         blamed = scaling and bool(faults) and math.isfinite(norms.loss)
         return NaNStats(
             handling_type=self._handling.handling_type,

@@ -97,18 +97,22 @@ def test_clipping_type_none_measures_and_leaves_the_gradients_alone():
     assert parameter.grad.tolist() == [10.0] * 4
 
 
-@pytest.mark.parametrize(("dtype", "value"), [(torch.float16, 6e4), (torch.float32, 1e38), (torch.float64, 1e300)])
-def test_finite_gradients_whose_norm_overflows_are_clipped_by_their_true_norm(dtype, value):
+@pytest.mark.parametrize(
+    ("dtype", "value", "max_norm"),
+    [(torch.float16, 6e4, 1.0), (torch.float32, 1e38, 1.0), (torch.float32, 1e38, 1e-4), (torch.float64, 1e300, 1.0)],
+)
+def test_finite_gradients_whose_norm_overflows_are_clipped_by_their_true_norm(dtype, value, max_norm):
+    """With 1e38 and 1e-4 even the factor is beyond float32."""
     parameter = nn.Parameter(torch.zeros(10_000, dtype=dtype))
     parameter.grad = torch.full((10_000,), value, dtype=dtype)
     true_norm = parameter.grad[0].item() * 100.0
 
-    result = step(model_of([parameter]), manager())
+    result = step(model_of([parameter]), manager(max_norm=max_norm))
 
     assert result["nan_stats"]["norm_overflow"]
     assert result["nan_stats"]["gradients_finite"]
     assert true_norm == pytest.approx(result["clipping_stats"]["total_norm"], rel=1e-9)
-    assert parameter.grad.double().norm().item() == pytest.approx(1.0, rel=1e-3)
+    assert parameter.grad.double().norm().item() == pytest.approx(max_norm, rel=1e-3)
     assert [anomaly["kind"] for anomaly in result["debug_info"]["anomaly_details"]] == ["gradient_norm_overflow"]
 
 

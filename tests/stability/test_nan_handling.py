@@ -74,6 +74,16 @@ def test_one_nan_is_found_in_every_dtype_and_under_every_norm(dtype, norm_type):
     assert [fault["name"] for fault in step(stability, model)["nan_stats"]["parameters"]] == ["weight"]
 
 
+def test_a_parameter_is_named_rightly_among_others_of_other_dtypes():
+    dtypes = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+    for broken in range(12):
+        model = nn.ParameterList(torch.ones(2, dtype=dtypes[number % 4]) for number in range(12))
+        fill_gradients(model)
+        model[broken].grad[1] = math.nan
+
+        assert [fault["name"] for fault in step(manager(), model)["nan_stats"]["parameters"]] == [str(broken)]
+
+
 def test_only_infinities_are_an_inf_gradient(model, emitter):
     fill_gradients(model)
     model[2].bias.grad[0] = math.inf
@@ -180,6 +190,18 @@ class TestGradScaler:
         assert [result["nan_stats"]["scaler_step"] for result in results] == [True] * 3
         assert [result["stability_score"] for result in results] == [1.0] * 3
         assert alerts(emitter) == []
+
+    def test_it_is_not_to_blame_when_the_loss_itself_is_not_finite(self, emitter):
+        model = nn.Linear(3, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu")
+        loss = model(torch.ones(2, 3)).mean() * math.nan
+        scaler.scale(loss).backward()
+
+        stats = manager(emitter, scaler=scaler).step(model, loss, optimizer)["nan_stats"]
+
+        assert not stats["scaler_step"]
+        assert [alert.name for alert in alerts(emitter)] == ["nan_loss", "nan_gradient"]
 
     def test_a_fault_that_outlasts_the_falling_scale_is_alarmed(self, emitter):
         _, results = self.run(steps=20, poison=math.nan, emitter=emitter)

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from tracker_adapters.artifacts import Histogram, Scalar
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryEmitter
@@ -73,6 +74,31 @@ class TestNoEffect:
         watched = train(manager(max_norm=0.3).step, micro_batches=micro_batches)
 
         assert_same(train(clip, micro_batches=micro_batches), watched)
+
+
+class ScalarReads(TorchDispatchMode):
+    """Counts ``.item()``, ``float(tensor)`` and ``if tensor``: on a device each would wait for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("max_norm", [1e-3, 1e3])
+def test_a_finite_step_reads_no_single_value(max_norm):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = model(torch.randn(8, 6)).square().mean()
+    loss.backward()
+
+    with ScalarReads() as reads:
+        manager(emitter=MemoryEmitter(), max_norm=max_norm).step(model, loss, optimizer)
+
+    assert reads.count == 0
 
 
 @pytest.fixture
