@@ -14,9 +14,6 @@ from debuggers.errors import PageError
 from debuggers.page_index import INDEX_NAME, clear_pages, read_index, write_index
 from debuggers.page_writer import FinishedPage, OnError, OnWritten, PageWriter
 
-PAGES_IN_WRITER = 2
-"""One page being written and one waiting; with the one being filled, three pages of memory."""
-
 
 class PageBuffer:
     """Gathers ``{datapoint_idx: {debugger_name: outputs}}`` in pages of about ``page_size`` bytes.
@@ -29,7 +26,8 @@ class PageBuffer:
     def __init__(self, page_size: int, *, on_written: OnWritten, on_error: OnError) -> None:
         self.page_size = page_size
         self.folder: Path | None = None
-        self._writer = PageWriter(PAGES_IN_WRITER * page_size, on_written=on_written, on_error=on_error)
+        # One page is written while the next is filled: two pages of memory.
+        self._writer = PageWriter(page_size, on_written=on_written, on_error=on_error)
         self._spool: tempfile.TemporaryDirectory[str] | None = None
         self._lock = threading.RLock()
         self._start_over()

@@ -57,7 +57,7 @@ class SequentialDebugger(BaseDebugger):
         Args:
             debuggers_config: One ``{"name": ..., "debugger_config": {"class": ..., "args": {...}}}`` a debugger.
             model: Where the layers are looked up.
-            page_size_mb: Size of a page; three pages is the most memory that they take together.
+            page_size_mb: Size of a page; two of them, or of the largest datapoint, lie in memory.
             emitter: Where numbers, pictures, alerts and pages are emitted.
             on_error: ``isolate``: a debugger that raises leaves ``{"error": ...}`` in its slot, one alert for each
                 cause, and the rest runs on. ``raise``: exceptions reach the caller.
@@ -170,7 +170,7 @@ class SequentialDebugger(BaseDebugger):
     def add_to_buffer(self, outputs: Mapping[str, Any], datapoint: Mapping[str, Any]) -> None:
         """Adds a copy of the outputs to the page being filled; may be called from any thread.
 
-        It waits while the disk is more than two pages behind, for a minute at most.
+        It waits while a full page finds the one before it unwritten, for a minute at most.
 
         Args:
             outputs: ``{debugger_name: outputs}`` of a datapoint or batch.
@@ -279,7 +279,9 @@ class SequentialDebugger(BaseDebugger):
             self._emitter.at(self.step).alert("debugger_failed", message, level="error")
 
     def _page_written(self, page: FinishedPage, record: PageRecord) -> None:
-        if self._emitter is not None:
+        if self._emitter is None:
+            return
+        with self._isolation.guard("emitting a page"):
             contents = tuple(page_contents(page.datapoints))
             self._emitter.at(page.step).page(page.folder / record.page, contents=contents)
 
