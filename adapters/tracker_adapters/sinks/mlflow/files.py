@@ -96,7 +96,7 @@ class Stage:
 
     def _put_image(self, seq: int, image: Image) -> str:
         """The naming of ``MlflowClient.log_image`` (MLflow 3), with an identity that does not change."""
-        identity = uuid.uuid5(uuid.NAMESPACE_OID, f"{self._run_id}/{seq}")
+        identity = uuid.uuid5(uuid.NAMESPACE_OID, f"{self._run_id}/{self._prefix}{seq}")
         time_ms = image.time_ns // 1_000_000
         path = f"images/{file_stem(image.name)}+step+{image.step}+timestamp+{time_ms}+{identity}"
         # The grid shows the compressed file only.
