@@ -37,7 +37,7 @@ def our_runs(options: dict[str, Any]) -> list[Run]:
     if (experiment_id := options.get("experiment_id")) is None:
         experiment_id = client.get_experiment_by_name(options["experiment"]).experiment_id
     runs = client.search_runs([experiment_id], f'tags."{RUN_ID_TAG}" LIKE "%"')
-    return sorted(runs, key=lambda run: run.data.tags["stepscope.attempt"])
+    return sorted(runs, key=lambda run: int(run.data.tags[ATTEMPT_TAG]))
 
 
 def artifact_paths(client: MlflowClient, run_id: str, folder: str | None = None) -> list[str]:

@@ -1,0 +1,42 @@
+"""Delivers to MLflow in this process, and finds what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from readback_mlflow import our_runs
+from tracker_adapters.artifacts import Artifact, RunInfo, Scalar
+from tracker_adapters.batch import Batch
+from tracker_adapters.sinks.mlflow import MLflowSink
+from tracker_adapters.testing.contract import INFO, TIME_NS
+
+
+def opened(options: dict[str, Any], token: bytes | None = None, info: RunInfo = INFO) -> MLflowSink:
+    sink = MLflowSink(**options)
+    sink.open(info, token)
+    return sink
+
+
+def deliver(options: dict[str, Any], artifacts: Sequence[Artifact], info: RunInfo = INFO) -> bytes:
+    sink = opened(options, info=info)
+    sink.write(Batch.of(artifacts))
+    token = sink.flush()
+    sink.finish("finished")
+    sink.close()
+    return token
+
+
+def the_run(options: dict[str, Any]) -> Run:
+    [run] = our_runs(options)
+    return run
+
+
+def client_of(options: dict[str, Any]) -> MlflowClient:
+    return MlflowClient(tracking_uri=options["target"])
+
+
+def scalars(name: str, steps: Sequence[int], *, time_ns: int = TIME_NS) -> list[Artifact]:
+    return [Scalar(name=name, value=step / 8, step=step, time_ns=time_ns + step * 1_000_000) for step in steps]

@@ -1,0 +1,72 @@
+"""Histograms of one name: bounded, nothing lost, drawn whatever they hold."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tracker_adapters.artifacts import Histogram
+from tracker_adapters.sinks.mlflow.strip import MAX_COLUMNS, Strip
+
+HARD_VALUES = {
+    "empty": [],
+    "all-nan": [math.nan] * 3,
+    "all-inf": [math.inf, -math.inf],
+    "constant": [2.5] * 4,
+    "zeros": [0.0, 0.0],
+    "mixed": [-1.0, math.nan, math.inf, 4.0],
+    "beyond-float32": [1e300, -1e308],
+    "below-float32": [1e-300, 5e-324],
+}
+
+
+def histogram(step: int, values: object = (1.0, 2.0), name: str = "h") -> Histogram:
+    return Histogram.from_values(name, np.asarray(values, dtype=float), step=step, time_ns=step)
+
+
+@given(st.integers(0, 5 * MAX_COLUMNS))
+def test_a_strip_is_bounded_and_keeps_every_element_in_order(length: int) -> None:
+    one = histogram(0)
+    strip = Strip()
+    for _ in range(length):
+        strip.add(one)
+    assert len(strip.columns) == len(strip.sizes) == len(strip.first_steps) <= MAX_COLUMNS
+    assert sum(strip.sizes) == strip.total == length
+    assert [column.count for column in strip.columns] == [2 * size for size in strip.sizes]
+    assert len(set(strip.sizes[:-1])) <= 1
+
+
+def test_the_table_says_which_steps_a_column_stands_for() -> None:
+    strip = Strip()
+    for step in range(MAX_COLUMNS + 1):
+        strip.add(histogram(step, [step, step]))
+    table = strip.table()
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]  # type: ignore[call-overload]
+    assert [(row["first_step"], row["step"], row["histograms"]) for row in rows[:2]] == [(0, 1, 2), (2, 3, 2)]
+    assert (rows[0]["min"], rows[0]["max"], rows[0]["count"]) == (0.0, 1.0, 4)
+    assert rows[-1]["step"] == MAX_COLUMNS
+
+
+@pytest.mark.parametrize("values", HARD_VALUES.values(), ids=HARD_VALUES.keys())
+def test_hard_histograms_are_drawn_and_tabled(values: list[float]) -> None:
+    strip = Strip()
+    strip.add(histogram(0, [0.5, -0.5]))
+    strip.add(histogram(2**63 - 1, values, name="h"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert strip.heat_map().startswith(b"\x89PNG")
+        json.dumps(strip.table(), allow_nan=False)
+
+
+@pytest.mark.parametrize("values", HARD_VALUES.values(), ids=HARD_VALUES.keys())
+def test_a_hard_histogram_alone_is_drawn(values: list[float]) -> None:
+    strip = Strip()
+    strip.add(histogram(0, values, name="😀 $x^2$\n" + "long " * 50))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert strip.heat_map().startswith(b"\x89PNG")
