@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from tracker_adapters.sinks.tensorboard.event_file import EventFile
 
 
+# 0 would mean everything to the data server, and nothing to the time series page (TensorBoard 2.21).
+WHOLE_SERIES = "scalars=1000000,histograms=100000,images=10000,text=10000"
+
+
 class TensorBoardSink:
     """Writes one event file, without TensorFlow and torch.
 
@@ -47,8 +51,7 @@ class TensorBoardSink:
     Steps: TensorBoard erases points of a tag when a step does not ascend. Such an artifact is never written,
     and is counted as ``late_step``.
 
-    TensorBoard itself shows a sample of a long series; ``--samples_per_plugin`` with
-    ``scalars=0,histograms=0,images=0,text=0`` makes it show everything that this sink wrote.
+    TensorBoard itself shows a sample of a long series; the command that ``look`` returns raises its limits.
 
     TensorBoard has no place for a run's configuration, tags and status; they are not written.
 
@@ -80,9 +83,10 @@ class TensorBoardSink:
 
     @classmethod
     def look(cls, options: Mapping[str, Any]) -> str:
-        """Returns the command that starts TensorBoard, with its sampling of long series off."""
-        whole = "scalars=0,histograms=0,images=0,text=0"
-        return f"tensorboard --logdir {shlex.quote(options['target'])} --samples_per_plugin {whole}"
+        """Returns the command that starts TensorBoard, with limits above what long series hold."""
+        # Started one folder up, TensorBoard calls the run by the target's name instead of ".".
+        folder = shlex.quote(str(Path(options["target"]).parent))
+        return f"tensorboard --logdir {folder} --samples_per_plugin {WHOLE_SERIES}"
 
     def open(self, info: RunInfo, token: bytes | None) -> None:
         """Cuts the event file back to ``token``, or removes this run's files and begins one.
