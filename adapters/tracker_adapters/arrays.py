@@ -56,14 +56,14 @@ def as_array(what: str, value: Any) -> npt.NDArray[Any]:
         value: A number, sequence, NumPy array or host tensor of any shape.
 
     Raises:
-        ArtifactError: For meta, sparse, nested or complex tensors, object arrays, text and ragged lists.
+        ArtifactError: For meta, sparse, nested or complex tensors, tensors without data (as inside torch.compile
+            or torch.func), object arrays, text and ragged lists.
     """
     if is_tensor(value):
         check_readable(what, value)
-        value = _tensor_to_numpy(value)
     try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
+        array = _tensor_to_numpy(value) if is_tensor(value) else np.asarray(value)
+    except Exception as error:  # whatever an array-like object of the user's raises
         raise ArtifactError(f"{what}: {_describe(value)} is no array of numbers ({error})") from error
     if array.dtype in _NARROW_FLOATS:
         return array.astype(np.float32)
@@ -108,7 +108,7 @@ def _tensor_to_numpy(tensor: Any) -> npt.NDArray[Any]:
         tensor = tensor.dequantize()
     if str(tensor.dtype).startswith(("torch.bfloat16", "torch.float8")):
         tensor = tensor.float()
-    array: npt.NDArray[Any] = tensor.cpu().numpy()
+    array: npt.NDArray[Any] = tensor.cpu().resolve_neg().numpy()
     return array
 
 
