@@ -9,9 +9,10 @@ their own.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -103,14 +104,15 @@ class Histogram(Artifact):
             ArtifactError: For complex, sparse, meta and non-numeric input.
         """
         flat = as_array(f"histogram {name!r}", values).reshape(-1)
-        total = cls._of_chunk(name, step, time_ns or time.time_ns(), flat[:_CHUNK])
+        total = cls._of_chunk(name, step, time.time_ns() if time_ns is None else time_ns, flat[:_CHUNK])
         for start in range(_CHUNK, flat.size, _CHUNK):
             total = total.merge(cls._of_chunk(name, step, total.time_ns, flat[start : start + _CHUNK]))
         return total
 
     @classmethod
     def _of_chunk(cls, name: str, step: int, time_ns: int, chunk: npt.NDArray[Any]) -> Self:
-        with np.errstate(invalid="ignore"):  # a signalling NaN, as in uninitialised memory, is a value too
+        # A signalling NaN, as in uninitialised memory, is a value too; long doubles may go beyond float64.
+        with np.errstate(invalid="ignore", over="ignore"):
             wide = chunk.astype(np.float64, copy=False)
         finite = wide[np.isfinite(wide)]
         with np.errstate(over="ignore", under="ignore"):
@@ -187,12 +189,14 @@ class Histogram(Artifact):
         bin around zero. The outer edges are ``min`` and ``max``.
 
         Args:
-            max_bins: Merge neighbouring bins until at most this many are left.
+            max_bins: Merge neighbouring bins until at most this many are left; at least 1.
 
         Returns:
             ``(edges, counts)`` of shapes (n + 1,) and (n,), edges strictly ascending; both empty when there
             is no finite element.
         """
+        if max_bins is not None and max_bins < 1:
+            raise ArtifactError(f"histogram {self.name!r}: max_bins is {max_bins}; expected at least 1")
         if not self.finite_count:
             return np.empty(0), np.empty(0, dtype=np.int64)
         lefts, rights, counts = self._ordered_bins()
@@ -210,7 +214,10 @@ class Histogram(Artifact):
         return edges, filled
 
     def percentile(self, q: float | Sequence[float]) -> npt.NDArray[np.float64]:
-        """Returns percentiles of the finite elements, within 6.25 % of the exact values; NaN when there is none.
+        """Returns percentiles of the finite elements; NaN when there is none.
+
+        They are elements (NumPy's method ``lower``), known within 6.25 % where float32 is normal, that is from
+        1.2e-38 to 3.4e38 on either side of zero.
 
         Args:
             q: One or several numbers from 0 to 100.
@@ -226,9 +233,7 @@ class Histogram(Artifact):
         picked: npt.NDArray[np.float64] = middles[np.searchsorted(np.cumsum(counts), ranks, side="right")]
         return np.where(wanted == 0, self.min, np.where(wanted == 100, self.max, picked))
 
-    def _ordered_bins(
-        self,
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    def _ordered_bins(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """The occupied bins by ascending value: left edges, right edges, counts; overflows and zero included."""
         tiny = float(_edge(1))
         in_tiny = (self.bins % _SIGN_BIN) == 0
@@ -253,10 +258,9 @@ class Histogram(Artifact):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Histogram):
             return NotImplemented
-        scalars = ("name", "step", "time_ns", *_COUNTS)
         moments = ("min", "max", "mean", "m2")
         return (
-            all(getattr(self, key) == getattr(other, key) for key in scalars)
+            all(getattr(self, key) == getattr(other, key) for key in ("name", "step", "time_ns", *_COUNTS))
             and all(np.array_equal(getattr(self, key), getattr(other, key), equal_nan=True) for key in moments)
             and np.array_equal(self.bins, other.bins)
             and np.array_equal(self.counts, other.counts)
@@ -290,4 +294,7 @@ def _chan(a: Histogram, b: Histogram) -> tuple[float, float]:
         return kept.mean, kept.m2
     total = n_a + n_b
     delta = b.mean - a.mean
-    return a.mean + delta * (n_b / total), a.m2 + b.m2 + delta * delta * (n_a * n_b / total)
+    mean = a.mean + delta * (n_b / total)
+    if not math.isfinite(mean):  # means at the two ends of float64
+        mean = a.mean * (n_a / total) + b.mean * (n_b / total)
+    return mean, a.m2 + b.m2 + delta * delta * (n_a * n_b / total)
