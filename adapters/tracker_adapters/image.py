@@ -15,7 +15,7 @@ from tracker_adapters.base import Artifact
 from tracker_adapters.errors import ArtifactError
 
 Layout: TypeAlias = Literal["CHW", "HWC", "HW"]
-_NAN_COLOUR = (255, 0, 255)
+_NAN_COLOUR = np.array([255, 0, 255, 255], dtype=np.uint8)
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -31,7 +31,8 @@ class Image(Artifact):
     def __post_init__(self) -> None:
         Artifact.__post_init__(self)
         if not isinstance(self.png, bytes) or not self.png.startswith(_PNG_SIGNATURE):
-            raise ArtifactError(f"image {self.name!r}: png is {self.png[:8]!r}…; expected the bytes of a PNG file")
+            found = f"{self.png[:8]!r}…" if isinstance(self.png, bytes) else type(self.png).__name__
+            raise ArtifactError(f"image {self.name!r}: png is {found}; expected the bytes of a PNG file")
 
     @classmethod
     def from_array(
@@ -48,9 +49,7 @@ class Image(Artifact):
         return cls.from_pixels(name, pixels(name, values, layout, value_range), step=step, time_ns=time_ns)
 
     @classmethod
-    def from_pixels(
-        cls, name: str, array: npt.NDArray[np.uint8], *, step: int, time_ns: int | None = None
-    ) -> Self:
+    def from_pixels(cls, name: str, array: npt.NDArray[np.uint8], *, step: int, time_ns: int | None = None) -> Self:
         """Encodes what ``pixels`` returned."""
         from PIL import Image as PillowImage
 
@@ -59,7 +58,8 @@ class Image(Artifact):
         PillowImage.fromarray(array).save(stream, format="PNG", compress_level=1)
         height, width = array.shape[:2]
         png = stream.getvalue()
-        return cls(name=name, step=step, time_ns=time_ns or time.time_ns(), png=png, width=width, height=height)
+        now = time.time_ns() if time_ns is None else time_ns
+        return cls(name=name, step=step, time_ns=now, png=png, width=width, height=height)
 
 
 def pixels(
@@ -102,9 +102,7 @@ def pixels(
     return np.array(array, dtype=np.uint8, order="C")
 
 
-def _quantise(
-    what: str, array: npt.NDArray[Any], value_range: tuple[float, float] | None
-) -> npt.NDArray[np.uint8]:
+def _quantise(what: str, array: npt.NDArray[Any], value_range: tuple[float, float] | None) -> npt.NDArray[np.uint8]:
     if value_range is None:
         raise ArtifactError(
             f"{what}: floating-point values need value_range=(low, high), for example (0.0, 1.0); "
@@ -126,6 +124,5 @@ def _quantise(
     if shown.ndim == 2:
         shown = np.repeat(shown[..., None], 3, axis=-1)
         missing = np.repeat(missing[..., None], 3, axis=-1)
-    bad = missing.any(axis=-1)
-    shown[bad, :3] = _NAN_COLOUR
+    shown[missing.any(axis=-1)] = _NAN_COLOUR[: shown.shape[-1]]  # opaque, also where alpha is NaN
     return shown
