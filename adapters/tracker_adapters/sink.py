@@ -113,8 +113,9 @@ def checked_options(
         if isinstance(value, Path):
             given[name] = value = str(value)
         expected = allowed[name]
-        if not isinstance(value, expected) or (isinstance(value, bool) and expected is not bool):
-            names = " or ".join(t.__name__ for t in (expected if isinstance(expected, tuple) else (expected,)))
+        types = expected if isinstance(expected, tuple) else (expected,)
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            names = " or ".join(t.__name__ for t in types)
             raise SinkConfigError(f"sink {kind!r}: option {name!r} is {value!r}; expected {names}")
     return given
 
