@@ -8,9 +8,12 @@ immutable: arrays are copied and read-only. NaN and infinity are legal values.
 from __future__ import annotations
 
 import hashlib
+import operator
+import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -19,6 +22,7 @@ from tracker_adapters.base import MAX_NAME_LENGTH, MAX_STEP, Artifact, check_nam
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram import Histogram
 from tracker_adapters.image import Image
+from tracker_adapters.plain import as_tuple, plain, plain_config, storable
 
 AlertLevel: TypeAlias = Literal["info", "warning", "error"]
 RunStatus: TypeAlias = Literal["running", "finished", "failed"]
@@ -47,7 +51,7 @@ class Text(Artifact):
 
     def __post_init__(self) -> None:
         Artifact.__post_init__(self)
-        _check_text(self, "text", self.text)
+        object.__setattr__(self, "text", _check_text(self, "text", self.text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,7 @@ class Alert(Artifact):
 
     def __post_init__(self) -> None:
         Artifact.__post_init__(self)
-        _check_text(self, "message", self.message)
+        object.__setattr__(self, "message", _check_text(self, "message", self.message))
         if self.level not in get_args(AlertLevel):
             raise ArtifactError(
                 f"alert {self.name!r}: level is {self.level!r}; expected one of {', '.join(get_args(AlertLevel))}"
@@ -77,24 +81,29 @@ class Table(Artifact):
 
     def __post_init__(self) -> None:
         Artifact.__post_init__(self)
-        columns, rows = self.columns, self.rows
-        if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
-            raise ArtifactError(f"table {self.name!r}: columns are {columns!r}; expected a sequence of str")
-        object.__setattr__(self, "columns", tuple(columns))
+        columns = as_tuple(self.columns)
+        if columns is None or not all(isinstance(column, str) for column in columns):
+            raise ArtifactError(f"table {self.name!r}: columns are {self.columns!r}; expected a sequence of str")
+        object.__setattr__(self, "columns", tuple(map(storable, columns)))
+        rows = as_tuple(self.rows)
+        if rows is None:
+            raise ArtifactError(f"table {self.name!r}: rows are {self.rows!r}; expected a sequence of rows")
         object.__setattr__(self, "rows", tuple(self._check_row(number, row) for number, row in enumerate(rows)))
 
-    def _check_row(self, number: int, row: Sequence[object]) -> tuple[Cell, ...]:
-        if isinstance(row, (str, bytes)) or len(row) != len(self.columns):
+    def _check_row(self, number: int, row: object) -> tuple[Cell, ...]:
+        cells = as_tuple(row)
+        if cells is None or len(cells) != len(self.columns):
             raise ArtifactError(
                 f"table {self.name!r}: row {number} is {row!r}; expected {len(self.columns)} cells, one a column"
             )
-        return tuple(self._check_cell(number, cell) for cell in row)
+        return tuple(self._check_cell(number, cell) for cell in cells)
 
     def _check_cell(self, number: int, cell: object) -> Cell:
-        if cell is None or isinstance(cell, (str, bool, int, float)):
-            return cell
-        if hasattr(cell, "item") and getattr(cell, "ndim", 1) == 0:  # NumPy scalars and 0-d arrays
-            return self._check_cell(number, cell.item())
+        value = plain(cell)
+        if type(value) is int and not -(2**63) <= value < 2**64:
+            raise ArtifactError(f"table {self.name!r}: row {number} holds {value}; expected integers of 64 bits")
+        if value is None or isinstance(value, (str, bool, int, float)):
+            return value
         raise ArtifactError(
             f"table {self.name!r}: row {number} holds {type(cell).__name__} {cell!r}; "
             "expected str, int, float, bool or None"
@@ -118,6 +127,7 @@ class File(Artifact):
     def __post_init__(self) -> None:
         Artifact.__post_init__(self)
         _fill_file_fields(self)
+        object.__setattr__(self, "media_type", _check_text(self, "media_type", self.media_type))
 
     def stored_at(self, path: Path) -> File:
         """Returns the same file at another path."""
@@ -131,6 +141,17 @@ class PageEntry:
     datapoint: int
     debugger: str
     summary: str
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "datapoint", operator.index(self.datapoint))
+            object.__setattr__(self, "debugger", storable(self.debugger))
+            object.__setattr__(self, "summary", storable(self.summary))
+        except TypeError as error:
+            raise ArtifactError(
+                f"a page's contents have datapoint {self.datapoint!r}, debugger {self.debugger!r} and summary "
+                f"{self.summary!r}; expected an int and two str"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +190,11 @@ class RunInfo:
     created_ns: int = field(default_factory=time.time_ns)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "config", _plain_config(self.config))
+        for key in ("id", "name"):
+            if not isinstance(text := getattr(self, key), str):
+                raise ArtifactError(f"run {self.name!r}: {key} is {type(text).__name__} {text!r}; expected a str")
+            object.__setattr__(self, key, storable(text))
+        object.__setattr__(self, "config", plain_config(self.config))
         object.__setattr__(self, "tags", _check_tags(self.tags))
         if self.status not in get_args(RunStatus):
             raise ArtifactError(f"run {self.name!r}: status is {self.status!r}; expected one of {get_args(RunStatus)}")
@@ -185,34 +210,34 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _check_text(artifact: Artifact, field_name: str, value: object) -> None:
+def _check_text(artifact: Artifact, field_name: str, value: object) -> str:
     if not isinstance(value, str):
         raise ArtifactError(
             f"{artifact.kind} {artifact.name!r}: {field_name} is {type(value).__name__} {value!r}; expected a str"
         )
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        # Decoder output of a model under debug can hold anything; the visible text must still be recorded.
-        object.__setattr__(artifact, field_name, value.encode(errors="backslashreplace").decode())
+    return storable(value)
 
 
 def _fill_file_fields(artifact: File | Page) -> None:
+    what = f"{artifact.kind} {artifact.name!r}"
+    if not isinstance(artifact.path, (str, PathLike)):
+        raise ArtifactError(f"{what}: path is {type(artifact.path).__name__} {artifact.path!r}; expected a path")
     path = Path(artifact.path).absolute()
     if artifact.size < 0 or not artifact.sha256:
         try:
-            size = path.stat().st_size
-            if not path.is_file():
-                raise ArtifactError(f"{artifact.kind} {artifact.name!r}: {path} is no regular file")
-            digest = sha256_of(path)
+            status = path.stat()
+            size, is_regular = status.st_size, stat.S_ISREG(status.st_mode)
+            digest = sha256_of(path) if is_regular else ""
         except OSError as error:
-            raise ArtifactError(
-                f"{artifact.kind} {artifact.name!r}: cannot read {path}: {error.strerror}; expected a readable file"
-            ) from error
+            raise ArtifactError(f"{what}: cannot read {path}: {error.strerror}; expected a readable file") from error
+        except ValueError as error:
+            raise ArtifactError(f"{what}: the path {str(path)!r} is impossible: {error}") from error
+        if not is_regular:
+            raise ArtifactError(f"{what}: {path} is no regular file")
         object.__setattr__(artifact, "size", size)
         object.__setattr__(artifact, "sha256", digest)
     object.__setattr__(artifact, "path", path)
-    object.__setattr__(artifact, "filename", artifact.filename or path.name)
+    object.__setattr__(artifact, "filename", _check_text(artifact, "filename", artifact.filename or path.name))
 
 
 def _check_tags(tags: object) -> tuple[str, ...]:
@@ -222,26 +247,7 @@ def _check_tags(tags: object) -> tuple[str, ...]:
     for tag in checked:
         if not isinstance(tag, str) or not tag:
             raise ArtifactError(f"tags hold {tag!r}; expected non-empty str")
-    return checked
-
-
-def _plain_config(value: Any, depth: int = 0) -> Any:
-    """Copies a configuration down to JSON's types; what JSON cannot hold becomes its ``str``."""
-    if depth > 50:
-        raise ArtifactError("config is nested more than 50 levels deep, or contains itself")
-    if depth == 0 and not isinstance(value, Mapping):
-        raise ArtifactError(f"config is {type(value).__name__} {value!r}; expected a dict")
-    if isinstance(value, Mapping):
-        return {str(key): _plain_config(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain_config(item, depth + 1) for item in value]
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else str(value)  # JSON has no NaN and no infinity
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return _plain_config(value.item(), depth + 1)
-    return value.__name__ if isinstance(value, type) else str(value)
+    return tuple(map(storable, checked))
 
 
 def _flatten(config: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Cell]]:

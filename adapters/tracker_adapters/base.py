@@ -14,7 +14,7 @@ MAX_STEP = 2**63 - 1
 
 
 def check_name(kind: str, name: object) -> str:
-    """Returns ``name``; raises ArtifactError unless it is a non-empty text that UTF-8 can hold."""
+    """Returns ``name``; raises ArtifactError unless it is a text of 1 to 1000 characters that UTF-8 can hold."""
     if not isinstance(name, str):
         raise ArtifactError(f"{kind}: the name is {type(name).__name__} {name!r}; expected a str")
     if not 1 <= len(name) <= MAX_NAME_LENGTH:
@@ -27,21 +27,24 @@ def check_name(kind: str, name: object) -> str:
         name.encode()
     except UnicodeEncodeError as error:
         raise ArtifactError(f"{kind}: the name {name!r} holds a lone surrogate, which UTF-8 cannot store") from error
-    return name
+    return str.__str__(name)  # of a subclass, such as numpy.str_, only the text
 
 
 def check_step(kind: str, name: str, step: object) -> int:
     """Returns ``step`` as an int; raises ArtifactError unless it is an integer from 0 to 2**63 - 1."""
-    if isinstance(step, bool):
-        raise ArtifactError(f"{kind} {name!r}: step is the bool {step}; expected an integer from 0 to 2**63 - 1")
+    return _check_integer(kind, name, "step", step)
+
+
+def _check_integer(kind: str, name: str, field_name: str, value: object) -> int:
+    expected = "expected an integer from 0 to 2**63 - 1"
+    if isinstance(value, bool):
+        raise ArtifactError(f"{kind} {name!r}: {field_name} is the bool {value}; {expected}")
     try:
-        number = operator.index(step)  # type: ignore[arg-type]
+        number = operator.index(value)  # type: ignore[arg-type]
     except TypeError as error:
-        raise ArtifactError(
-            f"{kind} {name!r}: step is {type(step).__name__} {step!r}; expected an integer from 0 to 2**63 - 1"
-        ) from error
+        raise ArtifactError(f"{kind} {name!r}: {field_name} is {type(value).__name__} {value!r}; {expected}") from error
     if not 0 <= number <= MAX_STEP:
-        raise ArtifactError(f"{kind} {name!r}: step is {number}; expected an integer from 0 to 2**63 - 1")
+        raise ArtifactError(f"{kind} {name!r}: {field_name} is {number}; {expected}")
     return number
 
 
@@ -55,5 +58,6 @@ class Artifact:
     time_ns: int = field(default_factory=time.time_ns)
 
     def __post_init__(self) -> None:
-        check_name(self.kind, self.name)
+        object.__setattr__(self, "name", check_name(self.kind, self.name))
         object.__setattr__(self, "step", check_step(self.kind, self.name, self.step))
+        object.__setattr__(self, "time_ns", _check_integer(self.kind, self.name, "time_ns", self.time_ns))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -218,8 +219,8 @@ class Emitter:
             name: By default the file's name without its suffix: ``page_0``.
             contents: Its table of contents, which trackers show beside it.
         """
-        full, step = self._checked("page", name if name is not None else Path(path).stem, step)
-        page = Page(name=full, path=Path(path), contents=tuple(contents), step=step)
+        full, step = self._checked("page", name if name is not None else _as_path("page", path).stem, step)
+        page = Page(name=full, path=_as_path(f"page {full!r}", path), contents=tuple(contents), step=step)
         self._put_file(page, 128 * (1 + len(page.contents)))
 
     def file(
@@ -231,8 +232,8 @@ class Emitter:
         name: str | None = None,
     ) -> None:
         """Emits a file as it is now: the run's folder gets a copy. ``name`` is the file's name by default."""
-        full, step = self._checked("file", name if name is not None else Path(path).name, step)
-        file = File(name=full, path=Path(path), media_type=media_type, step=step)
+        full, step = self._checked("file", name if name is not None else _as_path("file", path).name, step)
+        file = File(name=full, path=_as_path(f"file {full!r}", path), media_type=media_type, step=step)
         self._put_file(file, 512)
 
     def _put_file(self, artifact: Page | File, nbytes: int) -> None:
@@ -274,6 +275,12 @@ class Emitter:
 
     def _put_deferred(self, kind: str, name: str, nbytes: int, build: Callable[[], Artifact]) -> None:
         self._recorder.put(Deferred(kind, name, nbytes, build), nbytes + 256)
+
+
+def _as_path(what: str, path: object) -> Path:
+    if not isinstance(path, (str, PathLike)):
+        raise ArtifactError(f"{what}: path is {type(path).__name__} {path!r}; expected a path")
+    return Path(path)
 
 
 def _host_dtype(tensor: Any) -> npt.DTypeLike:

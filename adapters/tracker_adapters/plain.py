@@ -1,0 +1,72 @@
+"""Turns what callers pass beside arrays into Python's own types, which JSON and msgpack hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+import numpy as np
+
+from tracker_adapters.errors import ArtifactError
+
+MAX_DEPTH = 50
+
+
+def storable(text: str) -> str:
+    """Returns a text as UTF-8 can hold it: of lone surrogates the escapes.
+
+    A model under debug may decode to anything, and a file's name may be any bytes; what can be read of it must
+    still be recorded.
+    """
+    try:
+        return str.encode(text).decode()
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+
+
+def as_tuple(value: object) -> tuple[Any, ...] | None:
+    """Returns a sequence's items; None for what has no order or is a text."""
+    if isinstance(value, (str, bytes, Mapping, Set)) or not isinstance(value, Iterable):
+        return None
+    return tuple(value) if getattr(value, "ndim", 1) else None
+
+
+def plain(value: object) -> object:
+    """Returns a number, a text or a 0-d array or tensor as Python's own type; anything else as it is."""
+    if value is None or isinstance(value, bool):
+        return value
+    # NumPy's scalars and enumerations are subclasses, which msgpack refuses.
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return storable(value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        try:
+            item = value.item()
+        except (RuntimeError, ValueError):  # a meta tensor, an array that is no number
+            return value
+        if isinstance(item, np.longdouble):  # an item of its own
+            return float(item)
+        return item if type(item) is type(value) else plain(item)
+    return value
+
+
+def plain_config(value: Any, depth: int = 0) -> Any:
+    """Copies a configuration down to JSON's types; what JSON cannot hold becomes its ``str``."""
+    if depth > MAX_DEPTH:
+        raise ArtifactError(f"config is nested more than {MAX_DEPTH} levels deep, or contains itself")
+    if depth == 0 and not isinstance(value, Mapping):
+        raise ArtifactError(f"config is {type(value).__name__} {value!r}; expected a dict")
+    if isinstance(value, Mapping):
+        return {storable(str(key)): plain_config(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain_config(item, depth + 1) for item in value]
+    value = plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no NaN and no infinity
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    return storable(value.__name__ if isinstance(value, type) else str(value))
