@@ -1,10 +1,9 @@
 """The fixed-bin histogram: aggregated before it is stored, and merged without loss in any order.
 
-A bin is the sign, the exponent and the top 3 mantissa bits of the float32 layout: 4096 bins, of which
-positive values fill 0 to 2039 and negative ones 2048 to 4087. Each power of two is cut into 8 bins, so a
-value and the middle of its bin differ by at most 6.25 %. Zeros, NaN and infinities are counted beside the
-bins. float64 values are rounded to float32 first; those that then become infinite or zero have counts of
-their own.
+A bin is the sign, the exponent and the top 3 mantissa bits of the float32 layout: 4096 bins, of which positive values
+fill 0 to 2039 and negative ones 2048 to 4087. Each power of two is cut into 8 bins, so a value and the middle of its
+bin differ by at most 6.25 %. Zeros, NaN and infinities are counted beside the bins. float64 values are rounded to
+float32 first; those that then become infinite or zero have counts of their own.
 """
 
 from __future__ import annotations
@@ -137,8 +136,9 @@ class Histogram(Artifact):
             neg_overflow=int((narrow == -np.inf).sum()),
             pos_underflow=int((lost & (finite > 0)).sum()),
             neg_underflow=int((lost & (finite < 0)).sum()),
-            min=float(finite.min()) if finite.size else float("nan"),
-            max=float(finite.max()) if finite.size else float("nan"),
+            # Adding zero makes -0.0 positive: which of the two zeros NumPy calls the smaller one is a matter of luck.
+            min=float(finite.min()) + 0.0 if finite.size else float("nan"),
+            max=float(finite.max()) + 0.0 if finite.size else float("nan"),
             mean=mean,
             m2=m2,
         )
