@@ -116,8 +116,10 @@ def _quantise(what: str, array: npt.NDArray[Any], value_range: tuple[float, floa
         raise ArtifactError(f"{what}: value_range is {value_range!r}; expected finite numbers with low < high")
     wide = array.astype(np.float64)
     missing = np.isnan(wide)
-    # Halving keeps the width of a range that spans all of float64 finite.
-    scaled = (np.clip(np.where(missing, low, wide), low, high) / 2 - low / 2) / (high / 2 - low / 2)
+    clipped = np.clip(np.where(missing, low, wide), low, high)
+    if not np.isfinite(high - low):  # a range that spans all of float64
+        clipped, low, high = clipped / 2, low / 2, high / 2
+    scaled = (clipped - low) / (high - low)
     shown = np.round(scaled * 255).astype(np.uint8)
     if not missing.any():
         return shown
