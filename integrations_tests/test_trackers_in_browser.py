@@ -71,15 +71,33 @@ def test_mlflow_shows_metrics_and_artifacts(demo: Demo, tmp_path: Path) -> None:
         client = mlflow.MlflowClient(database)
         experiment = next(e for e in client.search_experiments() if e.name != "Default")
         (run,) = client.search_runs([experiment.experiment_id])
-        base = f"{url}/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}"
-        page.goto(base)
+        run_page = f"{url}/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}"
+        training = "?workflowType=machine_learning"  # MLflow 3 begins with its pages for language models
+
+        page.goto(run_page + training)
         page.get_by_text("train/loss").first.wait_for()
         page.get_by_text("checkpoint_method").first.wait_for()
         screenshot(page, "mlflow_run", tmp_path)
-        page.goto(f"{base}/model-metrics")
-        page.get_by_text("train/loss").first.wait_for()
-        page.wait_for_timeout(2000)
+
+        page.goto(f"{run_page}/model-metrics{training}")
+        page.locator(".js-plotly-plot path.js-line").nth(2).wait_for(state="attached")
         screenshot(page, "mlflow_metrics", tmp_path)
-        page.goto(f"{base}/artifacts")
-        page.get_by_text("histograms").first.wait_for()
-        screenshot(page, "mlflow_artifacts", tmp_path)
+
+        def open_artifact(*path: str) -> None:
+            page.goto(f"{run_page}/artifacts{training}")
+            for name in path:
+                page.locator(f'[data-testid="artifact-tree-node"][artifact-name="{name}"]').first.click()
+
+        open_artifact("histograms", "gradients~fc1.weight.png")
+        page.locator('[class*="image"] img, img[src*="blob:"]').first.wait_for()
+        screenshot(page, "mlflow_heat_map", tmp_path)
+        summary = next(
+            file.path for file in client.list_artifacts(run.info.run_id, "pages/validation~page_0") if not file.is_dir
+        )
+        open_artifact(*summary.split("/"))
+        page.frame_locator("iframe").first.get_by_text("feature_map float32 (16, 8, 8)").first.wait_for()
+        screenshot(page, "mlflow_page", tmp_path)
+        open_artifact("alerts", "checkpoint")
+        page.get_by_text(re.compile(r"step_138_\d+\.txt")).first.click()
+        page.get_by_text("epoch 5: accuracy 0.9").first.wait_for()
+        screenshot(page, "mlflow_alert", tmp_path)

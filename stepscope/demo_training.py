@@ -101,7 +101,7 @@ class Trainer:
         with self.debugger:
             for epoch in range(self.epochs):
                 self.model.train()
-                for batch in torch.randperm(len(self.labels)).split(CONFIG["batch_size"]):
+                for batch in torch.split(torch.randperm(len(self.labels)), CONFIG["batch_size"]):
                     yield self._train_step(batch), self.accuracy
                 before_epoch(self.debugger, self.run.path, epoch, indices)
                 self._validate(epoch)

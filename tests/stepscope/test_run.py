@@ -184,7 +184,7 @@ def test_wrong_arguments_raise_at_the_caller_and_lose_nothing(tmp_path: Path, ca
     sink = MemorySink()
     with stepscope.open_run(tmp_path, sinks=[sink]) as run:
         run.scalar("before", 1, step=0)
-        with pytest.raises(ArtifactError, match="expected|no step|need value_range"):
+        with pytest.raises(ArtifactError, match=r"expected|no step|need value_range"):
             call(run)
         run.scalar("after", 1, step=0)
     assert [a.name for a in sink.artifacts] == ["before", "after"]

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 
@@ -65,7 +65,7 @@ assert delivery.close(time.monotonic() + 100), delivery.positions()
 class DeliveryContract:
     """The tests of SinkContract that start and kill processes."""
 
-    sink_class: type[Sink]
+    sink_class: ClassVar[type[Sink]]
 
     @abstractmethod
     def options(self, folder: Path) -> dict[str, Any]:
