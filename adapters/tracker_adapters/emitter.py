@@ -166,10 +166,10 @@ class Emitter:
         full, step = self._checked("image", name, step)
         if is_device_tensor(values):
             check_readable(f"image {full!r}", values)
-            pending = self._deferred(f"image {full!r}", values)
             # The shape and dtype are known without the values, so a wrong call still fails at its own line.
             blank = np.zeros(tuple(values.shape), dtype=_host_dtype(values))
             pixels(full, blank, layout, value_range)
+            pending = self._deferred(f"image {full!r}", values)
 
             def build() -> Image:
                 return Image.from_pixels(
