@@ -15,7 +15,6 @@ from tracker_adapters.emitter import Emitter, ScalarRow
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryEmitter
 
-
 KNOWN_WITHOUT_VALUES = frozenset(
     ("detach", "dtype", "is_complex", "is_floating_point", "is_meta", "is_nested", "layout", "ndim", "shape")
 )
