@@ -7,6 +7,7 @@ import sys
 import pytest
 
 PUBLIC = {
+    "stepscope": ["Run", "RunStats", "SinkStats", "open_run", "read_run"],
     "tracker_adapters.artifacts": [
         "KINDS",
         "MAX_NAME_LENGTH",

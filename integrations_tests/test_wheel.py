@@ -1,0 +1,74 @@
+"""The built wheel: what is in it, and that it can lie beside the published package called ``adapters``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    # A copy: what an earlier build left in the checkout would find its way into the wheel.
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "runs", "__pycache__")
+    source = shutil.copytree(ROOT, folder / "source", ignore=left_out)
+    done = pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source))
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("stepscope-*.whl"))
+
+
+def test_it_holds_the_four_packages_typed_and_no_adapters(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    top = {name.split("/")[0] for name in names}
+    metadata = next(name for name in top if name.endswith(".dist-info"))
+    assert top == {"tracker_adapters", "debuggers", "stability", "stepscope", metadata}
+    for package in ("tracker_adapters", "debuggers", "stability", "stepscope"):
+        assert f"{package}/py.typed" in names
+        sources = {path.relative_to(ROOT).as_posix().removeprefix("adapters/") for path in modules_of(package)}
+        assert sources == {name for name in names if name.startswith(f"{package}/") and name.endswith(".py")}
+    assert f"{metadata}/licenses/LICENSE" in names
+
+
+def test_it_can_be_installed_beside_the_published_adapters(wheel: Path, tmp_path: Path) -> None:
+    beside = pip("install", "--quiet", "--no-deps", "--target", str(tmp_path), "adapters")
+    if beside.returncode != 0:
+        pytest.skip(f"the published package cannot be fetched here: {beside.stderr.strip()[-200:]}")
+    theirs = {path for path in tmp_path.rglob("*") if path.is_file()}
+    done = pip("install", "--quiet", "--no-deps", "--target", str(tmp_path), "--upgrade", str(wheel))
+    assert done.returncode == 0, done.stderr
+    assert theirs <= {path for path in tmp_path.rglob("*") if path.is_file()}
+    script = (
+        "import importlib.util, pathlib, tracker_adapters, stepscope\n"
+        "assert importlib.util.find_spec('adapters').origin\n"
+        "with stepscope.open_run('run', sinks=['local']) as run: run.scalar('loss', 1.0, step=0)\n"
+        "assert pathlib.Path('run/local/scalars.csv').exists()\n"
+        "print(tracker_adapters.__file__)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    imported = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert imported.stdout.startswith(str(tmp_path))
+
+
+def modules_of(package: str) -> list[Path]:
+    return list((ROOT / ("adapters" if package == "tracker_adapters" else ".") / package).rglob("*.py"))
