@@ -26,9 +26,10 @@ import pytest
 
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Page, Scalar, Table
 from tracker_adapters.batch import Batch
-from tracker_adapters.errors import SinkConfigError, StartOver
+from tracker_adapters.errors import SinkConfigError
 from tracker_adapters.sink import Sink
 from tracker_adapters.testing.delivery_contract import DeliveryContract
+from tracker_adapters.testing.guest_contract import GuestContract, open_at
 from tracker_adapters.testing.samples import (
     INFO,
     ODD_NAMES,
@@ -53,7 +54,7 @@ __all__ = [
 ]
 
 
-class SinkContract(DeliveryContract):
+class SinkContract(DeliveryContract, GuestContract):
     """Subclass it, set ``sink_class``, override ``read_back`` and what differs."""
 
     sink_class: ClassVar[type[Sink]]
@@ -226,7 +227,7 @@ class SinkContract(DeliveryContract):
         batches = [Batch.of(part, first_seq=start) for part, start in zip(parts, starts, strict=True)]
         token = self._write_then_die(options, None, [], batches[:1], [batches[1]])
         token = self._write_then_die(options, token, batches[:1], [batches[1]], [batches[2]])
-        sink = _reopen(self.sink_class, options, token, batches[:2])
+        sink = open_at(self.sink_class, options, token, batches[:2])
         sink.write(batches[2])
         sink.flush()
         sink.finish("finished")
@@ -246,7 +247,7 @@ class SinkContract(DeliveryContract):
         batches = [Batch.of(part, first_seq=1 + 8 * number) for number, part in enumerate(parts)]
         token = None
         for number, batch in enumerate(batches):
-            sink = _reopen(self.sink_class, options, token, batches[:number])
+            sink = open_at(self.sink_class, options, token, batches[:number])
             sink.write(batch)
             token = sink.flush()
             sink.close()
@@ -301,20 +302,6 @@ class SinkContract(DeliveryContract):
         return result
 
 
-def _reopen(sink_class: type[Sink], options: dict[str, Any], token: bytes | None, delivered: Sequence[Batch]) -> Sink:
-    """Opens a new sink as delivery does; where it asks to start over, writes again what was ``delivered``."""
-    sink = sink_class(**options)
-    try:
-        sink.open(INFO, token)
-    except StartOver:
-        sink.close()
-        sink = sink_class(**options)
-        sink.open(INFO, None)
-        for batch in delivered:
-            sink.write(batch)
-    return sink
-
-
 def _die_writing(
     sink_class: type[Sink],
     options: dict[str, Any],
@@ -324,7 +311,7 @@ def _die_writing(
     unflushed: list[Batch],
     sender: Connection,
 ) -> None:
-    sink = _reopen(sink_class, options, token, delivered)
+    sink = open_at(sink_class, options, token, delivered)
     for batch in flushed:
         sink.write(batch)
         token = sink.flush()

@@ -1,0 +1,111 @@
+"""The part of the contract about sharing a process: several sinks run in one, and a failed one is replaced there."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from abc import abstractmethod
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import psutil
+import pytest
+
+from tracker_adapters.artifacts import Artifact, Histogram
+from tracker_adapters.batch import Batch, Column
+from tracker_adapters.errors import StartOver
+from tracker_adapters.sink import Sink
+from tracker_adapters.testing.delivery_contract import DEADLINE_S
+from tracker_adapters.testing.samples import INFO, one_of_each
+
+
+class GuestContract:
+    """The tests of SinkContract about what a sink does to its process."""
+
+    sink_class: ClassVar[type[Sink]]
+
+    @abstractmethod
+    def options(self, folder: Path) -> dict[str, Any]:
+        """Returns the sink's resolved options for a run in ``folder``."""
+
+    @abstractmethod
+    def assert_shows(self, options: dict[str, Any], artifacts: Sequence[Artifact]) -> None:
+        """Asserts that the tracker shows exactly ``artifacts``."""
+
+    def test_a_sink_prints_nothing_and_leaves_nothing_behind(self, run_folder: Path, sources: Path) -> None:
+        """In a new process, where nothing but the sink has set up its tracker's SDK."""
+        options, printed = self.options(run_folder), sources / "printed"
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(
+            target=_visit, args=(self.sink_class, options, Batch.of(one_of_each(sources)), printed, sender)
+        )
+        process.start()
+        sender.close()
+        assert receiver.poll(DEADLINE_S), "the sink did not finish"
+        left_behind: list[str] = receiver.recv()
+        process.join(DEADLINE_S)
+        text = printed.read_text(errors="replace")
+        assert (process.exitcode, text, left_behind) == (0, "", []), f"left {left_behind}, printed {text!r}"
+
+    def test_after_a_failed_write_a_new_sink_carries_on_in_the_same_process(
+        self, run_folder: Path, sources: Path
+    ) -> None:
+        options = self.options(run_folder)
+        parts = [one_of_each(sources, step=1), one_of_each(sources, step=2)]
+        batches = [Batch.of(part, first_seq=1 + 8 * number) for number, part in enumerate(parts)]
+        sink = open_at(self.sink_class, options, None, [])
+        sink.write(batches[0])
+        token = sink.flush()
+        broken = Column([9], [cast("Histogram", object())])
+        with pytest.raises(Exception, match=r"."):
+            sink.write(Batch(first_seq=9, last_seq=16, scalars=batches[1].scalars, histograms=broken))
+        sink.close()
+        sink = open_at(self.sink_class, options, token, batches[:1])
+        sink.write(batches[1])
+        sink.flush()
+        sink.finish("finished")
+        sink.close()
+        self.assert_shows(options, [artifact for part in parts for artifact in part])
+
+
+def open_at(sink_class: type[Sink], options: dict[str, Any], token: bytes | None, delivered: Sequence[Batch]) -> Sink:
+    """Opens a new sink as delivery does; where it asks to start over, writes again what was ``delivered``."""
+    sink = sink_class(**options)
+    try:
+        sink.open(INFO, token)
+    except StartOver:
+        sink.close()
+        sink = sink_class(**options)
+        sink.open(INFO, None)
+        for batch in delivered:
+            sink.write(batch)
+    return sink
+
+
+def _visit(sink_class: type[Sink], options: dict[str, Any], batch: Batch, printed: Path, sender: Connection) -> None:
+    """Delivers a batch with standard output and error going to ``printed``, and sends what is left of the sink."""
+    descriptor = os.open(printed, os.O_WRONLY | os.O_CREAT)
+    for standard in (1, 2):
+        os.dup2(descriptor, standard)
+    before = _threads_processes_and_handlers()
+    sink = sink_class(**options)
+    sink.open(INFO, None)
+    sink.write(batch)
+    sink.flush()
+    sink.finish("finished")
+    sink.close()
+    sender.send(sorted(_threads_processes_and_handlers() - before))
+    sender.close()
+
+
+def _threads_processes_and_handlers() -> set[str]:
+    return {
+        *(f"thread {thread.name}" for thread in threading.enumerate()),
+        *(f"process {child.pid}: {child.name()}" for child in psutil.Process().children(recursive=True)),
+        *(f"{number!r} handled by {signal.getsignal(number)}" for number in signal.valid_signals()),
+    }
