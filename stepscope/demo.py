@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -99,6 +101,16 @@ def _how_to_look(run: Run) -> Table:
     table.add_column(overflow="fold")
     for config in run.sinks:
         if isinstance(config, SinkConfig):
-            table.add_row(config.type, escape(load_sink(config.type).look(config.options)))
-    table.add_row("here", escape(f"stepscope ls {run.path}"))
+            table.add_row(config.type, escape(_with_path(load_sink(config.type).look(config.options))))
+    table.add_row("here", escape(_with_path(f"stepscope ls {run.path}")))
     return table
+
+
+def _with_path(command: str) -> str:
+    """Puts the interpreter's folder before a command that the shell would not find, as in a fresh environment."""
+    name, _, arguments = command.partition(" ")
+    beside = Path(sys.executable).parent / name
+    if shutil.which(name) or not beside.exists():
+        return command
+    shown = beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside
+    return f"{shown} {arguments}"
