@@ -161,7 +161,7 @@ visible = st.characters(exclude_categories=["Cs", "Cc"])
 words = st.text(visible, max_size=20) | st.text("*_`|\\[](){}<>&#!~-+=:;.1a \n\"'", max_size=20)
 
 
-@given(words, st.one_of(st.none(), st.booleans(), st.integers(), st.floats()))
+@given(words, st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats()))
 def test_table_cells_show_as_they_are(text: str, cell: Cell) -> None:
     from tracker_adapters.sinks.tensorboard.markdown import to_markdown
 
