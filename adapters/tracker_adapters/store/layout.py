@@ -28,12 +28,18 @@ def rank_folder(run_folder: Path, rank: int) -> Path:
 
 def ranks(run_folder: Path) -> list[int]:
     """Returns the ranks that have a store, ascending."""
-    return sorted(int(folder.name.removeprefix("rank_")) for folder in (run_folder / STORE).glob("rank_*"))
+    folders = (folder.name.removeprefix("rank_") for folder in (run_folder / STORE).glob("rank_*"))
+    return sorted(int(number) for number in folders if number.isdecimal())
 
 
 def segment_path(folder: Path, number: int) -> Path:
     """Returns the path of one segment in a rank's folder."""
     return folder / f"segment_{number:06d}.db"
+
+
+def segment_number(path: Path) -> int:
+    """Returns the number of a segment from its path."""
+    return int(path.stem.removeprefix("segment_"))
 
 
 def segments(folder: Path) -> list[Path]:

@@ -24,9 +24,11 @@ class FileLock:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
             os.close(fd)
-            return False
+            if isinstance(error, BlockingIOError):
+                return False
+            raise
         self._fd = fd
         _held.add(self)
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -66,8 +67,10 @@ def open_for_reading(path: Path) -> sqlite3.Connection | None:
     try:
         ready = _has_tables(connection)
     except sqlite3.OperationalError:
-        # WAL needs shared memory beside the file; on a read-only medium there is no writer to share it with.
         connection.close()
+        if os.access(path.parent, os.W_OK):
+            raise
+        # WAL needs shared memory beside the file; on a read-only medium there is no writer to share it with.
         connection = _connect(f"{uri}&immutable=1")
         ready = _has_tables(connection)
     if ready:

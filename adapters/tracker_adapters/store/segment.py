@@ -19,7 +19,7 @@ from tracker_adapters.store.codec import (
     artifact_values,
     histogram_values,
 )
-from tracker_adapters.store.layout import SCHEMA_VERSION, segment_path, segments
+from tracker_adapters.store.layout import SCHEMA_VERSION, segment_number, segment_path, segments
 
 SEGMENT_BYTES = 256 * 1024 * 1024
 CLOSE_BUSY_TIMEOUT_MS = 2000
@@ -40,22 +40,24 @@ class SegmentWriter:
         self._store_blob = store_blob
         self._segment_bytes = segment_bytes
         existing = _complete_segments(folder)
-        self._number = len(existing) - 1
         self.last_seq = 0
         self.attempt = 1
         if existing:
-            self._connection = schema.open_for_writing(existing[-1])
+            self._path = existing[-1]
+            self._connection = schema.open_for_writing(self._path)
             self._adopt_last_segment()
         else:
-            self._open_next()
-        self._begin_attempt()
+            self._open_new(0)
 
     def commit(self, items: Sequence[ScalarRow | Artifact]) -> None:
         """Stores the items in one transaction, numbered in their order.
 
         Raises:
-            sqlite3.Error: When nothing could be stored, for example because the disk is full.
+            sqlite3.Error: When nothing was stored, for example because the disk is full.
+            OSError: When nothing was stored, because a payload could not be written or the segment is gone.
         """
+        # Before the transaction: once items are committed nothing may fail, or they would be stored again.
+        self._make_ready()
         seq = self.last_seq
         series = self._series
         attempt = self.attempt
@@ -95,17 +97,10 @@ class SegmentWriter:
             raise
         self._stored_series = len(series)
         self.last_seq = seq
-        self._seal_if_full()
 
     def close(self) -> None:
         """Folds the WAL into the segment, so that the file can be copied and read anywhere."""
-        self._connection.execute(f"PRAGMA busy_timeout={CLOSE_BUSY_TIMEOUT_MS}")
-        # Readers end their transactions quickly, but stay connected: then the file is complete and stays in WAL mode.
-        with contextlib.suppress(sqlite3.OperationalError):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._connection.execute("PRAGMA busy_timeout=0")
-            self._connection.execute("PRAGMA journal_mode=DELETE")
-        self._connection.close()
+        _fold_and_close(self._connection)
 
     def _adopt_last_segment(self) -> None:
         rows = self._connection.execute("SELECT kind, name, id FROM series").fetchall()
@@ -113,47 +108,74 @@ class SegmentWriter:
         self._stored_series = len(self._series)
         first_seq = self._connection.execute("SELECT value FROM meta WHERE key = 'first_seq'").fetchone()[0]
         self.last_seq = max(self._connection.execute(schema.LAST_SEQ).fetchone()[0], first_seq - 1)
-        self.attempt = 1 + (self._connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0] or 0)
+        self.attempt = 1 + self._connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0]
+        self._connection.execute("INSERT INTO attempt VALUES (?,?,?)", self._attempt_row())
 
-    def _open_next(self) -> None:
-        self._number += 1
+    def _make_ready(self) -> None:
+        if not self._path.exists():  # SQLite would go on writing into a file that nobody can open again
+            raise FileNotFoundError(f"{self._path} was deleted")
+        if self._is_full():
+            sealed = self._connection
+            self._open_new(segment_number(self._path) + 1)
+            _fold_and_close(sealed)
+
+    def _is_full(self) -> bool:
+        pages, page_size = (
+            self._connection.execute(f"PRAGMA {key}").fetchone()[0] for key in ("page_count", "page_size")
+        )
+        full: bool = pages * page_size >= self._segment_bytes
+        return full
+
+    def _open_new(self, number: int) -> None:
+        """Goes on to a new segment; when that fails, everything stays as it was."""
+        path = segment_path(self._folder, number)
+        connection = schema.open_for_writing(path)
+        try:
+            # A reader that meets the file before this transaction's end finds no tables and comes back later.
+            connection.executescript(f"BEGIN; {schema.DDL}")
+            connection.executemany(
+                "INSERT INTO meta VALUES (?,?)",
+                [("schema_version", SCHEMA_VERSION), ("first_seq", self.last_seq + 1)],
+            )
+            connection.execute("INSERT INTO attempt VALUES (?,?,?)", self._attempt_row())
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            _remove(path)
+            raise
+        self._connection = connection
+        self._path = path
         self._series = {}
         self._stored_series = 0
-        self._connection = schema.open_for_writing(segment_path(self._folder, self._number))
-        # A reader that meets the file before this commit finds no tables and comes back later.
-        self._connection.executescript(f"BEGIN; {schema.DDL}")
-        self._connection.executemany(
-            "INSERT INTO meta VALUES (?,?)",
-            [("schema_version", SCHEMA_VERSION), ("first_seq", self.last_seq + 1)],
-        )
-        self._connection.execute("COMMIT")
 
-    def _begin_attempt(self) -> None:
-        self._connection.execute(
-            "INSERT OR IGNORE INTO attempt VALUES (?,?,?)", (self.attempt, self.last_seq + 1, time.time_ns())
-        )
+    def _attempt_row(self) -> tuple[int, int, int]:
+        return self.attempt, self.last_seq + 1, time.time_ns()
 
     def _new_series(self) -> list[tuple[int, str, str]]:
         if len(self._series) == self._stored_series:
             return []
         return [(number, *key) for key, number in self._series.items() if number > self._stored_series]
 
-    def _seal_if_full(self) -> None:
-        pages, page_size = (
-            self._connection.execute(f"PRAGMA {key}").fetchone()[0] for key in ("page_count", "page_size")
-        )
-        if pages * page_size < self._segment_bytes:
-            return
-        self.close()
-        self._open_next()
-        self._begin_attempt()
+
+def _fold_and_close(connection: sqlite3.Connection) -> None:
+    # Readers end their transactions quickly, but stay connected: then the file is complete and stays in WAL mode.
+    with contextlib.suppress(sqlite3.Error):
+        connection.execute(f"PRAGMA busy_timeout={CLOSE_BUSY_TIMEOUT_MS}")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA busy_timeout=0")
+        connection.execute("PRAGMA journal_mode=DELETE")
+    connection.close()
 
 
 def _complete_segments(folder: Path) -> list[Path]:
     """The segments of a folder; one that a crash left without tables is removed."""
     found = segments(folder)
     if found and not schema.has_tables(found[-1]):
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{found[-1]}{suffix}").unlink(missing_ok=True)
-        found.pop()
+        _remove(found.pop())
     return found
+
+
+def _remove(segment: Path) -> None:
+    with contextlib.suppress(OSError):
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{segment}{suffix}").unlink(missing_ok=True)

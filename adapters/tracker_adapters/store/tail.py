@@ -31,18 +31,11 @@ class StoreReader:
         self._run_folder = run_folder
         self._folder = rank_folder(run_folder, rank)
         self._opened: dict[Path, Segment] = {}
+        self._first_seqs: dict[Path, int] = {}
 
     def segments(self) -> list[Segment]:
         """Returns the segments that exist now, opened, in order."""
-        found = []
-        for path in segments(self._folder):
-            if path not in self._opened:
-                connection = schema.open_for_reading(path)
-                if connection is None:
-                    continue
-                self._opened[path] = Segment(connection, self._run_folder)
-            found.append(self._opened[path])
-        return found
+        return [segment for path in segments(self._folder) if (segment := self._open(path)) is not None]
 
     def last_seq(self) -> int:
         """Returns the number of the last committed artifact, 0 when there is none."""
@@ -54,23 +47,38 @@ class StoreReader:
 
         A batch holds at most ``max_rows`` artifacts and about 16 MB of payload, and never spans attempts.
         """
-        current = None
-        for segment in self.segments():
-            if segment.first_seq <= after + 1:
-                current = segment
-        if current is None:
-            return None
-        batch = current.read(after, max_rows)
-        if batch is None:
-            following = [segment for segment in self.segments() if segment.first_seq == after + 1]
-            batch = following[-1].read(after, max_rows) if following else None
-        return batch
+        for path in reversed(segments(self._folder)):
+            first_seq = self._first_seq(path)
+            if first_seq is not None and first_seq <= after + 1:
+                self._close_all_but(path)
+                segment = self._open(path)
+                return segment.read(after, max_rows) if segment is not None else None
+        return None
 
     def close(self) -> None:
         """Closes the connections."""
-        for segment in self._opened.values():
-            segment.connection.close()
-        self._opened.clear()
+        self._close_all_but(None)
+
+    def _open(self, path: Path) -> Segment | None:
+        if path not in self._opened:
+            connection = schema.open_for_reading(path)
+            if connection is None:
+                return None
+            self._opened[path] = Segment(connection, self._run_folder)
+        return self._opened[path]
+
+    def _first_seq(self, path: Path) -> int | None:
+        if path not in self._first_seqs:
+            segment = self._open(path)
+            if segment is None:
+                return None
+            self._first_seqs[path] = segment.first_seq
+        return self._first_seqs[path]
+
+    def _close_all_but(self, keep: Path | None) -> None:
+        # A delivery reads a long run for days: each segment that it left open would cost it three files.
+        for path in [path for path in self._opened if path != keep]:
+            self._opened.pop(path).connection.close()
 
 
 class Segment:
