@@ -131,8 +131,65 @@ def test_a_child_that_cannot_start_is_said_and_costs_nothing(
     assert not run.flush(2.5)
     assert not run.close(1.0)
     assert "exit code 3" in caplog.text
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+    stepscope.open_run(tmp_path / "run", sinks=["local"], resume=True).close(0)
+    assert "cannot be started" in caplog.text
     assert "broken interpreter" in (rank_folder(tmp_path / "run", 0) / DELIVERY_LOG).read_text()
     assert len(stepscope.read_run(tmp_path / "run").scalars("loss")) == 10
+
+
+def test_a_child_that_reads_nothing_blocks_neither_opening_nor_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = tmp_path / "python"
+    deaf.write_text("#!/bin/sh\nexec sleep 600\n")
+    deaf.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(deaf))
+    # More than a pipe holds.
+    monkeypatch.setattr(sys, "path", [*sys.path, *(f"/nowhere/{number:0100}" for number in range(2000))])
+    start = time.monotonic()
+    run = stepscope.open_run(tmp_path / "run", sinks=["local"])
+    child = psutil.Process().children()[-1]
+    run.scalar("loss", 1, step=0)
+    assert not run.close(0.5)
+    assert time.monotonic() - start < 5
+    child.kill()
+    psutil.wait_procs([child], timeout=30)
+
+
+def test_a_closed_run_starts_no_process_again(tmp_path: Path) -> None:
+    run = stepscope.open_run(tmp_path / "run", sinks=["local"])
+    run.scalar("loss", 0, step=0)
+    assert run.flush(30)
+    child = delivery_process()
+    child.suspend()
+    run.scalar("loss", 1, step=1)
+    assert not run.close(0.2)
+    assert not run.flush(2.5)
+    child.resume()
+    psutil.wait_procs([child], timeout=60)
+    assert run.flush(30)
+    assert psutil.Process().children() == []
+
+
+def test_a_forked_child_touches_neither_delivery_nor_its_ledger(tmp_path: Path) -> None:
+    script = f"""
+import os, sys, warnings, psutil, stepscope
+warnings.simplefilter("ignore")
+with stepscope.open_run({str(tmp_path / "run")!r}, sinks=["local"]) as run:
+    run.scalar("loss", 0, step=0)
+    assert run.flush(30)
+    pid = os.fork()
+    if pid == 0:
+        run.scalar("loss", 1, step=1)
+        delivered = run.flush(2.5), run.flush_store(), run.close(1)
+        stats = run.stats
+        clean = delivered == (False,) * 3 and (stats.emitted, stats.stored, stats.sinks) == (1, 0, {{}})
+        os._exit(0 if clean and not psutil.Process().children() else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 2
 
 
 def test_no_process_stays_behind(tmp_path: Path) -> None:

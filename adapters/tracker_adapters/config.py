@@ -145,12 +145,22 @@ def _checked_object(sink: Any) -> Sink:
     return sink
 
 
+def sink_identity(sink: SinkConfig | Sink, number: int) -> tuple[str, str]:
+    """Returns a sink's type and target, which name its position in a run.
+
+    Args:
+        sink: A configuration, or an object, which may lack a ``target``.
+        number: Stands for the target of an object that has none: its place among the run's sinks.
+    """
+    if isinstance(sink, SinkConfig):
+        return sink.type, sink.target
+    return type(sink).__name__, str(getattr(sink, "target", number))
+
+
 def _check_distinct(chosen: Sequence[SinkConfig | Sink]) -> None:
     seen = set()
-    for config in chosen:
-        if not isinstance(config, SinkConfig):
-            continue
-        key = (config.type, config.target)
-        if key in seen:
-            raise SinkConfigError(f"two {config.type!r} sinks have the target {config.target!r}; give each its own")
-        seen.add(key)
+    for number, sink in enumerate(chosen):
+        name, target = identity = sink_identity(sink, number)
+        if identity in seen:
+            raise SinkConfigError(f"two {name!r} sinks have the target {target!r}; give each its own")
+        seen.add(identity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sqlite3
 import subprocess
 import sys
 import sysconfig
@@ -12,10 +13,11 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Literal, TypeAlias
 
 import tracker_adapters
-from tracker_adapters.config import SinkConfig
+from tracker_adapters.config import SinkConfig, sink_identity
 from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.delivery.ledger import Ledger, Position, position_key
 from tracker_adapters.registry import load_sink
@@ -26,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 DeliveryMode: TypeAlias = Literal["process", "thread"]
 POLL_INTERVAL_S = 0.02
+READ_TIMEOUT_S = 0.1
 WATCH_INTERVAL_S = 1.0
 MAX_RESTARTS = 5
 
@@ -47,21 +50,17 @@ class Delivery:
         self._run_folder = run_folder
         self._folder = rank_folder(run_folder, rank)
         self._rank = rank
+        self._positions: dict[str, Position] = {}
         in_process = [sink for sink in sinks if isinstance(sink, SinkConfig) and mode == "process"]
         in_threads = [sink for sink in sinks if sink not in in_process]
-        self._ledger = Ledger(self._folder)
-        # The watch runs in the store's thread, stats and flush in the caller's.
-        self._lock = threading.Lock()
         self._lanes = [self._lane(sink, number) for number, sink in enumerate(in_threads)]
-        self._keys = [lane.key for lane in self._lanes]
-        for config in in_process:
-            self._ledger.register(config.type, config.target)
-            self._keys.append(position_key(config.type, config.target))
+        targets = [(lane.sink_type, lane.target) for lane in self._lanes]
+        targets += [(config.type, config.target) for config in in_process]
+        with Ledger(self._folder) as ledger:
+            self._positions = {position_key(*target): ledger.register(*target) for target in targets}
         self._threads = [
             threading.Thread(target=lane.run, name=f"stepscope-{lane.key}", daemon=True) for lane in self._lanes
         ]
-        for thread in self._threads:
-            thread.start()
         self._request = json.dumps(
             {
                 "sinks": [{"type": config.type, "options": config.options} for config in in_process],
@@ -69,54 +68,62 @@ class Delivery:
             }
         )
         self._child: subprocess.Popen[bytes] | None = None
+        self._wants_child = bool(in_process)
         self._restarts = 0
         self._warned: set[str] = set()
+        # The watch runs in the store's thread, and in a caller's that waits.
+        self._watching = threading.Lock()
         self._watched_at = 0.0
-        if in_process:
-            self._child = self._spawn()
+        for thread in self._threads:
+            thread.start()
+        if self._wants_child:
+            self._spawn()
 
     def positions(self) -> dict[str, Position]:
-        """Returns the position of each of this run's sinks; those of earlier openings are left out."""
-        with self._lock:
-            known = self._ledger.positions()
-        return {key: known[key] for key in self._keys if key in known}
+        """Returns the position of each of this run's sinks; what cannot be read now is as it was last seen.
+
+        Positions of earlier openings are left out.
+        """
+        try:
+            # Opened for each look: forked children would inherit a connection that stays.
+            with Ledger(self._folder, timeout_s=READ_TIMEOUT_S) as ledger:
+                known = ledger.positions()
+        except sqlite3.Error as error:
+            self._warn_once("ledger", "cannot read how far the sinks of %s are: %s", self._run_folder, error)
+            known = {}
+        self._positions = {key: known.get(key, position) for key, position in self._positions.items()}
+        return self._positions
 
     def watch(self) -> None:
         """Restarts a delivery process that died, and warns once of each quarantined sink; cheap when nothing is due."""
-        if time.monotonic() - self._watched_at < WATCH_INTERVAL_S:
+        if time.monotonic() - self._watched_at < WATCH_INTERVAL_S or not self._watching.acquire(blocking=False):
             return
-        self._watched_at = time.monotonic()
-        self.warn_of_failures()
-        if self._child is None or self._child.poll() is None or self._restarts >= MAX_RESTARTS:
-            return
-        self._restarts += 1
-        logger.warning(
-            "the delivery process ended with exit code %s; starting it again (%d of %d)",
-            self._child.returncode,
-            self._restarts,
-            MAX_RESTARTS,
-        )
-        self._child = self._spawn()
+        try:
+            self._watched_at = time.monotonic()
+            self.warn_of_failures()
+            if self._wants_child and not self._child_lives():
+                self._restart()
+        finally:
+            self._watching.release()
 
     def warn_of_failures(self) -> None:
         """Logs each quarantined sink once."""
         for key, position in self.positions().items():
-            if position.state == "quarantined" and key not in self._warned:
-                self._warned.add(key)
-                logger.warning(
+            if position.state == "quarantined":
+                self._warn_once(
+                    key,
                     "sink %s (%s) is quarantined: %s. Training goes on; its artifacts wait in the run store",
                     position.sink,
                     position.target,
                     position.error,
                 )
-            elif position.state != "quarantined":
+            else:
                 self._warned.discard(key)
 
     def wait_delivered(self, seq: int, deadline: float) -> bool:
         """Waits until every sink took the artifact ``seq``; False when ``time.monotonic()`` passed ``deadline``."""
         while True:
-            positions = self.positions()
-            if len(positions) == len(self._keys) and all(position.seq >= seq for position in positions.values()):
+            if all(position.seq >= seq for position in self.positions().values()):
                 return True
             if time.monotonic() >= deadline:
                 return False
@@ -130,6 +137,7 @@ class Delivery:
             Whether it ended in time. What is left then stays in the store; a delivery process that still works
             goes on by itself.
         """
+        self._wants_child = False
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         ended = not any(thread.is_alive() for thread in self._threads)
@@ -145,6 +153,28 @@ class Delivery:
                 lane.stopping.set()
         return ended
 
+    def _child_lives(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def _restart(self) -> None:
+        ended = "could not be started" if self._child is None else f"ended with exit code {self._child.returncode}"
+        if self._restarts == MAX_RESTARTS:
+            self._wants_child = False
+            logger.warning(
+                "the delivery process %s, for the last time; what it did not deliver waits in the run store %s",
+                ended,
+                self._folder,
+            )
+            return
+        self._restarts += 1
+        logger.warning("the delivery process %s; starting it again (%d of %d)", ended, self._restarts, MAX_RESTARTS)
+        self._spawn()
+
+    def _warn_once(self, cause: str, message: str, *values: object) -> None:
+        if cause not in self._warned:
+            self._warned.add(cause)
+            logger.warning(message, *values)
+
     def _lane(self, sink: SinkConfig | Sink, number: int) -> Lane:
         if isinstance(sink, SinkConfig):
             config = sink
@@ -155,38 +185,28 @@ class Delivery:
                 config.target,
                 lambda: load_sink(config.type)(**config.options),
             )
-        name = type(sink).__name__
-        lane = Lane(self._run_folder, self._rank, name, str(getattr(sink, "target", number)), lambda: sink)
-        self._ledger.register(name, str(getattr(sink, "target", number)))
-        return lane
+        return Lane(self._run_folder, self._rank, *sink_identity(sink, number), lambda: sink)
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> None:
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         root = str(Path(tracker_adapters.__file__).parent.parent)
         if root not in sysconfig.get_paths().values():  # an import from a checkout
             environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        with (self._folder / DELIVERY_LOG).open("ab") as log:
-            child = subprocess.Popen(
-                # -P: a file in the working directory must not stand for a package.
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "tracker_adapters.deliver",
-                    str(self._run_folder),
-                    "--rank",
-                    str(self._rank),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,  # Ctrl-C in the trainer's terminal is not for the child
-            )
-        assert child.stdin is not None
+        # -P: a file in the working directory must not stand for a package.
+        command = [sys.executable, "-P", "-m", "tracker_adapters.deliver", str(self._run_folder)]
         try:
-            child.stdin.write(self._request.encode())
-            child.stdin.close()
-        except BrokenPipeError:
-            logger.warning("the delivery process ended at its start; see %s", self._folder / DELIVERY_LOG)
-        return child
+            # A file, not a pipe: the child has its request even when this process dies or it is slow to read.
+            with TemporaryFile(dir=self._folder) as request, (self._folder / DELIVERY_LOG).open("ab") as log:
+                request.write(self._request.encode())
+                request.seek(0)
+                self._child = subprocess.Popen(
+                    [*command, "--rank", str(self._rank)],
+                    stdin=request,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    start_new_session=True,  # Ctrl-C in the trainer's terminal is not for the child
+                )
+        except OSError as error:
+            self._child = None
+            self._warn_once("start", "the delivery process cannot be started: %s", error)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from tracker_adapters.artifacts import RunInfo
-from tracker_adapters.delivery.ledger import Ledger, Position, position_key
+from tracker_adapters.delivery.ledger import LaneState, Ledger, Position, position_key
 from tracker_adapters.errors import MissingPackageError, SinkConfigError, StartOver
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
@@ -43,7 +45,7 @@ class Lane:
         self._run_folder = run_folder
         self._rank = rank
         self._folder = rank_folder(run_folder, rank)
-        self._target = target
+        self.target = target
         self._make_sink = make_sink
         self._failures = 0
 
@@ -53,23 +55,20 @@ class Lane:
         while not lease.acquire():  # another delivery of this sink is draining; it may take over for us
             if self.stopping.wait(POLL_INTERVAL_S) or self.run_has_ended():
                 return
-        ledger, reader = Ledger(self._folder), StoreReader(self._run_folder, self._rank)
         try:
-            position = ledger.register(self.sink_type, self._target)
             while not self.stopping.is_set():
                 try:
-                    position = self._deliver(ledger, reader, position)
+                    # Opened anew after a failure, which may have been theirs.
+                    with Ledger(self._folder) as ledger, closing(StoreReader(self._run_folder, self._rank)) as reader:
+                        self._deliver(ledger, reader, ledger.register(self.sink_type, self.target))
                     break
                 except Exception as error:
-                    position = ledger.positions()[self.key]
-                    if not self._pause_after(error, ledger):
+                    if not self._pause_after(error):
                         break
         finally:
-            reader.close()
-            ledger.close()
             lease.release()
 
-    def _deliver(self, ledger: Ledger, reader: StoreReader, position: Position) -> Position:
+    def _deliver(self, ledger: Ledger, reader: StoreReader, position: Position) -> None:
         sink = self._make_sink()
         try:
             try:
@@ -103,9 +102,8 @@ class Lane:
                 sink.close()
             raise
         sink.close()
-        return position
 
-    def _pause_after(self, error: Exception, ledger: Ledger) -> bool:
+    def _pause_after(self, error: Exception) -> bool:
         """Records a failure and waits; returns whether to try again."""
         self._failures += 1
         message = f"{type(error).__name__}: {error}"
@@ -114,12 +112,12 @@ class Lane:
         if self._failures < FAILURES_TO_QUARANTINE:
             if self._failures == 1:
                 logger.info("sink %s failed and is tried again", self.sink_type, exc_info=error)
-            ledger.note(self.key, "retrying", message)
+            self._note("retrying", message)
             self.stopping.wait(FIRST_RETRY_S * 2 ** (self._failures - 1))
             return True
         if self._failures == FAILURES_TO_QUARANTINE:
             logger.info("sink %s is quarantined", self.sink_type, exc_info=error)  # the trainer's side warns
-        ledger.note(self.key, "quarantined", message)
+        self._note("quarantined", message)
         deadline = time.monotonic() + QUARANTINE_S
         while time.monotonic() < deadline:
             if self.run_has_ended():  # the rest waits in the store for a later sync
@@ -127,6 +125,13 @@ class Lane:
             if self.stopping.wait(POLL_INTERVAL_S):
                 return False
         return True
+
+    def _note(self, state: LaneState, error: str) -> None:
+        try:
+            with Ledger(self._folder) as ledger:
+                ledger.note(self.key, state, error)
+        except sqlite3.Error as ledger_error:
+            logger.warning("cannot note that sink %s failed (%s): %s", self.sink_type, error, ledger_error)
 
     def run_has_ended(self) -> bool:
         """Whether no process writes to the store any more."""

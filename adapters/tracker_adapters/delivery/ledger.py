@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from tracker_adapters.store.layout import DELIVERY_DATABASE
 
@@ -51,12 +51,11 @@ def position_key(sink: str, target: str) -> str:
 
 
 class Ledger:
-    """All positions of one rank's store; each thread opens its own."""
+    """All positions of one rank's store; each thread opens its own, and closes it or uses it as a context manager."""
 
-    def __init__(self, rank_folder: Path) -> None:
-        self._connection = sqlite3.connect(
-            rank_folder / DELIVERY_DATABASE, isolation_level=None, timeout=10, check_same_thread=False
-        )
+    def __init__(self, rank_folder: Path, *, timeout_s: float = 10.0) -> None:
+        """Opens the database; each statement waits at most ``timeout_s`` for a lock on it."""
+        self._connection = sqlite3.connect(rank_folder / DELIVERY_DATABASE, isolation_level=None, timeout=timeout_s)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
         self._connection.execute(_DDL)
@@ -82,14 +81,20 @@ class Ledger:
         }
 
     def advance(self, key: str, old: Position, *, seq: int, token: bytes, unshown: Mapping[str, int]) -> Position:
-        """Commits a new cursor and its token in one transaction; returns the new position."""
+        """Commits a new cursor and its token in one transaction; returns the new position.
+
+        Raises:
+            sqlite3.OperationalError: When it could not be committed, or the sink's line is gone.
+        """
         failed = dict(Counter(old.failed) + Counter(unshown))
         delivered = seq - sum(failed.values())
-        self._connection.execute(
+        updated = self._connection.execute(
             "UPDATE cursor SET seq=?, token=?, delivered=?, failed=?, state='delivering', error='', updated_ns=? "
             "WHERE key=?",
             (seq, token, delivered, json.dumps(failed), time.time_ns(), key),
         )
+        if updated.rowcount != 1:
+            raise sqlite3.OperationalError(f"the ledger no longer knows {key}")
         return Position(old.sink, old.target, seq, token, delivered, failed, "delivering")
 
     def start_over(self, key: str, old: Position) -> Position:
@@ -110,3 +115,9 @@ class Ledger:
     def close(self) -> None:
         """Closes the connection."""
         self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
