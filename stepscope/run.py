@@ -1,240 +1,27 @@
-"""A run as producers see it: an emitter with a store behind it and delivery beside it."""
+"""Opens runs, to write and to read them."""
 
 from __future__ import annotations
 
-import atexit
-import logging
 import os
-import sys
-import time
+import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any
 
-from tracker_adapters.artifacts import RunInfo, RunStatus
+from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.config import Missing, SinksSpec, choose_sinks
-from tracker_adapters.delivery.handle import Delivery, DeliveryMode
-from tracker_adapters.delivery.ledger import Position
-from tracker_adapters.emitter import Emitter, PendingArray
-from tracker_adapters.errors import DeliveryError, RunError
+from tracker_adapters.delivery.handle import DeliveryMode
+from tracker_adapters.errors import RunError
 from tracker_adapters.store.manifest import Manifest, claim_folder, new_run_id
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
 
-logger = logging.getLogger(__name__)
+from stepscope.live_run import OnError, Run
+from stepscope.stats import RunStats, SinkStats
 
-OnError: TypeAlias = Literal["log", "raise"]
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
-CLOSE_TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class SinkStats:
-    """What became of the stored artifacts in one sink: stored = delivered + pending + the sum of failed.
-
-    ``state`` is waiting, delivering, retrying, quarantined or done; ``error`` the last failure's message, empty while
-    all is well; ``updated_ns`` when the sink last got somewhere, in nanoseconds since the epoch.
-    """
-
-    delivered: int
-    pending: int
-    failed: dict[str, int]
-    state: str
-    error: str
-    updated_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunStats:
-    """What became of the emitted artifacts: emitted = stored + the sum of lost.
-
-    ``sinks`` is by sink name; two sinks of one name are told apart by their target.
-    """
-
-    emitted: int
-    stored: int
-    lost: dict[str, int]
-    sinks: dict[str, SinkStats]
-
-
-class Run(Emitter):
-    """A live run: emit through it, and close it or use it as a context manager. Made by ``open_run``."""
-
-    def __init__(
-        self,
-        manifest: Manifest,
-        store: RunStore,
-        sinks: Sequence[Any],
-        *,
-        rank: int,
-        delivery: DeliveryMode,
-        on_error: OnError,
-    ) -> None:
-        """Starts delivery; see ``open_run`` for the arguments."""
-        super().__init__(store, defer=_defer_tensor)
-        self.path = store.run_folder
-        self.rank = rank
-        self.sinks = tuple(sinks)
-        self._manifest = manifest
-        self._store = store
-        self._on_error = on_error
-        self._delivery = Delivery(self.path, rank, sinks, delivery) if sinks else None
-        self._closed: bool | None = None
-        _open_runs.add(self)
-
-    @property
-    def info(self) -> RunInfo:
-        """The run's identity, configuration, tags and status."""
-        return self._manifest.info
-
-    @property
-    def attempt(self) -> int:
-        """1 for a new run; each resume adds one."""
-        return self._store.attempt
-
-    @property
-    def stats(self) -> RunStats:
-        """What became of everything emitted so far; commits what is queued first, for at most a second."""
-        self._store.flush(1.0)
-        positions = self._positions()
-        counts = self._store.counts()
-        names = [position.sink for position in positions.values()]
-        sinks = {}
-        for position in positions.values():
-            label = position.sink if names.count(position.sink) == 1 else f"{position.sink}:{position.target}"
-            sinks[label] = SinkStats(
-                delivered=position.delivered,
-                pending=self._store.last_seq - position.seq,
-                failed=position.failed,
-                state=position.state,
-                error=position.error,
-                updated_ns=position.updated_ns,
-            )
-        return RunStats(emitted=counts.emitted, stored=self._store.last_seq, lost=counts.lost, sinks=sinks)
-
-    def tick(self) -> None:
-        """Housekeeping, called by the store's thread."""
-        if self._delivery is not None:
-            self._delivery.watch()
-
-    def flush_store(self, timeout: float | None = None) -> bool:
-        """Waits until everything emitted before is committed to the run store.
-
-        Args:
-            timeout: Seconds; None waits as long as it takes.
-
-        Returns:
-            Whether it is committed.
-
-        Raises:
-            DeliveryError: With ``on_error="raise"``, when the store failed.
-        """
-        committed = self._store.flush(timeout)
-        self._raise_failures()
-        return committed
-
-    def flush(self, timeout: float = 5.0) -> bool:
-        """Waits until everything emitted before has reached every sink, for at most ``timeout`` seconds.
-
-        Returns:
-            Whether it has. What has not is safe in the store and goes on being delivered.
-
-        Raises:
-            DeliveryError: With ``on_error="raise"``, when the store or a sink failed.
-        """
-        deadline = time.monotonic() + timeout
-        done = self._store.flush(timeout)
-        if done and self._delivery is not None:
-            done = self._delivery.wait_delivered(self._store.last_seq, deadline)
-        self._raise_failures()
-        return done
-
-    def finish(self, status: RunStatus = "finished", *, timeout: float = CLOSE_TIMEOUT_S) -> bool:
-        """Sets how the run ended and closes it; see ``close``."""
-        if self._closed is None:
-            self._manifest = self._manifest.with_status(status)
-        return self.close(timeout)
-
-    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
-        """Commits everything, lets delivery drain, and releases the run.
-
-        Args:
-            timeout: Seconds in all. When they are over, delivery goes on by itself; what it cannot deliver waits
-                in the store.
-
-        Returns:
-            Whether everything was delivered in time. A second call does nothing and returns the same.
-
-        Raises:
-            DeliveryError: With ``on_error="raise"``, when the store or a sink failed.
-        """
-        if self._closed is not None:
-            return self._closed
-        self._closed = False
-        if self._store.is_inherited:  # a fork's child leaves the run to its parent
-            return False
-        _open_runs.discard(self)
-        deadline = time.monotonic() + timeout
-        if self.info.status == "running":
-            self._manifest = self._manifest.with_status("finished")
-        if self.rank == 0:
-            # Delivery reads the status once the store is closed, so it is written before.
-            self._save_manifest()
-        done = self._store.close(timeout)
-        if self.rank == 0:
-            self._manifest = replace(self._manifest, lost=self._store.counts().lost, ended_ns=time.time_ns())
-            self._save_manifest()
-        if self._delivery is not None:
-            done = self._delivery.close(deadline) and done
-            self._delivery.warn_of_failures()
-            self._warn_of_pending()
-            done = done and self._delivery.wait_delivered(self._store.last_seq, deadline=0.0)
-        self._closed = done
-        self._raise_failures()
-        return done
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        clean = error is None or (isinstance(error, SystemExit) and not error.code)
-        self.finish("finished" if clean else "failed")
-
-    def _warn_of_pending(self) -> None:
-        for position in self._positions().values():
-            if pending := self._store.last_seq - position.seq:
-                logger.warning(
-                    "run %s closed before sink %s (%s) took its last %d artifacts; they are safe in the run store",
-                    self.path,
-                    position.sink,
-                    position.target,
-                    pending,
-                )
-
-    def _positions(self) -> dict[str, Position]:
-        # A forked child must not touch the database connection that it inherited.
-        if self._delivery is None or self._store.is_inherited:
-            return {}
-        return self._delivery.positions()
-
-    def _save_manifest(self) -> None:
-        try:
-            self._manifest.save(self.path)
-        except OSError as error:
-            self._store.error = error
-
-    def _raise_failures(self) -> None:
-        if self._on_error != "raise":
-            return
-        if self._store.error is not None:
-            raise DeliveryError(f"the run store failed: {self._store.error!r}") from self._store.error
-        for position in self._positions().values():
-            if position.error or position.failed:
-                raise DeliveryError(f"sink {position.sink} ({position.target}): {position.error or position.failed}")
 
 
 def open_run(
@@ -276,33 +63,37 @@ def open_run(
         SinkConfigError: For a sink that is unknown or configured wrongly.
         MissingPackageError: When a sink's package is not installed.
         ArtifactError: For a configuration or tags of the wrong type.
+        RunError: For another argument of the wrong type or value, or when the store cannot be opened.
     """
     if on_error not in ("log", "raise"):
         raise RunError(f"on_error is {on_error!r}; expected 'log' or 'raise'")
     if delivery not in ("process", "thread"):
         raise RunError(f"delivery is {delivery!r}; expected 'process' or 'thread'")
-    folder = Path(path).absolute()
-    rank = _rank_of_process() if rank is None else rank
+    folder = _checked_folder(path)
+    rank = _rank_of_process() if rank is None else _checked_rank(rank)
     # Everything that the caller can have got wrong is checked before anything is written.
-    given: dict[str, Any] = {"name": name, "config": config, "tags": tuple(tags) if tags is not None else None}
+    given: dict[str, Any] = {"name": name, "config": config, "tags": tags}
     given = {key: value for key, value in given.items() if value is not None}
     fresh = RunInfo(**{"id": new_run_id(), "name": folder.name, **given})
     chosen: Sequence[Any] = choose_sinks(sinks, folder, missing=missing) if rank == 0 else ()
-    existing = claim_folder(folder)
-    if existing is not None:
+    try:
+        manifest = claim_folder(folder) or Manifest(fresh).save_new(folder)
         plain = {key: getattr(fresh, key) for key in given}
-        manifest = Manifest(replace(existing.info, status="running", **plain))
-    else:
-        manifest = Manifest(fresh)
-    if existing is None:
-        manifest.save(folder)
-    holder: list[Run] = []
-    store = RunStore(folder, rank=rank, resume=resume, on_tick=lambda: holder[0].tick() if holder else None)
-    if rank == 0:
-        manifest.save(folder)
-    run = Run(manifest, store, chosen, rank=rank, delivery=delivery, on_error=on_error)
-    holder.append(run)
-    return run
+        manifest = replace(manifest, info=replace(manifest.info, status="running", **plain), ended_ns=None)
+        holder: list[Run] = []
+        store = RunStore(folder, rank=rank, resume=resume, on_tick=lambda: holder[0].tick() if holder else None)
+        try:
+            if rank == 0:
+                manifest.save(folder)
+            holder.append(Run(manifest, store, chosen, rank=rank, delivery=delivery, on_error=on_error))
+        except BaseException:
+            store.close()
+            raise
+    except (OSError, sqlite3.Error) as error:
+        if isinstance(error, RunError):
+            raise
+        raise RunError(f"cannot open the run in {folder}: {error}; expected a writable folder") from error
+    return holder[0]
 
 
 def read_run(path: str | Path) -> RunRecord:
@@ -314,6 +105,18 @@ def read_run(path: str | Path) -> RunRecord:
     return RunRecord(path)
 
 
+def _checked_folder(path: object) -> Path:
+    if not isinstance(path, (str, PathLike)):
+        raise RunError(f"path is {type(path).__name__} {path!r}; expected the path of the run's folder")
+    return Path(path).absolute()
+
+
+def _checked_rank(rank: object) -> int:
+    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
+        raise RunError(f"rank is {rank!r}; expected an integer from 0")
+    return rank
+
+
 def _rank_of_process() -> int:
     for variable in RANK_VARIABLES:
         value = os.environ.get(variable, "")
@@ -323,24 +126,5 @@ def _rank_of_process() -> int:
             return int(value)
     return 0
 
-
-def _defer_tensor(tensor: Any) -> PendingArray:
-    from debuggers.deferred import defer_tensor
-
-    return defer_tensor(tensor)
-
-
-_open_runs: set[Run] = set()
-
-
-def _close_at_exit() -> None:
-    # A script that forgot to close still gets its data out; one that died of an exception is marked so.
-    failed = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    for run in list(_open_runs):
-        run.finish("failed" if failed is not None else "finished")
-
-
-atexit.register(_close_at_exit)
-os.register_at_fork(after_in_child=_open_runs.clear)
 
 __all__ = ["Run", "RunStats", "SinkStats", "open_run", "read_run"]

@@ -6,6 +6,8 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ FORMAT = "stepscope-run"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What run.json says. ``lost`` counts artifacts by reason; it is written when the run closes."""
+    """What run.json says. ``lost`` counts rank 0's artifacts of all attempts by reason, as of the last close."""
 
     info: RunInfo
     lost: dict[str, int] = field(default_factory=dict)
@@ -31,6 +33,22 @@ class Manifest:
 
     def save(self, run_folder: Path) -> None:
         """Replaces run.json; a reader sees the old or the new one, never a part."""
+        with self._written(run_folder) as temporary:
+            temporary.replace(run_folder / MANIFEST)
+
+    def save_new(self, run_folder: Path) -> Manifest:
+        """Writes run.json unless another rank was first; returns what it says now."""
+        with self._written(run_folder) as temporary:
+            try:
+                os.link(temporary, run_folder / MANIFEST)
+            except FileExistsError:
+                return load_manifest(run_folder)
+            except OSError:  # a file system without links
+                temporary.replace(run_folder / MANIFEST)
+        return self
+
+    @contextmanager
+    def _written(self, run_folder: Path) -> Iterator[Path]:
         content = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
@@ -43,12 +61,15 @@ class Manifest:
             "ended_ns": self.ended_ns,
             "lost": self.lost,
         }
-        temporary = run_folder / f".{MANIFEST}.{os.getpid()}"
-        with temporary.open("w", encoding="utf-8") as stream:
-            json.dump(content, stream, indent=2, ensure_ascii=False)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(run_folder / MANIFEST)
+        temporary = run_folder / f".{MANIFEST}.{secrets.token_hex(4)}"
+        try:
+            with temporary.open("w", encoding="utf-8") as stream:
+                json.dump(content, stream, indent=2, ensure_ascii=False)
+                stream.flush()
+                os.fsync(stream.fileno())
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def new_run_id() -> str:
@@ -100,11 +121,13 @@ def claim_folder(run_folder: Path) -> Manifest | None:
     """
     try:
         run_folder.mkdir(parents=True, exist_ok=True)
-        probe = run_folder / f".{MANIFEST}.probe.{os.getpid()}"
+        probe = run_folder / f".{MANIFEST}.probe.{secrets.token_hex(4)}"
         probe.touch()
         probe.unlink()
     except OSError as error:
         raise NotARunError(f"cannot write into {run_folder}: {error.strerror}; expected a writable folder") from error
+    except ValueError as error:
+        raise NotARunError(f"the path {str(run_folder)!r} is impossible: {error}") from error
     if (run_folder / MANIFEST).exists():
         return load_manifest(run_folder)
     if (run_folder / STORE).exists():

@@ -1,0 +1,270 @@
+"""A run as producers see it: an emitter with a store behind it and delivery beside it."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+
+from tracker_adapters.artifacts import RunInfo, RunStatus
+from tracker_adapters.delivery.handle import Delivery, DeliveryMode
+from tracker_adapters.delivery.ledger import Position
+from tracker_adapters.emitter import Emitter, PendingArray
+from tracker_adapters.errors import DeliveryError, RunError
+from tracker_adapters.store.manifest import Manifest
+from tracker_adapters.store.run_store import RunStore
+
+from stepscope.stats import RunStats, SinkStats
+
+logger = logging.getLogger(__name__)
+
+OnError: TypeAlias = Literal["log", "raise"]
+CLOSE_TIMEOUT_S = 30.0
+MAX_TIMEOUT_S = threading.TIMEOUT_MAX / 2
+"""What waiting without a limit means: threads cannot wait for infinity."""
+
+
+class Run(Emitter):
+    """A live run: emit through it, and close it or use it as a context manager. Made by ``open_run``."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        store: RunStore,
+        sinks: Sequence[Any],
+        *,
+        rank: int,
+        delivery: DeliveryMode,
+        on_error: OnError,
+    ) -> None:
+        """Starts delivery; see ``open_run`` for the arguments."""
+        super().__init__(store, defer=_defer_tensor)
+        self.path = store.run_folder
+        self.rank = rank
+        self.sinks = tuple(sinks)
+        self._manifest = manifest
+        self._store = store
+        self._on_error = on_error
+        self._lost_before = manifest.lost if rank == 0 else {}
+        self._delivery = Delivery(self.path, rank, sinks, delivery) if sinks else None
+        self._closing = threading.RLock()
+        self._closed: bool | None = None
+        _open_runs.add(self)
+
+    @property
+    def info(self) -> RunInfo:
+        """The run's identity, configuration, tags and status."""
+        return self._manifest.info
+
+    @property
+    def attempt(self) -> int:
+        """1 for a new run; each resume adds one."""
+        return self._store.attempt
+
+    @property
+    def stats(self) -> RunStats:
+        """What became of everything emitted so far; commits what is queued first, for at most a second."""
+        self._store.flush(1.0)
+        positions = self._positions()
+        counts = self._store.counts()
+        # A sink may be faster than the thread that has committed and still has to count it.
+        stored = max([counts.stored, *(position.seq for position in positions.values())])
+        lost = self._lost()
+        names = [position.sink for position in positions.values()]
+        sinks = {}
+        for position in positions.values():
+            label = position.sink if names.count(position.sink) == 1 else f"{position.sink}:{position.target}"
+            sinks[label] = SinkStats(
+                delivered=position.delivered,
+                pending=stored - position.seq,
+                failed=position.failed,
+                state=position.state,
+                error=position.error,
+                updated_ns=position.updated_ns,
+            )
+        return RunStats(
+            emitted=counts.stored + counts.queued + sum(lost.values()),
+            stored=stored,
+            queued=counts.stored + counts.queued - stored,
+            lost=lost,
+            sinks=sinks,
+        )
+
+    def tick(self) -> None:
+        """Housekeeping, called by the store's thread."""
+        if self._delivery is not None:
+            self._delivery.watch()
+
+    def flush_store(self, timeout: float | None = None) -> bool:
+        """Waits until everything emitted before is committed to the run store.
+
+        Args:
+            timeout: Seconds; None waits as long as the store can be written.
+
+        Returns:
+            Whether it is committed, or counted as lost.
+
+        Raises:
+            RunError: For a timeout that is no number.
+            DeliveryError: With ``on_error="raise"``, when the store failed.
+        """
+        committed = self._store.flush(None if timeout is None else _checked(timeout))
+        self._raise_failures()
+        return committed
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Waits until everything emitted before has reached every sink, for at most ``timeout`` seconds.
+
+        Returns:
+            Whether it has. What has not is safe in the store and goes on being delivered.
+
+        Raises:
+            RunError: For a timeout that is no number.
+            DeliveryError: With ``on_error="raise"``, when the store or a sink failed.
+        """
+        timeout = _checked(timeout)
+        deadline = time.monotonic() + timeout
+        done = self._store.flush(timeout)
+        if done and self._delivery is not None:
+            done = self._delivery.wait_delivered(self._store.last_seq, deadline)
+        self._raise_failures()
+        return done
+
+    def finish(self, status: RunStatus = "finished", *, timeout: float = CLOSE_TIMEOUT_S) -> bool:
+        """Sets how the run ended and closes it; see ``close``."""
+        timeout = _checked(timeout)
+        if self._store.is_inherited:  # a fork's child leaves the run to its parent
+            return False
+        deadline = time.monotonic() + timeout
+        if not self._closing.acquire(timeout=timeout):  # another thread is closing it
+            return False
+        try:
+            if self._closed is None:
+                self._manifest = self._manifest.with_status(status)
+                self._closed = self._close(deadline)
+                self._raise_failures()
+            return self._closed
+        finally:
+            self._closing.release()
+
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
+        """Commits everything, lets delivery drain, and releases the run as finished.
+
+        Args:
+            timeout: Seconds in all. When they are over, delivery goes on by itself; what it cannot deliver waits
+                in the store.
+
+        Returns:
+            Whether everything was delivered in time. A second call waits for the first one and returns the same.
+
+        Raises:
+            RunError: For a timeout that is no number.
+            DeliveryError: With ``on_error="raise"``, when the store or a sink failed.
+        """
+        return self.finish(timeout=timeout)
+
+    def _close(self, deadline: float) -> bool:
+        stored = self._store.close(deadline - time.monotonic(), on_close=self._save_manifest)
+        _open_runs.discard(self)
+        if self._delivery is None:
+            return stored
+        ended = self._delivery.close(deadline)
+        if not stored:  # the disk hangs, and would hold up the questions below too
+            return False
+        self._delivery.warn_of_failures()
+        self._warn_of_pending()
+        return ended and self._delivery.wait_delivered(self._store.last_seq, deadline=0.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        clean = error is None or (isinstance(error, SystemExit) and not error.code)
+        try:
+            self.finish("finished" if clean else "failed")
+        except DeliveryError as failure:
+            if error is None:
+                raise
+            logger.error("%s", failure)  # it must not stand before what ended the training
+
+    def _warn_of_pending(self) -> None:
+        for position in self._positions().values():
+            if pending := self._store.last_seq - position.seq:
+                logger.warning(
+                    "run %s closed before sink %s (%s) took its last %d artifacts; they are safe in the run store",
+                    self.path,
+                    position.sink,
+                    position.target,
+                    pending,
+                )
+
+    def _positions(self) -> dict[str, Position]:
+        # A forked child must not touch the database connection that it inherited.
+        if self._delivery is None or self._store.is_inherited:
+            return {}
+        return self._delivery.positions()
+
+    def _lost(self) -> dict[str, int]:
+        return dict(Counter(self._lost_before) + Counter(self._store.counts().lost))
+
+    def _save_manifest(self) -> None:
+        """Called by the store's thread before it releases the run, which is what delivery waits for to read it."""
+        self._manifest = replace(self._manifest, lost=self._lost(), ended_ns=time.time_ns())
+        if self.rank != 0:
+            return
+        try:
+            self._manifest.save(self.path)
+        except OSError as error:
+            self._store.error = error
+            logger.error("cannot write how the run in %s ended: %s", self.path, error)
+
+    def _raise_failures(self) -> None:
+        if self._on_error != "raise":
+            return
+        if self._store.error is not None:
+            raise DeliveryError(f"the run store failed: {self._store.error!r}") from self._store.error
+        for position in self._positions().values():
+            if position.error or position.failed:
+                raise DeliveryError(f"sink {position.sink} ({position.target}): {position.error or position.failed}")
+
+
+def _checked(timeout: float) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or math.isnan(timeout):
+        raise RunError(f"timeout is {timeout!r}; expected seconds as a number")
+    return min(max(0.0, timeout), MAX_TIMEOUT_S)
+
+
+def _defer_tensor(tensor: Any) -> PendingArray:
+    from debuggers.deferred import defer_tensor
+
+    return defer_tensor(tensor)
+
+
+_open_runs: set[Run] = set()
+
+
+def _close_at_exit() -> None:
+    # A script that forgot to close still gets its data out; one that died of an exception is marked so.
+    failed = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    deadline = time.monotonic() + CLOSE_TIMEOUT_S
+    for run in list(_open_runs):
+        try:
+            # At least a second for each: committing takes that, whatever the sinks of the others do.
+            run.finish("failed" if failed is not None else "finished", timeout=max(1.0, deadline - time.monotonic()))
+        except Exception:
+            logger.exception("closing the run in %s", run.path)
+
+
+atexit.register(_close_at_exit)
+os.register_at_fork(after_in_child=_open_runs.clear)
