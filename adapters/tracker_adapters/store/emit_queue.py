@@ -84,12 +84,12 @@ class EmitQueue:
             nbytes = SCALAR_BYTES
         else:
             entry = Sized(item, nbytes)
-        if self._held_bytes + nbytes > self._max_bytes:
+        if not self._has_room(nbytes):
             self._wait_for_room(nbytes)
         with self._lock:
             reason = self.refusal
             if reason is None:
-                if self._held_bytes + nbytes <= self._max_bytes:
+                if self._has_room(nbytes):
                     self._held_bytes += nbytes
                     self._queued += 1
                     self._items.put(entry)
@@ -177,6 +177,10 @@ class EmitQueue:
         while self.refusal is None and (left := deadline - time.monotonic()) > 0:
             self._room.clear()
             self._hurry.set()
-            if self._held_bytes + nbytes <= self._max_bytes:
+            if self._has_room(nbytes):
                 return
             self._room.wait(left)
+
+    def _has_room(self, nbytes: int) -> bool:
+        # One item that is larger than the whole queue goes through alone.
+        return self._held_bytes + nbytes <= self._max_bytes or not self._held_bytes

@@ -113,6 +113,14 @@ def test_a_full_queue_waits_at_most_50_ms_then_drops_and_counts(run_folder: Path
     assert (counts.emitted, counts.stored, counts.lost) == (3, 2, {"queue_full": 1})
 
 
+def test_one_item_larger_than_the_queue_goes_through_alone(run_folder: Path) -> None:
+    store = RunStore(run_folder, queue_bytes=1000)
+    store.put(Text(name="large", text="x" * 5000, step=0), 5000)
+    assert store.flush(5)
+    assert store.close()
+    assert (store.counts().stored, store.counts().lost) == (1, {})
+
+
 def test_emitting_after_close_is_counted(run_folder: Path) -> None:
     store = RunStore(run_folder)
     emitter = Emitter(store)
