@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+# So that a failing check of the contract shows the values that it compared.
+pytest.register_assert_rewrite("tracker_adapters.testing")
+
 
 @dataclass(frozen=True)
 class Demo:

@@ -12,12 +12,8 @@ A sink's test subclasses SinkContract and supplies ``options`` and ``read_back``
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
-import signal
 from collections import Counter
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,8 +24,9 @@ from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Page, S
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkConfigError
 from tracker_adapters.sink import Sink
+from tracker_adapters.testing.crash_contract import CrashContract
 from tracker_adapters.testing.delivery_contract import DeliveryContract
-from tracker_adapters.testing.guest_contract import GuestContract, open_at
+from tracker_adapters.testing.guest_contract import GuestContract
 from tracker_adapters.testing.samples import (
     INFO,
     ODD_NAMES,
@@ -54,7 +51,7 @@ __all__ = [
 ]
 
 
-class SinkContract(DeliveryContract, GuestContract):
+class SinkContract(CrashContract, DeliveryContract, GuestContract):
     """Subclass it, set ``sink_class``, override ``read_back`` and what differs."""
 
     sink_class: ClassVar[type[Sink]]
@@ -218,41 +215,6 @@ class SinkContract(DeliveryContract, GuestContract):
         else:
             assert not unshown
 
-    def test_a_killed_sink_resumes_from_its_token(self, run_folder: Path, sources: Path) -> None:
-        """Written and flushed: kept. Written again after a kill: neither lost nor doubled."""
-        options = self.options(run_folder)
-        parts = [one_of_each(sources, step=step) for step in (1, 2, 3)]
-        sizes = [len(part) for part in parts]
-        starts = [1, 1 + sizes[0], 1 + sizes[0] + sizes[1]]
-        batches = [Batch.of(part, first_seq=start) for part, start in zip(parts, starts, strict=True)]
-        token = self._write_then_die(options, None, [], batches[:1], [batches[1]])
-        token = self._write_then_die(options, token, batches[:1], [batches[1]], [batches[2]])
-        sink = open_at(self.sink_class, options, token, batches[:2])
-        sink.write(batches[2])
-        sink.flush()
-        sink.finish("finished")
-        sink.close()
-        self.assert_shows(options, [artifact for part in parts for artifact in part])
-
-    def test_a_sink_killed_before_its_first_token_starts_over(self, run_folder: Path, sources: Path) -> None:
-        options = self.options(run_folder)
-        artifacts = one_of_each(sources)
-        self._write_then_die(options, None, [], [], [Batch.of(artifacts)])
-        self.deliver(options, Batch.of(artifacts))
-        self.assert_shows(options, artifacts)
-
-    def test_a_closed_sink_goes_on_from_its_token(self, run_folder: Path, sources: Path) -> None:
-        options = self.options(run_folder)
-        parts = [one_of_each(sources, step=1), one_of_each(sources, step=2)]
-        batches = [Batch.of(part, first_seq=1 + 8 * number) for number, part in enumerate(parts)]
-        token = None
-        for number, batch in enumerate(batches):
-            sink = open_at(self.sink_class, options, token, batches[:number])
-            sink.write(batch)
-            token = sink.flush()
-            sink.close()
-        self.assert_shows(options, [artifact for part in parts for artifact in part])
-
     def test_close_and_finish_can_be_repeated(self, run_folder: Path) -> None:
         options = self.options(run_folder)
         self.sink_class(**options).close()
@@ -275,51 +237,6 @@ class SinkContract(DeliveryContract, GuestContract):
         options = self.options(run_folder)
         assert json.loads(json.dumps(options)) == options
         assert isinstance(options["target"], str)
-
-    def _write_then_die(
-        self,
-        options: dict[str, Any],
-        token: bytes | None,
-        delivered: list[Batch],
-        flushed: list[Batch],
-        unflushed: list[Batch],
-    ) -> bytes | None:
-        """In a new process: open, write and flush, write more, then SIGKILL. Returns the last token.
-
-        ``delivered`` is what ``token`` stands for.
-        """
-        context = multiprocessing.get_context("spawn")
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(
-            target=_die_writing, args=(self.sink_class, options, token, delivered, flushed, unflushed, sender)
-        )
-        process.start()
-        sender.close()
-        assert receiver.poll(120), "the writing process sent no token"
-        result: bytes | None = receiver.recv()
-        process.join(60)
-        assert process.exitcode == -signal.SIGKILL
-        return result
-
-
-def _die_writing(
-    sink_class: type[Sink],
-    options: dict[str, Any],
-    token: bytes | None,
-    delivered: list[Batch],
-    flushed: list[Batch],
-    unflushed: list[Batch],
-    sender: Connection,
-) -> None:
-    sink = open_at(sink_class, options, token, delivered)
-    for batch in flushed:
-        sink.write(batch)
-        token = sink.flush()
-    for batch in unflushed:
-        sink.write(batch)
-    sender.send(token)
-    sender.close()
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _any_passes(artifact: Artifact, candidates: list[Shown], check: Any) -> None:
