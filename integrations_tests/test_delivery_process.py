@@ -103,12 +103,13 @@ def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path: Path) ->
 
 def test_interrupting_the_trainer_leaves_delivery_to_drain(tmp_path: Path) -> None:
     script = f"""
-import os, signal, stepscope
+import os, signal, time, stepscope
 with stepscope.open_run({str(tmp_path / "run")!r}, sinks=["local"]) as run:
     for step in range(100):
         run.scalar("loss", step, step=step)
     os.killpg(os.getpgrp(), signal.SIGINT)
-    signal.pause()
+    while True:  # another thread may have taken the signal, so that no single long wait would end
+        time.sleep(0.01)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], timeout=120, start_new_session=True, capture_output=True, text=True, check=False

@@ -142,8 +142,8 @@ def test_a_service_that_hangs_is_killed_at_the_deadline(
     sink.close()
     assert time.monotonic() - started < 10
     assert not services()
-    assert within(5, lambda: not any(thread.name.startswith("wandb") for thread in threading.enumerate()))
-    assert set(threading.enumerate()) <= threads
+    # The thread that waited for the service ends once the service has gone.
+    assert within(10, lambda: set(threading.enumerate()) <= threads)
     with pytest.raises(StartOver):
         WandbSink(**options).open(INFO, token)
     assert capfd.readouterr() == ("", "")
