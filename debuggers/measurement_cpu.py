@@ -50,7 +50,9 @@ def summarize(addresses: list[int], lengths: list[int], dtype: str) -> list[Tens
         _log.info("the %s kernel was compiled, or loaded, in %.2f s", dtype, time.perf_counter() - begun)
     summaries = []
     start = 0
-    for count, row, moment, end in zip(lengths, rows.tolist(), moments.tolist(), ends.tolist(), strict=True):
+    # By columns: a list for each of many tensors would make the garbage collector walk everything.
+    tallies, floats = zip(*rows.T.tolist(), strict=True), zip(*moments.T.tolist(), strict=True)
+    for count, row, moment, end in zip(lengths, tallies, floats, ends.tolist(), strict=True):
         summaries.append(
             TensorSummary(
                 count=count, nan=row[0], pos_inf=row[1], neg_inf=row[2], zero=row[3], negative=row[4], positive=row[5],
