@@ -58,7 +58,8 @@ def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> l
     """Measures tensors: count, moments, norms, extremes, counts by kind and the fixed-bin histogram of each.
 
     Moments are summed in float64. Relative to a float64 reference the mean is within 1e-12 of the largest
-    magnitude, l1 and l2 within 1e-12 and the standard deviation within 1e-9 of themselves; all else is exact.
+    magnitude, l1 and l2 within 1e-12 of themselves, and the standard deviation within 1e-9 of itself or 1e-15 of
+    the largest magnitude, as long as squares stay within float64; all else is exact.
 
     Any dtype and layout with plain values will do: bfloat16, float16 and float8, integers and bools by their
     value (beyond 2**53 rounded), complex by the modulus, sparse by the stored values (duplicates summed), a DTensor

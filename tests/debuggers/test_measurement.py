@@ -1,7 +1,8 @@
 """A measurement equals a float64 reference on any values, and its histogram is that of ``Histogram.from_values``.
 
 The reference of sums is ``math.fsum``. Tolerances: counts, histogram, min and max are exact; the mean is within 1e-12
-of the largest magnitude, l1 and l2 within 1e-12 and the standard deviation within 1e-9 of themselves.
+of the largest magnitude, l1 and l2 within 1e-12 of themselves, and the standard deviation within 1e-9 of itself or
+1e-15 of the largest magnitude.
 """
 
 import math
