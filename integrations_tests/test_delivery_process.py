@@ -104,6 +104,7 @@ def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path: Path) ->
 def test_interrupting_the_trainer_leaves_delivery_to_drain(tmp_path: Path) -> None:
     script = f"""
 import os, signal, time, stepscope
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with it ignored
 with stepscope.open_run({str(tmp_path / "run")!r}, sinks=["local"]) as run:
     for step in range(100):
         run.scalar("loss", step, step=step)
