@@ -42,8 +42,8 @@ def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path: Path) -> Non
             size = event_file.stat().st_size
             run.scalar("loss", 1.0, step=step)
             delays.append(wait_until(lambda size=size: event_file.stat().st_size > size))
-    # The median leaves room for a machine that stops for a moment.
-    assert statistics.median(delays) < 1.0
+    assert statistics.median(delays) < 0.5
+    assert max(delays) < 1.0
 
 
 def test_a_script_needs_no_spawn_guard(tmp_path: Path) -> None:
