@@ -110,7 +110,7 @@ def _with_path(command: str) -> str:
     """Puts the interpreter's folder before a command that the shell would not find, as in a fresh environment."""
     name, _, arguments = command.partition(" ")
     beside = Path(sys.executable).parent / name
-    if shutil.which(name) or not beside.exists():
+    if "/" in name or shutil.which(name) or not beside.exists():
         return command
     shown = beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside
     return f"{shown} {arguments}"
