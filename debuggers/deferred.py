@@ -50,6 +50,10 @@ class DeferredTensor:
         else:
             self._host = source.clone(memory_format=torch.contiguous_format).cpu()
 
+    def ready(self) -> bool:
+        """Whether the copy has arrived."""
+        return self._event is None or bool(self._event.query())  # type: ignore[no-untyped-call]
+
     def resolve(self) -> npt.NDArray[Any]:
         """Waits for the copy and returns it; bfloat16 and float8 come back with their ml_dtypes dtype."""
         if self._event is not None:

@@ -15,10 +15,11 @@ from functools import cache
 from debuggers import measurement_torch
 from debuggers.deferred import DeferredTensor
 from debuggers.measurement_values import MAX_LENGTH, address, pieces, plain_values
+from debuggers.summary_table import SummaryTable
 from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
-__all__ = ["PendingSummaries", "TensorSummary", "measure", "prepare", "summarize"]
+__all__ = ["PendingSummaries", "SummaryTable", "TensorSummary", "measure", "prepare", "summarize"]
 
 _log = logging.getLogger(__name__)
 _ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -42,16 +43,20 @@ class PendingSummaries:
         self._device_rows = device_rows
         self._shards = shards
 
-    def resolve(self) -> list[TensorSummary]:
+    def ready(self) -> bool:
+        """Whether ``resolve`` need not wait for a device."""
+        return all(rows.ready() for _, rows in self._device_rows)
+
+    def resolve(self) -> SummaryTable:
         """Waits for the devices and returns the summaries, in the order of the tensors."""
         for indices, rows in self._device_rows:
             _place(self._summaries, indices, measurement_torch.read(rows.resolve()))
         self._device_rows = []
-        return [
+        return SummaryTable.of(
             dataclasses.replace(summary, local_shard=True) if index in self._shards else summary
             for index, summary in enumerate(self._summaries)
             if summary is not None
-        ]
+        )
 
 
 def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> list[TensorSummary]:
@@ -74,7 +79,7 @@ def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> l
     Raises:
         ArtifactError: For meta, nested, fake and freed tensors, and for what is no tensor.
     """
-    return measure(tensors).resolve()
+    return list(measure(tensors).resolve())
 
 
 def measure(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> PendingSummaries:
