@@ -1,0 +1,13 @@
+"""The exceptions that a caller of sessions can meet."""
+
+from __future__ import annotations
+
+from tracker_adapters.errors import StepscopeError
+
+
+class ConfigError(StepscopeError, ValueError):
+    """A value of a DebugConfig or a Schedule is wrong; the message names it and says what was expected."""
+
+
+class SessionError(StepscopeError, ValueError):
+    """A session was made or called with something that it cannot work with."""
