@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.measurement import measure
+from debuggers.summary_table import SummaryTable
 from stability.gradients import Gradients, Norms
 from stability.results import StabilityResult
 
@@ -40,13 +42,17 @@ class StabilityEmission:
             emitter.scalar("memory/vms_mb", info["cpu_memory"]["vms"], step=step)
             emitter.scalar("memory/percent", info["cpu_memory"]["percent"], step=step)
 
-    def histograms(self, gradients: Gradients, step: int) -> None:
-        """Emits ``gradient/<parameter>`` when the interval divides the step; call it before clipping."""
+    def histograms(self, gradients: Gradients, summaries: SummaryTable | None, step: int) -> None:
+        """Emits ``gradient/<parameter>`` when the interval divides the step; call it before clipping.
+
+        Complex gradients are shown by their modulus. Without ``summaries`` the gradients are measured here.
+        """
         if self._emitter is None or not _is_due(step, self._histogram_every):
             return
-        for name, tensor in zip(gradients.names, gradients.tensors, strict=True):
-            if not tensor.is_complex():
-                self._emitter.histogram(f"gradient/{name}", tensor, step=step)
+        if summaries is None:
+            summaries = measure(gradients.tensors).resolve()
+        names = [f"gradient/{name}" for name in gradients.names]
+        self._emitter.histograms(names, summaries.columns, step=step)
 
 
 def _is_due(step: int, every: int | None) -> bool:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_foreach_support
 
+from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.errors import StabilityError
 
 CLIP_EPSILON = 1e-6
 """Added to the norm before dividing by it, as ``torch.nn.utils.clip_grad_norm_`` does (PyTorch 2.4 to 2.13)."""
+_CLEARLY_BELOW = 0.99
+"""A norm under this share of the bound is not clipped, whatever the rounding of its last digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,31 @@ def measure(gradients: Gradients, loss: torch.Tensor | float, norm_type: float, 
     total_value, coefficient_value = values[len(order) : len(order) + 2]
     loss_value = values[-1] if isinstance(loss, torch.Tensor) else float(loss)
     return Norms(each, total_value, coefficient_value, coefficient, loss_value)
+
+
+def shared_norms(
+    summaries: SummaryTable, loss: torch.Tensor | float, norm_type: float, max_norm: float
+) -> Norms | None:
+    """Returns the norms of gradients that were measured already, or None where ``measure`` has to do it.
+
+    That is where its last bits matter, because the gradients will be clipped, where a value is not finite, and for
+    other norms than the Euclidean and the largest magnitude. These norms are sums in float64, so that they can differ
+    from those of ``measure`` in the last digits of float32.
+
+    Args:
+        summaries: The gradients' summaries, in their order.
+        loss: The loss, on the host.
+        norm_type: The order of the norm.
+        max_norm: The largest total norm.
+    """
+    if norm_type not in (2.0, math.inf) or summaries.non_finite.any():
+        return None
+    each = summaries.l2 if norm_type == 2.0 else np.nan_to_num(summaries.largest_magnitude)
+    total = float(np.linalg.norm(each) if norm_type == 2.0 else each.max())
+    if not total < max_norm * _CLEARLY_BELOW:
+        return None
+    loss_value = loss.detach().item() if isinstance(loss, torch.Tensor) else float(loss)
+    return Norms(each.tolist(), total, 1.0, torch.ones(()), loss_value)
 
 
 @torch.no_grad()

@@ -10,6 +10,7 @@ from pathlib import Path
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
 
+from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.anomalies import AnomalyAlerts, find_anomalies
 from stability.config import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig
@@ -17,7 +18,7 @@ from stability.debugging_manager import HISTORY_LENGTH, PyTorchDebuggingManager
 from stability.emission import StabilityEmission
 from stability.errors import StabilityError
 from stability.gradient_clipping import clip_to_norm, clip_to_overflowed_norm, wide_norm
-from stability.gradients import Gradients, Norms, check_loss, collect_gradients, measure
+from stability.gradients import Gradients, Norms, check_loss, collect_gradients, measure, shared_norms
 from stability.nan_handling import SMALLEST_BLAMED_SCALE, find_faults, unscale
 from stability.optimizer_check import OptimizerCheck
 from stability.results import ClippingStats, DebugSummary, NaNStats, StabilityResult
@@ -67,7 +68,8 @@ class NumericalStabilityManager:
             scaler: The loop's GradScaler: gradients are unscaled before anything else, unless the loop did so.
             parameter_norms_every: The norm of each parameter's gradient is emitted at steps that this divides;
                 None for never.
-            histogram_every: Likewise for the gradients' histograms, which cost a pass over all values on the host.
+            histogram_every: Likewise for the gradients' histograms, which cost a pass of their own unless ``step`` is
+                given summaries.
 
         Raises:
             StabilityError: When an interval is not positive.
@@ -93,6 +95,7 @@ class NumericalStabilityManager:
         optimizer: torch.optim.Optimizer,
         *,
         step: int | None = None,
+        summaries: SummaryTable | None = None,
     ) -> StabilityResult:
         """Unscales, measures, names what is not finite, and clips the gradients of the model in place.
 
@@ -103,19 +106,22 @@ class NumericalStabilityManager:
             loss: The unscaled loss: a tensor of one element, attached or detached, on any device, or a number.
             optimizer: Whose gradients the scaler unscales.
             step: The number of this step; by default one more than the last one.
+            summaries: The gradients of the model, unscaled, as measured already: one row for each parameter that has
+                one, in the order of ``model.parameters()``. They save a pass; what is clipped stays the same.
 
         Raises:
-            StabilityError: When the loss is no scalar, no parameter has a gradient, or one is sparse or sharded.
+            StabilityError: When the loss is no scalar, no parameter has a gradient, one is sparse or sharded, or
+                ``summaries`` are of another number of gradients.
             ArtifactError: When ``step`` is no integer from 0 to 2**63 - 1.
         """
         number = self._next_step if step is None else check_step("stability", "step", step)
         check_loss(loss)
         gradients = collect_gradients(model)
         strangers = self._optimizers.compare(model, optimizer)
-        scaling = unscale(self._scaler, optimizer)
-        norms = measure(gradients, loss, self._clipping.norm_type, self._clipping.max_norm)
+        scaling = self.unscale(optimizer)
+        norms = self._norms(gradients, loss, summaries)
         nan_stats = self._examine(model, gradients, norms, scaling=scaling)
-        self._emission.histograms(gradients, number)
+        self._emission.histograms(gradients, summaries, number)
         total_norm, coefficient = self._clip(gradients, norms, nan_stats)
         score = self._rate(nan_stats, total_norm)
         anomalies = find_anomalies(number, norms.loss, nan_stats, total_norm, len(gradients.tensors))
@@ -143,6 +149,21 @@ class NumericalStabilityManager:
         return result
 
     @property
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """The loop's GradScaler."""
+        return self._scaler
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Divides the optimizer's gradients by the scale, unless that was done since the last ``scaler.update``.
+
+        ``step`` does this itself; it is for those who measure the gradients before it.
+
+        Returns:
+            Whether a GradScaler is at work, which will skip a step with non-finite gradients.
+        """
+        return unscale(self._scaler, optimizer)
+
+    @property
     def history(self) -> tuple[StepRecord, ...]:
         """The last 10,000 steps."""
         return tuple(self._history)
@@ -158,6 +179,20 @@ class NumericalStabilityManager:
     def get_debug_summary(self) -> DebugSummary:
         """Returns the sums of the running or the last session, or of all steps when there was none."""
         return self._debugging.summary()
+
+    def _norms(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None) -> Norms:
+        norm_type, max_norm = self._clipping.norm_type, self._clipping.max_norm
+        if summaries is not None:
+            if len(summaries) != len(gradients.tensors):
+                raise StabilityError(
+                    f"got summaries of {len(summaries)} gradients; expected {len(gradients.tensors)}, one for each "
+                    "parameter with a gradient"
+                )
+            bound = math.inf if self._clipping.clipping_type == "none" else max_norm
+            shared = shared_norms(summaries, loss, norm_type, bound)
+            if shared is not None:
+                return shared
+        return measure(gradients, loss, norm_type, max_norm)
 
     def _examine(self, model: torch.nn.Module, gradients: Gradients, norms: Norms, *, scaling: bool) -> NaNStats:
         faults = find_faults(model, gradients, norms)
