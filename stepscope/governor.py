@@ -13,7 +13,7 @@ class Overhead:
     """What watching cost, in seconds, and what was left out for its sake.
 
     Attributes:
-        steps: Steps whose time is known: from the second one on.
+        steps: All steps.
         measured: Steps that were measured.
         skipped_by_schedule: Steps that the schedule left out.
         skipped_by_governor: Steps that were due and left out to stay under ``limit``.
@@ -32,7 +32,7 @@ class Overhead:
 
     @property
     def share(self) -> float:
-        """``spent_s / plain_s``; NaN before the second step."""
+        """``spent_s / plain_s``; NaN before the first step."""
         return self.spent_s / self.plain_s if self.plain_s > 0 else float("nan")
 
 
@@ -57,27 +57,20 @@ class Governor:
         """Whether the next due step may be measured."""
         return self._limit is None or self._budget_s >= self._cost_s
 
-    def decide(self, *, due: bool) -> bool:
-        """Decides on a step and counts it."""
-        if not due:
-            self._unscheduled += 1
-            return False
-        if not self.grants():
-            self._refused += 1
-            return False
-        self._measured += 1
-        return True
-
-    def account(self, step_s: float, spent_s: float, *, measured: bool) -> None:
+    def account(self, step_s: float, spent_s: float, *, due: bool, measured: bool) -> None:
         """Enters a finished step.
 
         Args:
             step_s: Its whole duration.
             spent_s: What of it, and beside it, was stepscope's.
-            measured: Whether it was measured.
+            due: Whether the schedule wanted it measured.
+            measured: Whether it was.
         """
         plain_s = max(0.0, step_s - spent_s)
         self._steps += 1
+        self._measured += measured
+        self._unscheduled += not due
+        self._refused += due and not measured
         self._spent_s += spent_s
         self._plain_s += plain_s
         if measured and self._first:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
@@ -58,6 +58,7 @@ class Run(Emitter):
         self._delivery = Delivery(self.path, rank, sinks, delivery) if sinks else None
         self._closing = threading.RLock()
         self._closed: bool | None = None
+        self._before_close: list[Callable[[], object]] = []
         _open_runs.add(self)
 
     @property
@@ -98,6 +99,13 @@ class Run(Emitter):
             lost=lost,
             sinks=sinks,
         )
+
+    def call_before_close(self, function: Callable[[], object]) -> None:
+        """Has a function called when the run is about to close, while it still takes artifacts; the last one first.
+
+        What it raises is logged.
+        """
+        self._before_close.append(function)
 
     def tick(self) -> None:
         """Housekeeping, called by the store's thread."""
@@ -149,6 +157,7 @@ class Run(Emitter):
             return False
         try:
             if self._closed is None:
+                self._call_before_close()
                 self._manifest = self._manifest.with_status(status)
                 self._closed = self._close(deadline)
                 self._raise_failures()
@@ -197,6 +206,13 @@ class Run(Emitter):
             if error is None:
                 raise
             logger.error("%s", failure)  # it must not stand before what ended the training
+
+    def _call_before_close(self) -> None:
+        while self._before_close:
+            try:
+                self._before_close.pop()()
+            except Exception:
+                logger.exception("before closing the run in %s", self.path)
 
     def _warn_of_pending(self) -> None:
         for position in self._positions().values():

@@ -12,9 +12,9 @@ from stepscope.governor import Governor
 def drive(governor, steps, *, plain_s, cost_s, idle_s=0.0):
     """Runs steps of which a measured one costs ``cost_s`` and any other ``idle_s``."""
     for _ in range(steps):
-        measured = governor.decide(due=True)
+        measured = governor.grants()
         spent_s = cost_s if measured else idle_s
-        governor.account(plain_s + spent_s, spent_s, measured=measured)
+        governor.account(plain_s + spent_s, spent_s, due=True, measured=measured)
     return governor.overhead()
 
 
@@ -57,14 +57,16 @@ def test_what_unmeasured_steps_cost_counts_too():
 def test_a_long_pause_buys_no_burst():
     governor = Governor(0.01)
     drive(governor, 10, plain_s=0.1, cost_s=0.01)
-    governor.account(1000.0, 0.0, measured=False)
+    governor.account(1000.0, 0.0, due=False, measured=False)
 
     assert drive(governor, 10, plain_s=0.1, cost_s=0.01).measured <= 2 + 2
 
 
 def test_steps_that_are_not_due_are_counted_apart():
     governor = Governor(0.05)
-
-    assert not governor.decide(due=False)
-    assert governor.overhead().skipped_by_schedule == 1
     assert math.isnan(governor.overhead().share)
+
+    governor.account(1.0, 0.0, due=False, measured=False)
+
+    assert governor.overhead().skipped_by_schedule == 1
+    assert governor.overhead().skipped_by_governor == 0

@@ -1,0 +1,41 @@
+"""The session's own scalars: loss, learning rates, step time and the caller's metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from tracker_adapters.emitter import Emitter
+
+
+class Diagnostics:
+    """Emits what describes a step as a whole; without an emitter it does nothing."""
+
+    def __init__(self, emitter: Emitter | None, optimizer: torch.optim.Optimizer | None) -> None:
+        self._emitter = emitter
+        self._optimizer = optimizer
+
+    def emit(
+        self, step: int, loss: torch.Tensor | float | None, metrics: Mapping[str, Any] | None, *, measured: bool
+    ) -> None:
+        """Emits ``loss`` and the metrics, under their own names, and on measured steps the learning rates.
+
+        A learning rate is called ``learning_rate``, or ``learning_rate/<index of the group>`` with several groups.
+        """
+        if self._emitter is None:
+            return
+        emitter = self._emitter.at(step)
+        if loss is not None:
+            emitter.scalar("loss", loss.detach().reshape(()) if isinstance(loss, torch.Tensor) else loss)
+        for name, value in (metrics or {}).items():
+            emitter.scalar(name, value)
+        if measured and self._optimizer is not None:
+            groups = self._optimizer.param_groups
+            for index, group in enumerate(groups):
+                emitter.scalar("learning_rate" if len(groups) == 1 else f"learning_rate/{index}", group["lr"])
+
+    def step_time(self, step: int, seconds: float) -> None:
+        """Emits ``step_ms``."""
+        if self._emitter is not None:
+            self._emitter.scalar("step_ms", seconds * 1e3, step=step)
