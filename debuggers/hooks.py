@@ -9,26 +9,55 @@ from typing import Any, Self
 from debuggers.torch_import import torch
 
 HookFunction = Callable[[torch.nn.Module, Any, Any], None]
+GradientFunction = Callable[[torch.Tensor], None]
+OptimizerFunction = Callable[[torch.optim.Optimizer], None]
 
 
-class ForwardHook:
-    """Hands a module's input and output to a function, and never changes the output.
-
-    It can be pickled and copied with its module. The copy does nothing: it belongs to no debugger.
-    """
+class _Hook:
+    """A hook that can be pickled and copied with what it hangs on. The copy does nothing: it belongs to no debugger."""
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: HookFunction | None = None) -> None:
+    def __init__(self, function: Callable[..., None] | None = None) -> None:
         self._function = function
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+
+class ForwardHook(_Hook):
+    """Hands a module's input and output to a function, and never changes the output."""
+
+    __slots__ = ()
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         """Called by torch after the module's forward."""
         if self._function is not None:
             self._function(module, inputs, output)
 
-    def __reduce__(self) -> tuple[type[ForwardHook], tuple[()]]:
-        return ForwardHook, ()
+
+class GradientHook(_Hook):
+    """Hands the gradient with respect to a tensor to a function, and never changes it."""
+
+    __slots__ = ()
+    # Tells torch not to warn that the hook is left out when the tensor is saved.
+    __torch_unserializable__ = True
+
+    def __call__(self, gradient: torch.Tensor) -> None:
+        """Called by torch in the backward pass, once the gradient is complete."""
+        if self._function is not None:
+            self._function(gradient)
+
+
+class OptimizerHook(_Hook):
+    """Hands an optimizer to a function before or after its step, and never changes the step's arguments."""
+
+    __slots__ = ()
+
+    def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> None:
+        """Called by torch around ``optimizer.step``."""
+        if self._function is not None:
+            self._function(optimizer)
 
 
 class Hooks:
@@ -51,6 +80,21 @@ class Hooks:
                 handle.remove()
             raise
         self._handles += added
+
+    def add_gradient(self, tensor: torch.Tensor, function: GradientFunction) -> None:
+        """Registers a function for the gradient with respect to a tensor that requires one.
+
+        The gradient is that of the tensor's value as it is now, also if an operation changes it in place later.
+        """
+        self._handles.append(tensor.register_hook(GradientHook(function)))  # type: ignore[no-untyped-call]
+
+    def add_optimizer_pre_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
+        """Registers a function that ``optimizer.step`` calls first; an exception in it keeps the step from running."""
+        self._handles.append(optimizer.register_step_pre_hook(OptimizerHook(function)))
+
+    def add_optimizer_post_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
+        """Registers a function that ``optimizer.step`` calls last."""
+        self._handles.append(optimizer.register_step_post_hook(OptimizerHook(function)))
 
     def remove(self) -> None:
         """Removes every hook; calling it again does nothing."""

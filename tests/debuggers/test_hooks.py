@@ -58,3 +58,53 @@ def test_the_hook_never_changes_the_output():
     layer = nn.Identity()
     layer.register_forward_hook(ForwardHook(lambda module, inputs, output: "something else"))
     assert layer(3) == 3
+
+
+def hooked_optimizer():
+    model, seen, hooks = nn.Linear(2, 1), [], Hooks()
+    optimizer = torch.optim.Adam(model.parameters())
+    hooks.add_optimizer_pre_step(optimizer, lambda it: seen.append(("before", it, len(it.state))))
+    hooks.add_optimizer_post_step(optimizer, lambda it: seen.append(("after", it, len(it.state))))
+    model(torch.ones(1, 2)).sum().backward()
+    return optimizer, seen, hooks
+
+
+def test_functions_run_before_and_after_an_optimizer_step_until_they_are_removed():
+    optimizer, seen, hooks = hooked_optimizer()
+    optimizer.step()
+    assert seen == [("before", optimizer, 0), ("after", optimizer, 2)]
+    hooks.remove()
+    optimizer.step()
+    assert (len(seen), len(hooks)) == (2, 0)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))])
+def test_a_copied_optimizer_does_not_call_the_functions(duplicate):
+    optimizer, seen, _ = hooked_optimizer()
+    duplicate(optimizer).step()
+    assert seen == []
+
+
+def test_a_gradient_is_that_of_the_value_before_an_in_place_change():
+    x, hooks, seen = torch.tensor([1.0, -2.0], requires_grad=True), Hooks(), []
+    y = x * 3
+    hooks.add_gradient(y, lambda gradient: seen.append(gradient.clone()))
+    y.relu_().sum().backward()
+    torch.testing.assert_close(seen, [torch.tensor([1.0, 0.0])])
+
+
+def test_a_removed_gradient_hook_is_silent_when_the_graph_runs_again():
+    x, hooks, seen = torch.ones(2, requires_grad=True), Hooks(), []
+    y = x * 3
+    hooks.add_gradient(y, seen.append)
+    hooks.remove()
+    y.sum().backward()
+    assert seen == []
+    assert not y._backward_hooks
+
+
+def test_a_tensor_with_a_gradient_hook_is_saved_without_a_warning(recwarn):
+    y = torch.ones(2, requires_grad=True) * 3
+    Hooks().add_gradient(y, print)
+    assert torch.equal(pickle.loads(pickle.dumps(y)), y)
+    assert not recwarn.list
