@@ -14,28 +14,12 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
+from watched.models import BATCH, LENGTH, VOCABULARY, Transformer
 
 import stepscope
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
-VOCABULARY, WIDTH, BLOCKS, BATCH, LENGTH = 1000, 256, 4, 8, 64
 GOAL = 1.3
-
-
-class Transformer(nn.Module):
-    """Four blocks of width 256: 3.67 million parameters in 53 tensors."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
-        layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True, norm_first=True)
-        self.blocks = nn.TransformerEncoder(layer, BLOCKS, norm=nn.LayerNorm(WIDTH), enable_nested_tensor=False)
-        self.head = nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Returns logits (batch, length, vocabulary)."""
-        logits: torch.Tensor = self.head(self.blocks(self.embedding(tokens)))
-        return logits
 
 
 def backward(model: nn.Module) -> torch.Tensor:

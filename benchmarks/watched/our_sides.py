@@ -1,0 +1,59 @@
+"""stepscope in several settings, delivering to its run store and to TensorBoard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import stepscope
+from watched.sides import Side, Watching
+
+RUN_FOLDER = "run"
+DRAIN_TIMEOUT_S = 300.0
+
+
+def watch(settings: Callable[[], stepscope.DebugConfig]) -> Side:
+    """Returns ``stepscope.watch`` with settings."""
+
+    @contextmanager
+    def side(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
+        with stepscope.open_run(folder / RUN_FOLDER, sinks=["tensorboard"]) as run:
+
+            def lag() -> int:
+                return sum(sink.pending for sink in run.stats.sinks.values())
+
+            with stepscope.watch(model, optimizer, run=run, config=settings()):
+                yield Watching(lambda step, loss: run.scalar("loss", loss, step=step), lag)
+            run.flush(DRAIN_TIMEOUT_S)
+
+    return side
+
+
+def _every_step(*, gradients: bool = True, **chosen: bool) -> Callable[[], stepscope.DebugConfig]:
+    return lambda: stepscope.DebugConfig(gradients=gradients, histogram_every=1, max_overhead=None, **chosen)
+
+
+OURS: dict[str, Side] = {
+    "gradients": watch(_every_step()),
+    "weights": watch(_every_step(weights=True, updates=True)),
+    "activations": watch(_every_step(gradients=False, activations=True)),
+    "economy": watch(lambda: stepscope.DebugConfig.preset("economy")),
+    "standard": watch(lambda: stepscope.DebugConfig.preset("standard")),
+    "full": watch(lambda: stepscope.DebugConfig.preset("full")),
+    "governor": watch(lambda: stepscope.DebugConfig(histogram_every=1, max_overhead=0.02)),
+}
+TITLES = {
+    "gradients": "stepscope, gradients",
+    "weights": "stepscope, + weights, updates",
+    "activations": "stepscope, activations",
+    "economy": "stepscope, preset economy",
+    "standard": "stepscope, preset standard",
+    "full": "stepscope, preset full",
+    "governor": "stepscope, governor at 2 %",
+}
+SAMPLING = frozenset({"economy", "standard", "governor"})
+"""Settings that may leave steps out: only the mean over all steps says what they cost."""
