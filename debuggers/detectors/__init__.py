@@ -1,0 +1,45 @@
+"""Detectors: rules that name what goes wrong in a training run, one a file, each with its formula and default."""
+
+from __future__ import annotations
+
+from debuggers.detectors.dead_units import DeadUnits, dead_fraction
+from debuggers.detectors.detector import Detector, Detectors
+from debuggers.detectors.exploding_gradient import ExplodingGradient
+from debuggers.detectors.finding import Finding, announce, merge_findings
+from debuggers.detectors.non_finite import NonFiniteActivation, NonFiniteGradient
+from debuggers.detectors.observation import Observation
+from debuggers.detectors.update_ratio import LargeUpdate, SmallUpdate
+from debuggers.detectors.vanishing_gradient import VanishingGradient
+from debuggers.detectors.zero_gradient import ZeroGradient
+
+__all__ = [
+    "DeadUnits",
+    "Detector",
+    "Detectors",
+    "ExplodingGradient",
+    "Finding",
+    "LargeUpdate",
+    "NonFiniteActivation",
+    "NonFiniteGradient",
+    "Observation",
+    "SmallUpdate",
+    "VanishingGradient",
+    "ZeroGradient",
+    "activation_detectors",
+    "announce",
+    "dead_fraction",
+    "gradient_detectors",
+    "merge_findings",
+]
+
+
+def gradient_detectors() -> Detectors:
+    """Returns the rules for gradients and updates, with no step seen."""
+    return Detectors(
+        [NonFiniteGradient(), ExplodingGradient(), VanishingGradient(), ZeroGradient(), SmallUpdate(), LargeUpdate()]
+    )
+
+
+def activation_detectors() -> Detectors:
+    """Returns the rules for activations, with no step seen."""
+    return Detectors([NonFiniteActivation(), DeadUnits()])

@@ -1,0 +1,95 @@
+"""What all detectors share: a rule that looks at one step at a time, over all tensors at once."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from tracker_adapters.artifacts import AlertLevel
+
+from debuggers.detectors.episodes import Episode, Episodes
+from debuggers.detectors.finding import Finding
+from debuggers.detectors.observation import Bools, Floats, Observation
+
+
+class Detector(ABC):
+    """One rule. It keeps what it needs of earlier steps, bounded, and never changes what it sees.
+
+    Attributes:
+        kind: Name of the rule and of its alerts.
+        level: Level of its alerts.
+        statistics: The statistics that it needs; the first one is what it judges.
+        rule: The formula with its default, and where they come from.
+        evidence: The proof in words; ``{value}`` and ``{threshold}`` are put in.
+        patience: Observed steps in a row at which the rule must be broken.
+        worst: ``np.fmin`` or ``np.fmax``: which values of the first statistic are the worst.
+    """
+
+    kind: ClassVar[str]
+    level: ClassVar[AlertLevel]
+    statistics: ClassVar[frozenset[str]]
+    judged: ClassVar[str]
+    rule: ClassVar[str]
+    evidence: ClassVar[str]
+    patience: ClassVar[int] = 1
+    worst: ClassVar[np.ufunc]
+
+    def __init__(self) -> None:
+        self._episodes = Episodes(self.patience, self.worst)
+        self._names: Sequence[str] = ()
+
+    @abstractmethod
+    def check(self, observation: Observation) -> tuple[Bools, Floats | float]:
+        """Returns in which rows the rule is broken, bool (n,), and the limit, one or one for each row."""
+
+    def see(self, observation: Observation) -> list[Finding]:
+        """Takes a step and returns what begins with it; what goes on is in ``findings``."""
+        broken, thresholds = self.check(observation)
+        begun = self._episodes.update(observation, broken, observation.values[self.judged], thresholds)
+        self._names = observation.names
+        return [self._finding(episode) for episode in begun]
+
+    def findings(self) -> list[Finding]:
+        """Returns all findings so far, by their first step; of those that are over the last 1,000."""
+        return [self._finding(episode) for episode in self._episodes.all()]
+
+    def _finding(self, episode: Episode) -> Finding:
+        return Finding(
+            kind=self.kind,
+            name=self._names[episode.row],
+            level=self.level,
+            step=episode.step,
+            last_step=episode.last_step,
+            steps=episode.steps,
+            ongoing=episode.ongoing,
+            value=episode.value,
+            threshold=episode.threshold,
+            evidence=self.evidence.format(value=episode.value, threshold=episode.threshold),
+            rule=self.rule,
+        )
+
+
+class Detectors:
+    """Several detectors that see the same steps."""
+
+    def __init__(self, detectors: list[Detector]) -> None:
+        self._detectors = detectors
+
+    def see(self, observation: Observation) -> list[Finding]:
+        """Shows a step to the detectors whose statistics it holds, and returns what begins with it."""
+        held = observation.values.keys()
+        return [
+            finding
+            for detector in self._detectors
+            if detector.statistics <= held
+            for finding in detector.see(observation)
+        ]
+
+    def findings(self) -> list[Finding]:
+        """Returns all findings so far, by their first step."""
+        return sorted(
+            (finding for detector in self._detectors for finding in detector.findings()),
+            key=lambda finding: (finding.step, finding.kind),
+        )

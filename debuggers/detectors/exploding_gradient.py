@@ -1,0 +1,92 @@
+"""Exploding gradients: norms far outside of what the last steps brought, or beyond any reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from debuggers.detectors.detector import Detector
+from debuggers.detectors.observation import Bools, Floats, Observation
+
+WINDOW = 128
+MIN_POINTS = 16
+SIGMAS = 6
+SMALLEST_SIGMA = 0.1
+ABSOLUTE_LIMIT = 1e6
+
+
+class ExplodingGradient(Detector):
+    """log10 of the gradient's norm exceeds mean + 6 σ of its last 128 values, once there are 16.
+
+    On the logarithm, because norms vary by factors: where noise alone doubles a norm now and then, the same rule on
+    the norm itself fires every thousand steps, and one outlier in the window hides the next. σ is the sample
+    standard deviation, at least 0.1: below four times the geometric mean nothing explodes, however steady the
+    norms were. Norms of zero, and of gradients with a NaN or an infinity, stay out of the window.
+
+    A norm above 1e6 breaks the rule at any time: a network that explodes from its first step on has no better past.
+    Tools disagree about such a limit (10, 1e4 and 1e6 are in use), so this is the highest.
+    """
+
+    kind = "exploding_gradient"
+    level = "error"
+    statistics = frozenset({"norm", "non_finite"})
+    judged = "norm"
+    rule = (
+        "log10 |g| > mean + 6 σ over the tensor's last 128 values, σ at least 0.1, from 16 values on "
+        "(the spike test of OLMo, 128 values and 6 σ, on logarithms), or |g| > 1e6 (the highest limit in use)"
+    )
+    evidence = "norm {value:.3g} is above {threshold:.3g}"
+    worst = np.fmax
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._window = _Window()
+
+    def check(self, observation: Observation) -> tuple[Bools, Floats]:
+        """See the class."""
+        norms = observation.values["norm"]
+        usable = (norms > 0) & (norms < np.inf) & (observation.values["non_finite"] == 0)
+        logarithms = np.log10(norms, out=np.zeros_like(norms), where=usable)
+        limits = np.minimum(self._window.limits(len(norms)), np.log10(ABSOLUTE_LIMIT))
+        self._window.push(usable, logarithms)
+        return usable & (logarithms > limits), np.power(10.0, limits)
+
+
+class _Window:
+    """The last values of each row, with their running sums.
+
+    Logarithms of float64 lie within ±324 and σ is at least 0.1, so the sums stay exact enough for any run's length.
+    """
+
+    def __init__(self) -> None:
+        self._values: Floats = np.empty((WINDOW, 0))
+        self._sum: Floats = np.empty(0)
+        self._squares: Floats = np.empty(0)
+        self._seen: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+    def limits(self, rows: int) -> Floats:
+        """Mean + 6 σ of each row; infinity where there are too few values."""
+        if rows != len(self._seen):
+            self._grow(rows)
+        points = np.clip(self._seen, 2, WINDOW)
+        means = self._sum / points
+        variances = (self._squares - points * means * means) / (points - 1)
+        limits: Floats = means + SIGMAS * np.sqrt(np.maximum(variances, SMALLEST_SIGMA**2))
+        limits[self._seen < MIN_POINTS] = np.inf
+        return limits
+
+    def push(self, usable: Bools, values: Floats) -> None:
+        """Takes the values of the usable rows in place of their oldest."""
+        rows = np.flatnonzero(usable)
+        slots = self._seen[rows] % WINDOW
+        new, old = values[rows], self._values[slots, rows]
+        self._values[slots, rows] = new
+        self._sum[rows] += new - old
+        self._squares[rows] += new * new - old * old
+        self._seen[rows] += 1
+
+    def _grow(self, rows: int) -> None:
+        more = rows - len(self._seen)
+        self._values = np.append(self._values, np.zeros((WINDOW, more)), axis=1)
+        self._sum, self._squares = (np.append(sums, np.zeros(more)) for sums in (self._sum, self._squares))
+        self._seen = np.append(self._seen, np.zeros(more, np.int64))

@@ -1,0 +1,82 @@
+"""What a detector found: which tensor, since when, and the numbers that prove it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tracker_adapters.artifacts import AlertLevel
+from tracker_adapters.emitter import Emitter
+
+_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One rule that one tensor broke, from its beginning on.
+
+    Attributes:
+        kind: The rule's name, such as ``exploding_gradient``; the name of the alert.
+        name: The tensor or layer.
+        level: ``warning`` or ``error``.
+        step: The first step at which the rule was broken.
+        last_step: The last one so far.
+        steps: Observed steps at which it was broken.
+        ongoing: Whether it still was at one of the last observed steps.
+        value: The worst value of the statistic that the rule looks at.
+        threshold: The limit at that step.
+        evidence: The value and the limit in words.
+        rule: The formula with its default, and where they come from.
+    """
+
+    kind: str
+    name: str
+    level: AlertLevel
+    step: int
+    last_step: int
+    steps: int
+    ongoing: bool
+    value: float
+    threshold: float
+    evidence: str
+    rule: str
+
+    @property
+    def message(self) -> str:
+        """The finding in one sentence."""
+        if self.steps <= 1:
+            return f"{self.name}: {self.evidence} at step {self.step}"
+        return f"{self.name}: {self.evidence} at {self.steps} observed steps from {self.step} to {self.last_step}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields and the message."""
+        return {key: getattr(self, key) for key in self.__dataclass_fields__} | {"message": self.message}
+
+
+def name_some(names: list[str]) -> str:
+    """Lists the first five names, and counts the others."""
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest
+
+
+def merge_findings(findings: list[Finding]) -> list[Finding]:
+    """Puts findings of one kind and step together, so that a thousand tensors that break at once are one alert."""
+    groups: dict[tuple[str, int], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.kind, finding.last_step), []).append(finding)
+    return [
+        group[0]
+        if len(group) == 1
+        else replace(
+            group[0],
+            name=name_some([finding.name for finding in group]),
+            evidence=f"{len(group)} tensors; in {group[0].name} {group[0].evidence}",
+        )
+        for group in groups.values()
+    ]
+
+
+def announce(findings: list[Finding], emitter: Emitter) -> None:
+    """Emits findings as alerts: one for each kind and step."""
+    for finding in merge_findings(findings):
+        emitter.alert(finding.kind, finding.message, step=finding.last_step, level=finding.level)

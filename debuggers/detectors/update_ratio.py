@@ -1,0 +1,48 @@
+"""Updates that are too small or too large for the weights they change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from debuggers.detectors.detector import Detector
+from debuggers.detectors.observation import Bools, Observation
+
+
+class SmallUpdate(Detector):
+    """|Δw| / |w| is below 1e-8 at three observed steps in a row: the weights stand still; healthy is near 1e-3.
+
+    Three, because a learning rate that warms up from zero makes a first update of zero.
+    """
+
+    kind = "small_update"
+    level = "warning"
+    statistics = frozenset({"update_ratio"})
+    judged = "update_ratio"
+    rule = "|Δw| / (|w| + 1e-9) < 1e-8 (UpdateRatio of SageMaker Debugger), at 3 observed steps in a row"
+    evidence = "update ratio {value:.2g} is below {threshold:.2g}"
+    patience = 3
+    worst = np.fmin
+
+    def check(self, observation: Observation) -> tuple[Bools, float]:
+        """See the class."""
+        return observation.values["update_ratio"] < 1e-8, 1e-8
+
+
+class LargeUpdate(Detector):
+    """|Δw| / |w| is above 10 at three observed steps in a row: the weights are thrown away.
+
+    Three, because the first update of a parameter that starts at zero has an arbitrarily large ratio.
+    """
+
+    kind = "large_update"
+    level = "warning"
+    statistics = frozenset({"update_ratio"})
+    judged = "update_ratio"
+    rule = "|Δw| / (|w| + 1e-9) > 10 (UpdateRatio of SageMaker Debugger), at 3 observed steps in a row"
+    evidence = "update ratio {value:.2g} is above {threshold:.2g}"
+    patience = 3
+    worst = np.fmax
+
+    def check(self, observation: Observation) -> tuple[Bools, float]:
+        """See the class."""
+        return observation.values["update_ratio"] > 10, 10.0
