@@ -15,3 +15,11 @@ class DebuggerConfigError(StepscopeError, ValueError):
 
 class PageError(StepscopeError):
     """A page could not be written, or was refused by the reader; the message names the page and the reason."""
+
+
+class HistoryError(StepscopeError, ValueError):
+    """A history was asked for a name or statistic that it does not have, or given steps that do not fit together."""
+
+
+class UnknownTensorError(StepscopeError, LookupError):
+    """The tensor inspector has no such tensor: it was never inspected, left out by sampling, or dropped since."""
