@@ -35,6 +35,11 @@ def check_step(kind: str, name: str, step: object) -> int:
     return _check_integer(kind, name, "step", step)
 
 
+def check_time(kind: str, name: str, time_ns: object) -> int:
+    """Returns ``time_ns`` as an int; raises ArtifactError unless it is an integer from 0 to 2**63 - 1."""
+    return _check_integer(kind, name, "time_ns", time_ns)
+
+
 def _check_integer(kind: str, name: str, field_name: str, value: object) -> int:
     expected = "expected an integer from 0 to 2**63 - 1"
     if isinstance(value, bool):
@@ -60,4 +65,4 @@ class Artifact:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", check_name(self.kind, self.name))
         object.__setattr__(self, "step", check_step(self.kind, self.name, self.step))
-        object.__setattr__(self, "time_ns", _check_integer(self.kind, self.name, "time_ns", self.time_ns))
+        object.__setattr__(self, "time_ns", check_time(self.kind, self.name, self.time_ns))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, Scalar, Table, Text
+from tracker_adapters.histogram_columns import HistogramColumns
 
 A = TypeVar("A", bound=Artifact)
 
@@ -40,6 +41,45 @@ class ScalarColumns:
             times_ns=np.array([scalar.time_ns for _, scalar in scalars], dtype=np.int64),
             values=np.array([scalar.value for _, scalar in scalars], dtype=np.float64),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistogramRows(Sequence[Histogram]):
+    """Histograms as columns of one length n; ``rows[i]`` builds one as an artifact.
+
+    ``steps`` and ``times_ns`` are int64 (n,).
+    """
+
+    names: Sequence[str]
+    steps: npt.NDArray[np.int64]
+    times_ns: npt.NDArray[np.int64]
+    columns: HistogramColumns
+
+    @classmethod
+    def of(cls, histograms: Sequence[Histogram]) -> HistogramRows:
+        """Returns histograms as columns, in their order."""
+        if isinstance(histograms, cls):
+            return histograms
+        return cls(
+            names=[one.name for one in histograms],
+            steps=np.array([one.step for one in histograms], np.int64),
+            times_ns=np.array([one.time_ns for one in histograms], np.int64),
+            columns=HistogramColumns.of(histograms),
+        )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> Histogram: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Histogram]: ...
+    def __getitem__(self, index: int | slice) -> Histogram | list[Histogram]:
+        """Returns one histogram, or a list of those in a slice."""
+        if isinstance(index, slice):
+            return [self[row] for row in range(*index.indices(len(self)))]
+        row = range(len(self))[index]
+        return self.columns.histogram(row, self.names[row], step=int(self.steps[row]), time_ns=int(self.times_ns[row]))
 
 
 @dataclass(frozen=True, slots=True)

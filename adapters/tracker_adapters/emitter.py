@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.arrays import as_float, check_readable, is_device_tensor
+from tracker_adapters.arrays import as_array, as_float, check_readable, is_device_tensor
 from tracker_adapters.artifacts import (
     Alert,
     AlertLevel,
@@ -27,48 +26,12 @@ from tracker_adapters.artifacts import (
     Table,
     Text,
 )
-from tracker_adapters.base import MAX_STEP, check_name, check_step
+from tracker_adapters.base import MAX_STEP, check_name, check_step, check_time
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.image import Layout, pixels
-
-ScalarRow: TypeAlias = tuple[str, int, int, float]
-"""A checked scalar as ``(name, step, time_ns, value)``: the hot path builds no object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """An artifact that is checked now and built later, by the store's writer thread.
-
-    ``nbytes`` is what it keeps in memory until then.
-    """
-
-    kind: str
-    name: str
-    nbytes: int
-    build: Callable[[], Artifact]
-
-
-class PendingArray(Protocol):
-    """A copy of a device tensor whose values reach the host later."""
-
-    nbytes: int
-
-    def resolve(self) -> npt.NDArray[Any]:
-        """Waits for the copy and returns its values."""
-        ...
-
-
-class Recorder(Protocol):
-    """Where an emitter puts what it is given: the run store, or a list in tests."""
-
-    def put(self, item: ScalarRow | Artifact | Deferred, nbytes: int) -> None:
-        """Queues an item that takes about ``nbytes`` of memory."""
-        ...
-
-    def adopt(self, artifact: Page | File) -> Page | File | None:
-        """Takes a file into the run's folder and returns the artifact with its new path; None when it is lost."""
-        ...
+from tracker_adapters.name_sequences import NameSequences
+from tracker_adapters.recording import Deferred, HistogramBlock, PendingArray, Recorder, ScalarBlock, ScalarRow
 
 
 class Emitter:
@@ -85,6 +48,7 @@ class Emitter:
         defer: Callable[[Any], PendingArray] | None = None,
         scope: str = "",
         step: int | None = None,
+        name_sequences: NameSequences | None = None,
     ) -> None:
         """Makes an emitter; ``scoped`` and ``at`` are the usual ways to derive another.
 
@@ -93,22 +57,32 @@ class Emitter:
             defer: Copies a device tensor without synchronising; without it device tensors are refused.
             scope: Prefix of every name, ending in a slash, or empty.
             step: The step of calls that give none.
+            name_sequences: What remembers checked names, shared by derived emitters.
         """
         self._recorder = recorder
         self._defer = defer
         self._scope = scope
         self._step = step
         self._known_names: set[str] = set()
+        self._name_sequences = NameSequences() if name_sequences is None else name_sequences
 
     def scoped(self, scope: str) -> Emitter:
         """Returns an emitter that puts ``scope/`` before every name."""
         check_name("scope", scope)
-        return Emitter(self._recorder, defer=self._defer, scope=f"{self._scope}{scope}/", step=self._step)
+        return Emitter(
+            self._recorder,
+            defer=self._defer,
+            scope=f"{self._scope}{scope}/",
+            step=self._step,
+            name_sequences=self._name_sequences,
+        )
 
     def at(self, step: int) -> Emitter:
         """Returns an emitter whose calls need no step."""
         step = check_step("scope", self._scope or "run", step)
-        return Emitter(self._recorder, defer=self._defer, scope=self._scope, step=step)
+        return Emitter(
+            self._recorder, defer=self._defer, scope=self._scope, step=step, name_sequences=self._name_sequences
+        )
 
     def scalar(self, name: str, value: Any, *, step: int | None = None) -> None:
         """Emits one number: float, int, bool, NumPy scalar, or a 0-d array or tensor.
@@ -155,31 +129,39 @@ class Emitter:
     ) -> None:
         """Emits many numbers of one moment, one for each name; far cheaper than as many calls of ``scalar``.
 
+        The names are checked when a sequence of them comes for the first time: give the same ones at each step.
+
         Args:
             names: Their names, without the scope.
-            values: As many real numbers.
+            values: As many real numbers, on the host; copied.
             step: The step of all of them.
             time_ns: When they were measured; now by default.
         """
-        numbers = np.asarray(values, np.float64)
-        if numbers.shape != (len(names),):
-            raise ArtifactError(f"scalars: got values of shape {numbers.shape}; expected ({len(names)},), one a name")
-        now = time.time_ns() if time_ns is None else time_ns
-        for name, value in zip(names, numbers.tolist(), strict=True):
-            full, number = self._checked("scalar", name, step)
-            self._recorder.put((full, number, now, value), 0)
+        full, step, time_ns = self._checked_block("scalar", names, step, time_ns)
+        if is_device_tensor(values):
+            raise ArtifactError(f"scalars: got a tensor on {values.device}; expected values on the host")  # type: ignore[union-attr]
+        numbers = np.array(as_array("scalars", values), np.float64)
+        if numbers.shape != (len(full),):
+            raise ArtifactError(f"scalars: got values of shape {numbers.shape}; expected ({len(full)},), one a name")
+        if full:
+            block = ScalarBlock(full, step, time_ns, numbers)
+            self._recorder.put(block, block.nbytes + 256)
 
     def histograms(
         self, names: Sequence[str], columns: HistogramColumns, *, step: int | None = None, time_ns: int | None = None
     ) -> None:
-        """Emits many histograms of one moment, one for each name; see ``scalars``."""
-        if len(names) != len(columns):
-            raise ArtifactError(f"histograms: got {len(names)} names for {len(columns)} histograms; expected as many")
-        now = time.time_ns() if time_ns is None else time_ns
-        for row, name in enumerate(names):
-            full, number = self._checked("histogram", name, step)
-            histogram = columns.histogram(row, full, step=number, time_ns=now)
-            self._recorder.put(histogram, histogram.bins.nbytes + histogram.counts.nbytes + 256)
+        """Emits many histograms of one moment, one for each name; see ``scalars``. The columns are not copied."""
+        full, step, time_ns = self._checked_block("histogram", names, step, time_ns)
+        row, fault = columns.fault() or (-1, None)
+        if fault is not None and row < 0:
+            raise ArtifactError(f"histograms: {fault}")
+        if len(full) != len(columns):
+            raise ArtifactError(f"histograms: got {len(full)} names for {len(columns)} histograms; expected as many")
+        if fault is not None:
+            raise ArtifactError(f"histogram {full[row]!r}: {fault}")
+        if full:
+            block = HistogramBlock(full, step, time_ns, columns)
+            self._recorder.put(block, block.nbytes + 256)
 
     def image(
         self,
@@ -276,6 +258,15 @@ class Emitter:
     def _checked(self, kind: str, name: object, step: int | None) -> tuple[str, int]:
         full = self._full_name(kind, name)
         return full, check_step(kind, full, self._bound_step(kind, full) if step is None else step)
+
+    def _checked_block(
+        self, kind: str, names: Sequence[str], step: int | None, time_ns: int | None
+    ) -> tuple[tuple[str, ...], int, int]:
+        full = self._name_sequences.full(kind, self._scope, names)
+        if step is None:
+            step = self._bound_step(f"{kind}s", full[:1])
+        time_ns = time.time_ns() if time_ns is None else check_time(f"{kind}s", self._scope, time_ns)
+        return full, check_step(f"{kind}s", self._scope, step), time_ns
 
     def _full_name(self, kind: str, name: object) -> str:
         return check_name(kind, self._scope + check_name(kind, name))

@@ -74,6 +74,8 @@ class Histogram(Artifact):
             )
         if bins.size and (int(bins[-1]) >= N_BINS or (np.diff(bins.astype(np.int32)) <= 0).any()):
             raise ArtifactError(f"histogram {self.name!r}: bins must be ascending, distinct and below {N_BINS}")
+        if any(getattr(self, key) < 0 for key in _COUNTS):
+            raise ArtifactError(f"histogram {self.name!r}: counts must not be negative")
         beside = self.zero + self.pos_overflow + self.neg_overflow + self.pos_underflow + self.neg_underflow
         if counts.size and int(counts.min()) < 1:
             raise ArtifactError(f"histogram {self.name!r}: counts must be at least 1, got {int(counts.min())}")
@@ -86,6 +88,16 @@ class Histogram(Artifact):
         counts.flags.writeable = False
         object.__setattr__(self, "bins", bins)
         object.__setattr__(self, "counts", counts)
+
+    @classmethod
+    def unchecked(cls, **fields: Any) -> Self:
+        """Builds one from all its fields, which were checked before; its arrays become read-only."""
+        histogram = object.__new__(cls)
+        for key, value in fields.items():
+            object.__setattr__(histogram, key, value)
+        histogram.bins.flags.writeable = False
+        histogram.counts.flags.writeable = False
+        return histogram
 
     @classmethod
     def from_values(cls, name: str, values: Any, *, step: int, time_ns: int | None = None) -> Self:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.histogram import Histogram
+from tracker_adapters.histogram import N_BINS, Histogram
 
 TALLIES = (
     "count", "nan", "pos_inf", "neg_inf", "zero", "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow",
 )  # fmt: skip
 MOMENTS = ("min", "max", "mean", "m2")
+_DTYPES = {"tallies": np.int64, "moments": np.float64, "ends": np.int64, "bins": np.uint16, "counts": np.int64}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,21 @@ class HistogramColumns:
     bins: npt.NDArray[np.uint16]
     counts: npt.NDArray[np.int64]
 
+    @classmethod
+    def of(cls, histograms: Sequence[Histogram]) -> Self:
+        """Returns the columns of histograms, in their order."""
+        return cls(
+            tallies=np.array([[getattr(one, key) for key in TALLIES] for one in histograms], np.int64).reshape(
+                -1, len(TALLIES)
+            ),
+            moments=np.array([[getattr(one, key) for key in MOMENTS] for one in histograms], np.float64).reshape(
+                -1, len(MOMENTS)
+            ),
+            ends=np.cumsum([len(one.bins) for one in histograms], dtype=np.int64),
+            bins=np.concatenate([np.empty(0, np.uint16), *(one.bins for one in histograms)]),
+            counts=np.concatenate([np.empty(0, np.int64), *(one.counts for one in histograms)]),
+        )
+
     def __len__(self) -> int:
         return len(self.ends)
 
@@ -47,15 +65,82 @@ class HistogramColumns:
         """Where the bins of a row start and end."""
         return (int(self.ends[row - 1]) if row else 0), int(self.ends[row])
 
+    def rows(self, start: int, stop: int) -> HistogramColumns:
+        """Returns some of the histograms, sharing memory."""
+        first = int(self.ends[start - 1]) if start else 0
+        bins = slice(first, int(self.ends[stop - 1]) if stop else 0)
+        return HistogramColumns(
+            self.tallies[start:stop],
+            self.moments[start:stop],
+            self.ends[start:stop] - first,
+            self.bins[bins],
+            self.counts[bins],
+        )
+
     def histogram(self, row: int, name: str, *, step: int, time_ns: int) -> Histogram:
-        """Returns one of them as an artifact."""
+        """Returns one of them as an artifact, with arrays of its own; what ``fault`` looks for is not looked for."""
         start, end = self.bounds(row)
-        return Histogram(
+        fields: dict[str, Any] = dict(zip(TALLIES, self.tallies[row].tolist(), strict=True))
+        fields.update(zip(MOMENTS, self.moments[row].tolist(), strict=True))
+        return Histogram.unchecked(
             name=name,
             step=step,
             time_ns=time_ns,
-            bins=self.bins[start:end],
-            counts=self.counts[start:end],
-            **dict(zip(TALLIES, self.tallies[row].tolist(), strict=True)),
-            **dict(zip(MOMENTS, self.moments[row].tolist(), strict=True)),
+            bins=self.bins[start:end].copy(),
+            counts=self.counts[start:end].copy(),
+            **fields,
         )
+
+    def fault(self) -> tuple[int, str] | None:
+        """Returns the first row that is no histogram and what is wrong with it, or None when all is well.
+
+        Row -1 stands for a fault of the columns themselves: a dtype, a shape, or ends that do not ascend.
+        """
+        fault = self._fault_of_form()
+        if fault is not None:
+            return -1, fault
+        if not len(self):
+            return None
+        if self.bins.size:
+            if int(self.bins.max()) >= N_BINS:
+                return self._at(self.bins >= N_BINS, f"bins must be below {N_BINS}")
+            falls = np.flatnonzero(self.bins[1:] <= self.bins[:-1]) + 1
+            inside = falls[self.ends[np.searchsorted(self.ends, falls)] != falls]
+            if inside.size:
+                return self._row_of(inside[0]), "bins must be ascending and distinct"
+            if int(self.counts.min()) < 1:
+                return self._at(self.counts < 1, "counts must be at least 1")
+        if int(self.tallies.min()) < 0:
+            return int(np.flatnonzero((self.tallies < 0).any(axis=1))[0]), "counts must not be negative"
+        sums = np.concatenate([[0], np.cumsum(self.counts)])
+        held = np.diff(sums[self.ends], prepend=0) + self.tallies[:, 4:].sum(axis=1)
+        expected = self.tallies[:, 0] - self.tallies[:, 1:4].sum(axis=1)
+        wrong = np.flatnonzero(held != expected)
+        if wrong.size:
+            row = int(wrong[0])
+            return row, (
+                f"bins and zeros hold {held[row]} elements; expected count minus non-finite ones, {expected[row]}"
+            )
+        return None
+
+    def _fault_of_form(self) -> str | None:
+        for name, dtype in _DTYPES.items():
+            column = getattr(self, name)
+            if not isinstance(column, np.ndarray) or column.dtype != dtype:
+                found = column.dtype if isinstance(column, np.ndarray) else type(column).__name__
+                return f"{name} are {found}; expected an array of {np.dtype(dtype)}"
+        n = self.ends.size
+        if self.ends.ndim != 1 or (n and (int(self.ends[0]) < 0 or (self.ends[1:] < self.ends[:-1]).any())):
+            return "ends must be one-dimensional and ascending"
+        last = int(self.ends[-1]) if n else 0
+        shapes = {"tallies": (n, len(TALLIES)), "moments": (n, len(MOMENTS)), "bins": (last,), "counts": (last,)}
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                return f"{name} have shape {getattr(self, name).shape}; expected {shape}"
+        return None
+
+    def _at(self, wrong: npt.NDArray[np.bool_], what: str) -> tuple[int, str]:
+        return self._row_of(np.flatnonzero(wrong)[0]), what
+
+    def _row_of(self, position: np.intp) -> int:
+        return int(np.searchsorted(self.ends, position, side="right"))

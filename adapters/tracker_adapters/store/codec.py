@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
-from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, PageEntry, Table, Text
+from tracker_adapters.artifacts import Alert, Artifact, File, Image, Page, PageEntry, Table, Text
 from tracker_adapters.store.layout import blob_path
 
 MAX_INLINE_BYTES = 256 * 1024
 """Payloads above this lie in a blob file beside the store."""
 
-HISTOGRAM_FIELDS = (
-    "count", "nan", "pos_inf", "neg_inf", "zero", "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow",
-    "min", "max", "mean", "m2",
-)  # fmt: skip
-HISTOGRAM_COLUMNS = ", ".join((*HISTOGRAM_FIELDS, "bins", "counts"))
 _ROW_START = "seq, series, attempt, step, time_ns"
-INSERT_SCALAR = "INSERT INTO scalar VALUES (?,?,?,?,?,?)"
-INSERT_HISTOGRAM = f"INSERT INTO histogram VALUES ({','.join('?' * (5 + len(HISTOGRAM_FIELDS) + 2))})"
-INSERT_ARTIFACT = "INSERT INTO artifact VALUES (?,?,?,?,?,?,?,?)"
-SELECT_HISTOGRAM = f"SELECT {_ROW_START}, {HISTOGRAM_COLUMNS} FROM histogram"
+SELECT_HISTOGRAM = f"SELECT {_ROW_START}, data FROM histogram"
 SELECT_ARTIFACT = f"SELECT {_ROW_START}, meta, data, blob FROM artifact"
 
 StoreBlob = Callable[[bytes], str]
 _to_json = msgspec.json.Encoder().encode
-
-
-def histogram_values(histogram: Histogram) -> tuple[Any, ...]:
-    """Returns a histogram's columns after the five that every row starts with."""
-    bins = zlib.compress(histogram.bins.astype("<u2").tobytes(), 1)
-    counts = zlib.compress(histogram.counts.astype("<i8").tobytes(), 1)
-    return (*(getattr(histogram, name) for name in HISTOGRAM_FIELDS), bins, counts)
 
 
 def artifact_values(artifact: Artifact, store_blob: StoreBlob) -> tuple[str, bytes | str | None, str | None]:
@@ -68,16 +50,6 @@ def artifact_values(artifact: Artifact, store_blob: StoreBlob) -> tuple[str, byt
         raw = data.encode() if isinstance(data, str) else data
         data, blob = None, store_blob(raw)
     return _to_json(meta).decode(), data, blob
-
-
-def decode_histogram(name: str, row: Sequence[Any]) -> Histogram:
-    """Rebuilds a histogram from a row of SELECT_HISTOGRAM; NULL stands for NaN."""
-    values: dict[str, Any] = {
-        key: float("nan") if value is None else value for key, value in zip(HISTOGRAM_FIELDS, row[5:-2], strict=True)
-    }
-    bins = np.frombuffer(zlib.decompress(row[-2]), dtype="<u2")
-    counts: npt.NDArray[np.int64] = np.frombuffer(zlib.decompress(row[-1]), dtype="<i8")
-    return Histogram(name=name, step=row[3], time_ns=row[4], bins=bins.astype(np.uint16), counts=counts, **values)
 
 
 def decode_artifact(kind: str, name: str, row: Sequence[Any], run_folder: Path) -> Artifact:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tracker_adapters.artifacts import Artifact
-from tracker_adapters.emitter import Deferred, ScalarRow
+from tracker_adapters.recording import Block, Deferred, Recordable, ScalarRow, artifact_count
 
 logger = logging.getLogger(__name__)
 
@@ -38,10 +38,11 @@ class StoreCounts:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """An artifact on its way to the store and what it takes in memory."""
+    """An item on its way to the store, what it takes in memory, and how many artifacts it stands for."""
 
-    item: Artifact | Deferred
+    item: Artifact | Deferred | Block
     nbytes: int
+    count: int
 
 
 class Barrier:
@@ -77,13 +78,15 @@ class EmitQueue:
         self.refusal: str | None = None
         """Why nothing more is taken; None while the queue is open."""
 
-    def put(self, item: ScalarRow | Artifact | Deferred, nbytes: int) -> None:
-        """Takes an item; a full queue makes it wait for at most 50 ms, then the item is lost."""
+    def put(self, item: Recordable, nbytes: int) -> None:
+        """Takes an item; a full queue makes it wait for at most 50 ms, then the item is lost, a block as a whole."""
+        count = 1
         if isinstance(item, tuple):
             entry: ScalarRow | Sized = item
             nbytes = SCALAR_BYTES
         else:
-            entry = Sized(item, nbytes)
+            count = artifact_count(item)
+            entry = Sized(item, nbytes, count)
         if not self._has_room(nbytes):
             self._wait_for_room(nbytes)
         with self._lock:
@@ -91,11 +94,11 @@ class EmitQueue:
             if reason is None:
                 if self._has_room(nbytes):
                     self._held_bytes += nbytes
-                    self._queued += 1
+                    self._queued += count
                     self._items.put(entry)
                     return
                 reason = "queue_full"
-        self.lose(reason)
+        self.lose(reason, count=count)
 
     def put_barrier(self, *, stop: bool = False) -> Barrier | None:
         """Puts a barrier at the end; None when the queue is closed. ``stop`` closes it."""
@@ -118,7 +121,8 @@ class EmitQueue:
         # Sleeping once a batch, instead of waking for each artifact, leaves the interpreter to the training loop.
         self._hurry.wait(COMMIT_INTERVAL_S)
         self._hurry.clear()
-        while len(items) < MAX_ROWS:
+        rows = 0
+        while (rows := rows + _rows(items[-1])) < MAX_ROWS:
             try:
                 items.append(self._items.get_nowait())
             except queue.Empty:
@@ -127,7 +131,7 @@ class EmitQueue:
         return items
 
     def settle(self, *, stored: int = 0, lost: int = 0, reason: str = "", nbytes: int = 0) -> None:
-        """Counts items that were taken as stored or lost, and frees ``nbytes`` of memory."""
+        """Counts artifacts that were taken as stored or lost, and frees ``nbytes`` of memory."""
         with self._lock:
             self._queued -= stored + lost
             self._stored += stored
@@ -136,10 +140,10 @@ class EmitQueue:
             self._held_bytes -= nbytes
         self._room.set()
 
-    def lose(self, reason: str, detail: str = "") -> None:
-        """Counts an item that was never taken."""
+    def lose(self, reason: str, detail: str = "", *, count: int = 1) -> None:
+        """Counts artifacts that were never taken."""
         with self._lock:
-            self._lost[reason] += 1
+            self._lost[reason] += count
         self.warn_once(reason, detail)
 
     def warn_once(self, reason: str, detail: str = "") -> None:
@@ -184,3 +188,7 @@ class EmitQueue:
     def _has_room(self, nbytes: int) -> bool:
         # One item that is larger than the whole queue goes through alone.
         return self._held_bytes + nbytes <= self._max_bytes or not self._held_bytes
+
+
+def _rows(item: Item) -> int:
+    return item.count if isinstance(item, Sized) else 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST = "run.json"
 STORE = "store"
 DELIVERY_DATABASE = "delivery.db"

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, RunInfo, Table, Text
 from tracker_adapters.errors import ArtifactError, NotARunError
 from tracker_adapters.store import layout
-from tracker_adapters.store.codec import SELECT_ARTIFACT, SELECT_HISTOGRAM, decode_artifact, decode_histogram
+from tracker_adapters.store.codec import SELECT_ARTIFACT, SELECT_HISTOGRAM, decode_artifact
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
 from tracker_adapters.store.schema import ROLLUP_SHIFT
-from tracker_adapters.store.tail import Segment, StoreReader
+from tracker_adapters.store.tail import Segment, StoreReader, histogram_rows
 
 Rank: TypeAlias = int | Literal["all"]
 A = TypeVar("A", bound=Artifact)
@@ -167,7 +167,8 @@ class RunRecord:
 
     def histograms(self, name: str, rank: Rank = 0) -> list[Histogram]:
         """Returns the histograms of one name by step."""
-        return [decode_histogram(name, row) for _, row in self._latest(rank, name, "histogram", SELECT_HISTOGRAM)]
+        rows = [row for _, row in self._latest(rank, name, "histogram", SELECT_HISTOGRAM)]
+        return list(histogram_rows(rows, [name] * len(rows)))
 
     def images(self, name: str, rank: Rank = 0) -> list[Image]:
         """Returns the images of one name by step."""

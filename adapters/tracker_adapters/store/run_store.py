@@ -11,10 +11,19 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from tracker_adapters.artifacts import Artifact, File, Page
-from tracker_adapters.emitter import Deferred, ScalarRow
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
+from tracker_adapters.recording import (
+    Block,
+    Deferred,
+    HistogramBlock,
+    Recordable,
+    ScalarBlock,
+    ScalarRow,
+    artifact_count,
+)
 from tracker_adapters.store.blobs import adopt_file, store_bytes
 from tracker_adapters.store.emit_queue import (
     COMMIT_INTERVAL_S,
@@ -35,6 +44,8 @@ logger = logging.getLogger(__name__)
 QUEUE_BYTES = 64 * 1024 * 1024
 IDLE_TICK_S = 1.0
 RETRY_INTERVAL_S = 0.5
+
+Storable: TypeAlias = ScalarRow | Artifact | Block
 
 _stores: weakref.WeakSet[RunStore] = weakref.WeakSet()
 
@@ -114,8 +125,8 @@ class RunStore:
         """Whether this is a forked child's copy of its parent's store, which writes nothing."""
         return self._queue.refusal == FORKED
 
-    def put(self, item: ScalarRow | Artifact | Deferred, nbytes: int) -> None:
-        """Queues an artifact; see the class for what happens when the queue is full."""
+    def put(self, item: Recordable, nbytes: int) -> None:
+        """Queues an artifact or a block; see the class for what happens when the queue is full."""
         self._queue.put(item, nbytes)
 
     def adopt(self, artifact: Page | File) -> Page | File | None:
@@ -185,7 +196,7 @@ class RunStore:
                 _guarded(self._on_tick)
 
     def _commit(self, items: list[Item]) -> None:
-        rows: list[ScalarRow | Artifact] = []
+        rows: list[Storable] = []
         nbytes = 0
         committed_at = 0.0
         for item in items:
@@ -203,7 +214,7 @@ class RunStore:
                     nbytes += item.nbytes
         self._store(rows, nbytes)
 
-    def _build(self, item: Sized) -> Artifact | None:
+    def _build(self, item: Sized) -> Artifact | Block | None:
         if not isinstance(item.item, Deferred):
             return item.item
         try:
@@ -212,7 +223,7 @@ class RunStore:
             self._lose_unencoded(f"{item.item.kind} {item.item.name!r}", error, item.nbytes)
             return None
 
-    def _store(self, rows: list[ScalarRow | Artifact], nbytes: int) -> None:
+    def _store(self, rows: list[Storable], nbytes: int) -> None:
         while rows:
             try:
                 self._segment.commit(rows)
@@ -225,22 +236,24 @@ class RunStore:
                     self._failing = True
                     logger.error("stepscope cannot write to %s: %s; it keeps trying", self.folder, error)
                 if self._closing.is_set():
-                    self._queue.settle(lost=len(rows), reason="store_not_writable", nbytes=nbytes)
+                    self._queue.settle(lost=sum(map(artifact_count, rows)), reason="store_not_writable", nbytes=nbytes)
                     return
                 # The queue fills meanwhile, and then counts what it drops.
                 self._closing.wait(RETRY_INTERVAL_S)
             else:
                 self._failing = False
-                self._queue.settle(stored=len(rows), nbytes=nbytes)
+                self._queue.settle(stored=sum(map(artifact_count, rows)), nbytes=nbytes)
                 return
 
-    def _store_one_by_one(self, rows: list[ScalarRow | Artifact], nbytes: int, error: Exception) -> None:
+    def _store_one_by_one(self, rows: list[Storable], nbytes: int, error: Exception) -> None:
         """Stores what can be stored when something that SQLite cannot hold is among it."""
-        if len(rows) == 1:
+        if len(rows) == 1 and not isinstance(rows[0], (ScalarBlock, HistogramBlock)):
             self._lose_unencoded(repr(rows[0])[:200], error, nbytes)
             return
         for row in rows:
-            self._store([row], 0)
+            singles = row.artifacts() if isinstance(row, (ScalarBlock, HistogramBlock)) else (row,)
+            for single in singles:
+                self._store([single], 0)
         self._queue.settle(nbytes=nbytes)
 
     def _lose_unencoded(self, what: str, error: Exception, nbytes: int) -> None:

@@ -19,9 +19,7 @@ CREATE TABLE scalar(
 CREATE INDEX scalar_by_series ON scalar(series, step);
 CREATE TABLE histogram(
     seq INTEGER PRIMARY KEY, series INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL,
-    time_ns INTEGER NOT NULL, count INTEGER, nan INTEGER, pos_inf INTEGER, neg_inf INTEGER, zero INTEGER,
-    pos_overflow INTEGER, neg_overflow INTEGER, pos_underflow INTEGER, neg_underflow INTEGER,
-    min REAL, max REAL, mean REAL, m2 REAL, bins BLOB, counts BLOB);
+    time_ns INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE INDEX histogram_by_series ON histogram(series, step);
 CREATE TABLE artifact(
     seq INTEGER PRIMARY KEY, series INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL,

@@ -8,18 +8,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracker_adapters.artifacts import Artifact, Histogram, Scalar
-from tracker_adapters.emitter import ScalarRow
+from tracker_adapters.artifacts import Artifact
+from tracker_adapters.recording import Block, ScalarRow
 from tracker_adapters.store import schema
-from tracker_adapters.store.codec import (
-    INSERT_ARTIFACT,
-    INSERT_HISTOGRAM,
-    INSERT_SCALAR,
-    StoreBlob,
-    artifact_values,
-    histogram_values,
-)
+from tracker_adapters.store.codec import StoreBlob
 from tracker_adapters.store.layout import SCHEMA_VERSION, segment_number, segment_path, segments
+from tracker_adapters.store.rows import Rows, SeriesNumbers
 
 SEGMENT_BYTES = 256 * 1024 * 1024
 CLOSE_BUSY_TIMEOUT_MS = 2000
@@ -49,7 +43,7 @@ class SegmentWriter:
         else:
             self._open_new(0)
 
-    def commit(self, items: Sequence[ScalarRow | Artifact]) -> None:
+    def commit(self, items: Sequence[ScalarRow | Artifact | Block]) -> None:
         """Stores the items in one transaction, numbered in their order.
 
         Raises:
@@ -58,45 +52,22 @@ class SegmentWriter:
         """
         # Before the transaction: once items are committed nothing may fail, or they would be stored again.
         self._make_ready()
-        seq = self.last_seq
-        series = self._series
-        attempt = self.attempt
-        scalars, histograms, others = [], [], []
-        for item in items:
-            seq += 1
-            if isinstance(item, tuple):
-                name, step, time_ns, value = item
-                key = ("scalar", name)
-            else:
-                name, step, time_ns, key = item.name, item.step, item.time_ns, (item.kind, item.name)
-            number = series.get(key)
-            if number is None:
-                number = series[key] = len(series) + 1
-            start = (seq, number, attempt, step, time_ns)
-            if isinstance(item, tuple):
-                scalars.append((*start, value))
-            elif isinstance(item, Histogram):
-                histograms.append((*start, *histogram_values(item)))
-            elif isinstance(item, Scalar):
-                scalars.append((*start, item.value))
-            else:
-                others.append((*start, *artifact_values(item, self._store_blob)))
+        rows = Rows(self._series, self.attempt, self.last_seq, self._store_blob)
+        rows.add(items)
         connection = self._connection
         connection.execute("BEGIN")
         try:
-            connection.executemany("INSERT INTO series VALUES (?,?,?)", self._new_series())
-            connection.executemany(INSERT_SCALAR, scalars)
-            if scalars:
-                connection.execute(schema.UPDATE_ROLLUPS, (self.last_seq + 1, seq))
-            connection.executemany(INSERT_HISTOGRAM, histograms)
-            connection.executemany(INSERT_ARTIFACT, others)
+            connection.executemany("INSERT INTO series VALUES (?,?,?)", self._series.unstored())
+            rows.insert(connection)
+            if rows.values["scalar"]:
+                connection.execute(schema.UPDATE_ROLLUPS, (self.last_seq + 1, rows.last_seq))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-        self._stored_series = len(series)
-        self.last_seq = seq
+        self._series.mark_stored()
+        self.last_seq = rows.last_seq
 
     def close(self) -> None:
         """Folds the WAL into the segment, so that the file can be copied and read anywhere."""
@@ -104,8 +75,7 @@ class SegmentWriter:
 
     def _adopt_last_segment(self) -> None:
         rows = self._connection.execute("SELECT kind, name, id FROM series").fetchall()
-        self._series: dict[tuple[str, str], int] = {(kind, name): number for kind, name, number in rows}
-        self._stored_series = len(self._series)
+        self._series = SeriesNumbers(rows)
         first_seq = self._connection.execute("SELECT value FROM meta WHERE key = 'first_seq'").fetchone()[0]
         self.last_seq = max(self._connection.execute(schema.LAST_SEQ).fetchone()[0], first_seq - 1)
         self.attempt = 1 + self._connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0]
@@ -145,16 +115,10 @@ class SegmentWriter:
             raise
         self._connection = connection
         self._path = path
-        self._series = {}
-        self._stored_series = 0
+        self._series = SeriesNumbers()
 
     def _attempt_row(self) -> tuple[int, int, int]:
         return self.attempt, self.last_seq + 1, time.time_ns()
-
-    def _new_series(self) -> list[tuple[int, str, str]]:
-        if len(self._series) == self._stored_series:
-            return []
-        return [(number, *key) for key, number in self._series.items() if number > self._stored_series]
 
 
 def _fold_and_close(connection: sqlite3.Connection) -> None:

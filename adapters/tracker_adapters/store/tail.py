@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from tracker_adapters.artifacts import Artifact, Image
-from tracker_adapters.batch import Batch, Column, ScalarColumns
+from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.store import schema
-from tracker_adapters.store.codec import SELECT_ARTIFACT, SELECT_HISTOGRAM, decode_artifact, decode_histogram
+from tracker_adapters.store.codec import SELECT_ARTIFACT, SELECT_HISTOGRAM, decode_artifact
+from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.layout import rank_folder, segments
 
 MAX_ROWS = 10_000
@@ -146,9 +147,9 @@ class Segment:
                 bounds,
             ).fetchall()
         columns: dict[str, Any] = {key: Column(*pair) for key, pair in others.items()}
-        columns["histograms"] = Column(
-            [row[0] for row in histograms], [decode_histogram(series[row[1]][1], row) for row in histograms]
-        )
+        if histograms:
+            rows = histogram_rows(histograms, [series[row[1]][1] for row in histograms])
+            columns["histograms"] = Column([row[0] for row in histograms], rows)
         return Batch(
             first_seq=after + 1,
             last_seq=last,
@@ -156,6 +157,16 @@ class Segment:
             scalars=_scalar_columns(scalars, series),
             **columns,
         )
+
+
+def histogram_rows(rows: Sequence[Any], names: Sequence[str]) -> HistogramRows:
+    """Returns the histograms of rows of SELECT_HISTOGRAM.
+
+    Raises:
+        RunError: When a row holds no histogram.
+    """
+    _, _, _, steps, times_ns, blobs = zip(*rows, strict=True)
+    return HistogramRows(names, np.array(steps, np.int64), np.array(times_ns, np.int64), decode(blobs))
 
 
 def _scalar_columns(rows: list[Any], series: dict[int, tuple[str, str]]) -> ScalarColumns:

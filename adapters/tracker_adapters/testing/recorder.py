@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from tracker_adapters.artifacts import Artifact, File, Page, Scalar
-from tracker_adapters.emitter import Deferred, Emitter, ScalarRow
+from tracker_adapters.emitter import Emitter
+from tracker_adapters.recording import Deferred, HistogramBlock, Recordable, ScalarBlock
 
 
 class MemoryRecorder:
@@ -15,15 +17,18 @@ class MemoryRecorder:
         self.artifacts: list[Artifact] = []
         self._lock = threading.Lock()
 
-    def put(self, item: ScalarRow | Artifact | Deferred, nbytes: int) -> None:
-        """Builds and keeps the artifact."""
-        if isinstance(item, tuple):
+    def put(self, item: Recordable, nbytes: int) -> None:
+        """Builds and keeps the artifact, or the ones that a block stands for."""
+        built: Iterable[Artifact]
+        if isinstance(item, (ScalarBlock, HistogramBlock)):
+            built = item.artifacts()
+        elif isinstance(item, tuple):
             name, step, time_ns, value = item
-            item = Scalar(name=name, step=step, time_ns=time_ns, value=value)
-        elif isinstance(item, Deferred):
-            item = item.build()
+            built = [Scalar(name=name, step=step, time_ns=time_ns, value=value)]
+        else:
+            built = [item.build() if isinstance(item, Deferred) else item]
         with self._lock:
-            self.artifacts.append(item)
+            self.artifacts.extend(built)
 
     def adopt(self, artifact: Page | File) -> Page | File:
         """Returns the artifact unchanged."""

@@ -1,0 +1,106 @@
+"""What an emitter hands to a recorder: single artifacts, and blocks that stand for many of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.artifacts import Artifact, File, Histogram, Page, Scalar
+from tracker_adapters.histogram_columns import HistogramColumns
+
+ScalarRow: TypeAlias = tuple[str, int, int, float]
+"""A checked scalar as ``(name, step, time_ns, value)``: the hot path builds no object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """An artifact that is checked now and built later, by the store's writer thread.
+
+    ``nbytes`` is what it keeps in memory until then.
+    """
+
+    kind: str
+    name: str
+    nbytes: int
+    build: Callable[[], Artifact]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScalarBlock:
+    """Checked scalars of one moment; ``values`` is float64 (n,), one for each of the n names."""
+
+    names: tuple[str, ...]
+    step: int
+    time_ns: int
+    values: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory; the names are shared with the other blocks of their producer."""
+        return self.values.nbytes
+
+    def artifacts(self) -> Iterator[Scalar]:
+        """Yields the artifacts that it stands for."""
+        for name, value in zip(self.names, self.values.tolist(), strict=True):
+            yield Scalar(name=name, step=self.step, time_ns=self.time_ns, value=value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HistogramBlock:
+    """Checked histograms of one moment, one for each name."""
+
+    names: tuple[str, ...]
+    step: int
+    time_ns: int
+    columns: HistogramColumns
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory; the names are shared with the other blocks of their producer."""
+        return self.columns.nbytes
+
+    def artifacts(self) -> Iterator[Histogram]:
+        """Yields the artifacts that it stands for."""
+        for row, name in enumerate(self.names):
+            yield self.columns.histogram(row, name, step=self.step, time_ns=self.time_ns)
+
+
+Block: TypeAlias = ScalarBlock | HistogramBlock
+Recordable: TypeAlias = ScalarRow | Artifact | Deferred | Block
+
+
+def artifact_count(item: Recordable) -> int:
+    """Returns how many artifacts an item stands for."""
+    return len(item) if isinstance(item, (ScalarBlock, HistogramBlock)) else 1
+
+
+class PendingArray(Protocol):
+    """A copy of a device tensor whose values reach the host later."""
+
+    nbytes: int
+
+    def resolve(self) -> npt.NDArray[Any]:
+        """Waits for the copy and returns its values."""
+        ...
+
+
+class Recorder(Protocol):
+    """Where an emitter puts what it is given: the run store, or a list in tests."""
+
+    def put(self, item: Recordable, nbytes: int) -> None:
+        """Queues an item that takes about ``nbytes`` of memory."""
+        ...
+
+    def adopt(self, artifact: Page | File) -> Page | File | None:
+        """Takes a file into the run's folder and returns the artifact with its new path; None when it is lost."""
+        ...
