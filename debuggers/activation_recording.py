@@ -1,0 +1,189 @@
+"""What happens in a forward pass that is watched: every output is measured where it is made."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from torch.utils._python_dispatch import _disable_current_modes
+
+from debuggers.hooks import Hooks
+from debuggers.isolation import Isolation
+from debuggers.joined_summaries import JoinedSummaries
+from debuggers.measurement import PendingSummaries, measure
+from debuggers.module_selection import NamedModule
+from debuggers.stopwatch import Stopwatch
+from debuggers.torch_import import torch
+from debuggers.unit_activity import UnitActivity, unit_dimension
+from debuggers.utils import apply_tensor_op
+
+MAX_CALLS = 16
+"""Calls of one module in one forward pass that are recorded; a recurrent cell may have thousands."""
+
+
+class Recording:
+    """What the hooks of one step share. A new step clears it.
+
+    Attributes:
+        outputs: Measurements of outputs; ``gradients`` those of the gradients with respect to them.
+        skipped_calls: Calls beyond ``MAX_CALLS``.
+        without_gradient: Outputs that require no gradient, where gradients are wanted.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        isolation: Isolation,
+        units: UnitActivity,
+        stopwatch: Stopwatch,
+        *,
+        gradients: bool,
+    ) -> None:
+        self.isolation = isolation
+        self.stopwatch = stopwatch
+        self.units = units
+        self._model = model
+        self._with_gradients = gradients
+        self._hooks = Hooks()
+        self._unit_dimension: int | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets the step, and takes the hooks off its tensors."""
+        self._hooks.remove()
+        self.training = self._model.training
+        self.outputs = _Rows()
+        self.gradients = _Rows()
+        self.skipped_calls = 0
+        self.without_gradient = 0
+
+    def wanted(self) -> bool:
+        """Whether a forward call is one of the step: not a validation, and not one that checkpointing repeats.
+
+        Activation checkpointing calls modules again in the backward pass, to compute what it dropped.
+        """
+        return self._model.training is self.training and torch._C._current_graph_task_id() == -1
+
+    def add(self, layer: LayerRecorder, call: int, output: Any) -> None:
+        """Measures the tensors of an output now: a later operation may change them in place."""
+        if torch._C._len_torch_dispatch_stack():
+            # Modes such as selective checkpointing count the operations that they see: ours are not to be among them.
+            with _disable_current_modes():
+                self._add(layer, call, output)
+        else:
+            self._add(layer, call, output)
+
+    def _add(self, layer: LayerRecorder, call: int, output: Any) -> None:
+        if isinstance(output, torch.Tensor):
+            self._add_tensor(layer, layer.name_of(call), output)
+            return
+        tensors: list[torch.Tensor] = []
+        apply_tensor_op(partial(_keep, tensors), output)
+        name = layer.name_of(call)
+        for index, tensor in enumerate(tensors):
+            self._add_tensor(layer, f"{name}.{index}" if len(tensors) > 1 else name, tensor)
+
+    def _add_tensor(self, layer: LayerRecorder, name: str, tensor: torch.Tensor) -> None:
+        self.outputs.add(name, measure((tensor,)))
+        if layer.dimension is not None:
+            self._unit_dimension = layer.dimension
+        if layer.counts_units:
+            self.units.add(name, tensor, self._unit_dimension)
+        if not self._with_gradients:
+            return
+        if tensor.requires_grad:
+            self._hooks.add_gradient(tensor, partial(self._add_gradient, name))
+        else:
+            self.without_gradient += 1
+
+    def _add_gradient(self, name: str, gradient: torch.Tensor) -> None:
+        try:
+            with self.stopwatch:
+                self.gradients.add(name, measure((gradient,)))
+        except Exception as error:
+            self.isolation.record(f"measuring the gradient of activation {name!r}", error)
+            if self.isolation.on_error == "raise":
+                raise
+
+
+class _Rows:
+    """Names and measurements, in the order in which they were made."""
+
+    __slots__ = ("names", "parts")
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.parts: list[PendingSummaries] = []
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def add(self, name: str, part: PendingSummaries) -> None:
+        self.names.append(name)
+        self.parts.append(part)
+
+    def joined(self) -> JoinedSummaries:
+        return JoinedSummaries(self.names, self.parts)
+
+
+class LayerRecorder:
+    """The forward hook of one module. It lives as long as its monitor, so that a step builds no names.
+
+    Attributes:
+        dimension: Where its outputs hold units, or None; see ``unit_dimension``.
+        counts_units: Whether its units are counted.
+        fired: Whether it was called in this step.
+    """
+
+    __slots__ = ("_calls", "_names", "_recording", "counts_units", "dimension", "fired", "module", "name")
+
+    def __init__(self, named: NamedModule, recording: Recording, *, counts_units: bool) -> None:
+        self.name = named.name
+        self.module = named.module
+        self.dimension = unit_dimension(named.module)
+        self.counts_units = counts_units
+        self._recording = recording
+        self._names = [named.name]
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Counts calls from 0 again."""
+        self._calls = 0
+        self.fired = False
+
+    def begin_forward(self) -> None:
+        """Counts calls from 0 again in the next forward pass of the model."""
+        self._calls = 0
+
+    def name_of(self, call: int) -> str:
+        """The name of a call's output: that of the module, then with ``:1``, ``:2`` and so on."""
+        while len(self._names) <= call:
+            self._names.append(f"{self.name}:{len(self._names)}")
+        return self._names[call]
+
+    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        """Called after the module's forward."""
+        # torch.compile evaluates this while it traces: what it compiles records nothing, and no graph breaks here.
+        if torch.compiler.is_compiling():
+            return
+        recording = self._recording
+        if not recording.wanted():
+            return
+        call = self._calls
+        self._calls = call + 1
+        self.fired = True
+        if call >= MAX_CALLS:
+            recording.skipped_calls += 1
+            return
+        try:
+            with recording.stopwatch:
+                recording.add(self, call, output)
+        except Exception as error:
+            recording.isolation.record(f"recording activation {self.name!r}", error)
+            if recording.isolation.on_error == "raise":
+                raise
+
+
+def _keep(tensors: list[torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
+    tensors.append(tensor)
+    return tensor
