@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
 from watched.data import Batch, digit_batches, image_batches, text_batches
@@ -19,6 +20,15 @@ SCALING_WIDTHS = (256, 512, 1024, 2048)
 SCALING_LAYERS = 8
 
 
+def adamw(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+
+def sgd(model: nn.Module) -> torch.optim.Optimizer:
+    """For the large model, where AdamW's step would hide what is compared."""
+    return torch.optim.SGD(model.parameters(), lr=1e-4)
+
+
 @dataclass(frozen=True)
 class Case:
     """What is trained.
@@ -30,6 +40,7 @@ class Case:
         pairs: Pairs that count, by default.
         seconds: By default no pair begins later than this.
         sides: The sides by default; None for all.
+        optimizer: Makes the optimizer of a model.
     """
 
     build: Callable[[], nn.Module]
@@ -38,6 +49,7 @@ class Case:
     pairs: int = 60
     seconds: float = 10.0
     sides: tuple[str, ...] | None = None
+    optimizer: Callable[[nn.Module], torch.optim.Optimizer] = adamw
 
 
 def cases(*, tiny: bool) -> dict[str, Case]:
@@ -71,10 +83,11 @@ FULL = {
     "many": _chain(1000, 16, (*SHORT, "naive_gradients"), seconds=8.0),
     "large": Case(
         lambda: Transformer(vocabulary=50_000, width=768, blocks=6, heads=12),
-        _text(50_000, 1, 64),
+        _text(50_000, 1, 32),
         warmup=2,
         seconds=15.0,
-        sides=("floor", "clip", "gradients", "weights", "governor", "add_histogram", "wandb_gradients"),
+        sides=SHORT,
+        optimizer=sgd,
     ),
     **{f"tensors-{number}": _chain(number // 2, 16, ("gradients",)) for number in SCALING_TENSORS},
     **{f"width-{width}": _chain(SCALING_LAYERS, width, ("gradients",)) for width in SCALING_WIDTHS},
@@ -90,7 +103,9 @@ TINY = {
         lambda: ResNet((1, 1, 1, 1), 4, 4), lambda: image_batches(BATCHES, 2, 32), warmup=1, sides=("gradients",)
     ),
     "many": _chain(10, 16, ("floor", "gradients")),
-    "large": Case(lambda: Transformer(500, 32, 1, 2), _text(500, 1, 16), warmup=1, sides=("floor", "gradients")),
+    "large": Case(
+        lambda: Transformer(500, 32, 1, 2), _text(500, 1, 16), warmup=1, sides=("floor", "gradients"), optimizer=sgd
+    ),
     **{f"tensors-{number}": _chain(number // 100, 16, ("gradients",)) for number in SCALING_TENSORS},
     **{f"width-{width}": _chain(2, width // 16, ("gradients",)) for width in SCALING_WIDTHS},
 }

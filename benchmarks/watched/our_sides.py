@@ -22,12 +22,18 @@ def watch(settings: Callable[[], stepscope.DebugConfig]) -> Side:
     @contextmanager
     def side(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
         with stepscope.open_run(folder / RUN_FOLDER, sinks=["tensorboard"]) as run:
+            with stepscope.watch(model, optimizer, run=run, config=settings()) as session:
 
-            def lag() -> int:
-                return sum(sink.pending for sink in run.stats.sinks.values())
+                def leave_out(seconds: float) -> None:
+                    # The governor would take the plain model's step for a part of the watched one's.
+                    session._boundary_s += seconds
 
-            with stepscope.watch(model, optimizer, run=run, config=settings()):
-                yield Watching(lambda step, loss: run.scalar("loss", loss, step=step), lag)
+                yield Watching(
+                    after_backward=lambda step, loss: run.scalar("loss", loss, step=step),
+                    leave_out=leave_out,
+                    lag=lambda: sum(sink.pending for sink in run.stats.sinks.values()),
+                    own_share=lambda: session.report().overhead.share,
+                )
             run.flush(DRAIN_TIMEOUT_S)
 
     return side

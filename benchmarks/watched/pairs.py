@@ -26,9 +26,9 @@ LEAST_PAIRS = 5
 class Trainee:
     """A model with its optimizer; ``step`` is what is timed."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self.model = model
-        self.optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+        self.optimizer = optimizer
         self.after_backward: Callable[[int, float], object] = lambda step, loss: None
 
     def step(self, number: int, batch: Batch) -> float:
@@ -49,19 +49,21 @@ class Pairs:
     def __init__(self, case: Case) -> None:
         torch.manual_seed(0)
         self.batches = case.batches()
-        self.plain = Trainee(case.build())
-        self.watched = Trainee(copy.deepcopy(self.plain.model))
+        model = case.build()
+        copied = copy.deepcopy(model)
+        self.plain, self.watched = Trainee(model, case.optimizer(model)), Trainee(copied, case.optimizer(copied))
+        self.leave_out: Callable[[float], object] = lambda seconds: None
         self._steps = 0
 
     def step(self) -> tuple[float, float]:
         """Steps both on the same batch and returns their milliseconds, the plain one's first."""
         number, batch = self._steps, self.batches[self._steps % len(self.batches)]
         self._steps += 1
-        if number % 2:
-            plain = self.plain.step(number, batch)
-            return plain, self.watched.step(number, batch)
-        watched = self.watched.step(number, batch)
-        return self.plain.step(number, batch), watched
+        watched_first = number % 2 == 0
+        watched = self.watched.step(number, batch) if watched_first else 0.0
+        plain = self.plain.step(number, batch)
+        self.leave_out(plain / 1e3)
+        return plain, watched if watched_first else self.watched.step(number, batch)
 
     def same_weights(self) -> bool:
         """Whether the watched model was trained to the very same bits."""
@@ -80,12 +82,12 @@ def measure_side(case: Case, side: Side, folder: Path, pairs: int, seconds: floa
         seconds: No pair begins later than this, except the first few.
     """
     trained = Pairs(case)
-    tensors = list(trained.plain.model.parameters())
+    sizes = [parameter.numel() for parameter in trained.plain.model.parameters()]
     # Unwatched pairs first: they show later how far the side slowed down the plain steps too.
     quiet = [trained.step() for _ in range(2 * case.warmup)][case.warmup :]
     peak_mb = [_peak_mb()]
     with side(trained.watched.model, trained.watched.optimizer, folder) as watching:
-        trained.watched.after_backward = watching.after_backward
+        trained.watched.after_backward, trained.leave_out = watching.after_backward, watching.leave_out
         peak_mb.append(_peak_mb())
         for _ in range(case.warmup):
             trained.step()
@@ -95,17 +97,18 @@ def measure_side(case: Case, side: Side, folder: Path, pairs: int, seconds: floa
             times.append(trained.step())
         duration, children = time.perf_counter() - start, _children_cpu_s() - children_start
         peak_mb.append(_peak_mb())
-        same, lag = trained.same_weights(), watching.lag()
+        same, lag, own_share = trained.same_weights(), watching.lag(), watching.own_share()
         ended = time.perf_counter()
     return {
-        "tensors": len(tensors),
-        "values": sum(tensor.numel() for tensor in tensors),
+        "tensors": len(sizes),
+        "values": sum(sizes),
         "quiet_ms": [(plain + watched) / 2 for plain, watched in quiet],
         "plain_ms": [plain for plain, _ in times],
         "watched_ms": [watched for _, watched in times],
         "children_cores": children / duration,
         "attached_mb": peak_mb[1] - peak_mb[0],
         "grown_mb": peak_mb[2] - peak_mb[1],
+        "own_share": own_share,
         "lag": lag,
         "drain_s": time.perf_counter() - ended,
         "same_weights": same,

@@ -14,12 +14,12 @@ REFERENCE, FLOOR = "wandb_gradients", "floor"
 Row = dict[str, Any]
 
 TIMES = (
-    f"{'milliseconds a step':32}{'plain':>9}{'watched':>9}{'added':>9}{'median overhead % (95 %)':>27}"
+    f"{'milliseconds a step':32}{'plain':>9}{'watched':>9}{'added (95 %)':>27}{'median overhead % (95 %)':>27}"
     f"{'mean overhead % (95 %)':>27}{'x wandb':>9}{'x floor':>9}{'us a tensor':>13}"
 )
 BESIDE = (
     f"{'beside the loop':32}{'plain slowed %':>16}{'children, cores':>17}{'MB set up':>11}{'MB grown':>10}"
-    f"{'lag':>9}{'drained in s':>14}{'bytes a histogram':>19}{'same weights':>14}"
+    f"{'own figure %':>14}{'lag':>9}{'drained in s':>14}{'bytes a histogram':>19}{'same weights':>14}"
 )
 SCALING = (
     f"{'scaling':14}{'':32}{'tensors':>9}{'million values':>16}{'plain':>9}{'added ms (95 %)':>27}"
@@ -64,7 +64,7 @@ def print_case(name: str, rows: Mapping[str, Row]) -> None:
     print(f"\n{name}: {size['tensors']} tensors, {size['values'] / 1e6:.2f} million values\n{TIMES}")
     for title, row in measured.items():
         print(
-            f"{title:32}{row['plain_ms']:9.2f}{row['watched_ms']:9.2f}{row['added_ms']['value']:9.2f}"
+            f"{title:32}{row['plain_ms']:9.2f}{row['watched_ms']:9.2f}{_interval(row['added_ms'], 1):>27}"
             f"{_interval(row['median'], 100):>27}{_interval(row['mean'], 100):>27}"
             f"{_number(row['wandb_ratio'], 2):>9}{_number(row['floor_ratio'], 2):>9}{row['us_a_tensor']:13.2f}"
         )
@@ -72,7 +72,7 @@ def print_case(name: str, rows: Mapping[str, Row]) -> None:
     for title, row in measured.items():
         print(
             f"{title:32}{row['plain_slowed'] * 100:16.1f}{row['children_cores']:17.2f}"
-            f"{row['attached_mb']:11.0f}{row['grown_mb']:10.0f}{_number(row['lag']):>9}{row['drain_s']:14.1f}"
+            f"{row['attached_mb']:11.0f}{row['grown_mb']:10.0f}{_percent(row['own_share']):>14}{_number(row['lag']):>9}{row['drain_s']:14.1f}"
             f"{_number(row['stored_bytes_a_histogram']):>19}{'yes' if row['same_weights'] else 'NO':>14}"
         )
     print_errors(rows)
@@ -105,3 +105,7 @@ def _interval(estimate: Mapping[str, float], unit: float) -> str:
 
 def _number(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _percent(share: float | None) -> str:
+    return _number(share if share is None else share * 100, 2)
