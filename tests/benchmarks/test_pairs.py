@@ -1,0 +1,85 @@
+"""A plain and a watched copy of one model, stepped in turn; and the models and data of the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from watched.cases import FULL, GROUPS, TINY, Case
+from watched.pairs import measure_side
+from watched.sides import Watching, floor
+
+STEPS = 3
+
+
+@contextmanager
+def meddler(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
+    def change(step: int, loss: float) -> None:
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+            parameter.grad.mul_(1 + 1e-6)
+
+    yield Watching(change)
+
+
+def test_every_pair_is_kept(tmp_path: Path) -> None:
+    found = measure_side(TINY["transformer"], floor, tmp_path, STEPS, seconds=1e9)
+    assert len(found["plain_ms"]) == len(found["watched_ms"]) == STEPS
+    assert min(found["plain_ms"] + found["watched_ms"] + found["quiet_ms"]) > 0
+
+
+def test_a_side_that_changes_the_training_is_found_out(tmp_path: Path) -> None:
+    assert measure_side(TINY["large"], floor, tmp_path, STEPS, seconds=1e9)["same_weights"]
+    assert not measure_side(TINY["large"], meddler, tmp_path, STEPS, seconds=1e9)["same_weights"]
+
+
+def test_a_side_hears_of_every_watched_step_and_of_the_plain_steps_between(tmp_path: Path) -> None:
+    steps: list[int] = []
+    left_out: list[float] = []
+
+    @contextmanager
+    def listener(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
+        yield Watching(lambda step, loss: steps.append(step), left_out.append)
+
+    case = TINY["many"]
+    found = measure_side(case, listener, tmp_path, STEPS, seconds=1e9)
+    watched = case.warmup + STEPS
+    assert steps == list(range(2 * case.warmup, 2 * case.warmup + watched))
+    assert [seconds * 1e3 for seconds in left_out[-STEPS:]] == pytest.approx(found["plain_ms"])
+
+
+def test_the_time_limit_ends_a_slow_side_after_a_few_pairs(tmp_path: Path) -> None:
+    assert len(measure_side(TINY["many"], floor, tmp_path, 1000, seconds=0.0)["plain_ms"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors", "values"),
+    [
+        ("transformer", 53, 3_672_552),
+        ("resnet", 161, 25_557_032),  # as published for ResNet-50
+        ("many", 2000, 272_000),
+        ("large", 77, 119_378_768),
+        ("tensors-250", 250, 34_000),
+        ("width-2048", 16, 33_570_816),
+    ],
+)
+def test_the_models_have_the_sizes_that_are_promised(name: str, tensors: int, values: int) -> None:
+    with torch.device("meta"):
+        sizes = [parameter.numel() for parameter in FULL[name].build().parameters()]
+    assert (tensors, values) == (len(sizes), sum(sizes))
+
+
+@pytest.mark.parametrize("case", TINY.values(), ids=TINY)
+def test_every_parameter_of_a_model_gets_a_gradient(case: Case) -> None:
+    model = case.build()
+    inputs, targets = case.batches()[0]
+    torch.autograd.backward(nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets))
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
+
+
+def test_tiny_and_full_cases_have_the_same_names() -> None:
+    assert list(TINY) == list(FULL) == GROUPS["all"]
