@@ -1,0 +1,176 @@
+"""Compares two tensors: their statistics, their distributions, and where both are at hand their elements."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tracker_adapters.histogram import N_BINS
+
+from debuggers.tensor_info import HealthLevel, TensorInfo
+from debuggers.tensor_inspection import PendingInspection
+from debuggers.tensor_lifetimes import bytes_of
+from debuggers.tensor_summary import TensorSummary
+
+_CHUNK = 1 << 18
+_SMOOTHING = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementDifference:
+    """How the elements of two tensors of one shape differ, computed in float64.
+
+    Only pairs whose two elements are finite count. Integers beyond 2**53 are rounded. Of values beyond about 1e154
+    the squares overflow: ``relative`` and ``cosine`` are then infinite or NaN.
+
+    Attributes:
+        compared: Pairs that count.
+        left_out: Pairs with a NaN or infinite element.
+        max_abs: Largest ``|b - a|``; NaN when nothing was compared. ``mean_abs`` is their mean.
+        relative: ``||b - a|| / ||a||`` (Euclidean norms): infinite if only ``a`` is zero, NaN if both are.
+        cosine: ``<a, b> / (||a|| ||b||)``, NaN if one is zero; of complex tensors the real part.
+    """
+
+    compared: int
+    left_out: int
+    max_abs: float
+    mean_abs: float
+    relative: float
+    cosine: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorComparison:
+    """How tensor b differs from tensor a; what could not be compared is None, and ``missing`` says why.
+
+    Divergences are in nats, over the finite elements of the two histograms, whose bins are those of ``Histogram``,
+    with zeros and the elements beyond float32 as bins of their own. They are NaN when a tensor has no finite element.
+
+    Attributes:
+        a: Name and step of the first tensor; ``b`` of the second.
+        mean_difference: Mean of b minus mean of a; so are ``std_difference``, ``l1_difference`` and
+            ``l2_difference``. NaN where a statistic is.
+        kl_divergence: Kullback and Leibler's ``sum p log(p / q)``, p of a and q of b. Each share is smoothed,
+            ``(count + 1/2) / (n + k/2)`` over the k bins that either occupies (Krichevsky and Trofimov, 1981), so
+            that it is finite.
+        reverse_kl_divergence: The same with a and b exchanged.
+        jensen_shannon_divergence: ``KL(p, m) / 2 + KL(q, m) / 2`` with ``m = (p + q) / 2``, not smoothed: from 0 for
+            equal to log 2 for disjoint distributions (Lin, 1991).
+        elements: The difference element by element.
+        missing: Why something is None; empty when nothing is.
+    """
+
+    a: tuple[str, int]
+    b: tuple[str, int]
+    mean_difference: float | None = None
+    std_difference: float | None = None
+    l1_difference: float | None = None
+    l2_difference: float | None = None
+    kl_divergence: float | None = None
+    reverse_kl_divergence: float | None = None
+    jensen_shannon_divergence: float | None = None
+    elements: ElementDifference | None = None
+    missing: str = ""
+
+
+def compare_infos(a: TensorInfo, b: TensorInfo) -> TensorComparison:
+    """Compares two inspected tensors as far as their health levels allow."""
+    compared: dict[str, Any] = {}
+    if a.stats is not None and b.stats is not None:
+        compared = _statistics(a.stats, b.stats)
+    missing = _missing(a, b)
+    if a.values is not None and b.values is not None and not missing:
+        compared["elements"] = element_difference(a.values, b.values)
+    return TensorComparison(a=(a.name, a.step), b=(b.name, b.step), missing=missing, **compared)
+
+
+def compare_tensors(a: object, b: object) -> TensorComparison:
+    """Compares two tensors, arrays or lists, named "a" and "b"; waits for their devices.
+
+    Raises:
+        ArtifactError: For what holds no plain numbers.
+    """
+    described: dict[str, Any] = {"id": 0, "layer": None, "operation": None, "step": 0}
+    first, second = (
+        PendingInspection(value, name, HealthLevel.FULL_TENSOR, memory_bytes=bytes_of(value), **described).resolve()[0]
+        for name, value in (("a", a), ("b", b))
+    )
+    return compare_infos(first, second)
+
+
+def element_difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> ElementDifference:
+    """Compares arrays of one shape element by element, a piece at a time."""
+    kind: npt.DTypeLike = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
+    first, second = a.reshape(-1), b.reshape(-1)
+    compared, largest = 0, -math.inf
+    sums = np.zeros(5)  # |d|, |d|^2, |a|^2, |b|^2, <a, b>
+    for start in range(0, first.size, _CHUNK):
+        x, y = (part[start : start + _CHUNK].astype(kind) for part in (first, second))
+        finite = np.isfinite(x) & np.isfinite(y)
+        x, y = x[finite], y[finite]
+        with np.errstate(over="ignore", invalid="ignore"):
+            distance = np.abs(y - x)
+            sums += [distance.sum(), *(np.vdot(v, w).real for v, w in ((distance, distance), (x, x), (y, y), (x, y)))]
+        compared += x.size
+        largest = max(largest, float(distance.max(initial=-math.inf)))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        total, *squares, product = sums
+        difference, length_a, length_b = np.sqrt(squares)
+        return ElementDifference(
+            compared=compared,
+            left_out=first.size - compared,
+            max_abs=largest if compared else math.nan,
+            mean_abs=float(total / np.float64(compared)),
+            relative=float(difference / length_a),
+            cosine=float(product / length_a / length_b),
+        )
+
+
+def _missing(a: TensorInfo, b: TensorInfo) -> str:
+    for info in (a, b):
+        if info.stats is None:
+            return f"tensor {info.name!r} at step {info.step} was inspected at {info.level.name}: it has no statistics"
+    for info in (a, b):
+        if info.values is None:
+            return f"tensor {info.name!r} at step {info.step} was inspected at {info.level.name}: it has no values"
+    if a.values is not None and b.values is not None and a.values.shape != b.values.shape:
+        return f"the shapes are {a.values.shape} and {b.values.shape}: there are no pairs of elements"
+    return ""
+
+
+def _statistics(a: TensorSummary, b: TensorSummary) -> dict[str, float]:
+    differences = {f"{key}_difference": getattr(b, key) - getattr(a, key) for key in ("mean", "std", "l1", "l2")}
+    return differences | _divergences(a, b)
+
+
+def _divergences(a: TensorSummary, b: TensorSummary) -> dict[str, float]:
+    keys = ("kl_divergence", "reverse_kl_divergence", "jensen_shannon_divergence")
+    if not a.finite_count or not b.finite_count:
+        return dict.fromkeys(keys, math.nan)
+    counts = np.stack([_finite_counts(a), _finite_counts(b)])
+    counts = counts[:, counts.any(axis=0)]
+    p, q = counts / counts.sum(axis=1, keepdims=True)
+    middle = (p + q) / 2
+    smooth = counts + _SMOOTHING
+    smooth_p, smooth_q = smooth / smooth.sum(axis=1, keepdims=True)
+    shannon = (_kullback_leibler(p, middle) + _kullback_leibler(q, middle)) / 2
+    values = _kullback_leibler(smooth_p, smooth_q), _kullback_leibler(smooth_q, smooth_p), shannon
+    return dict(zip(keys, values, strict=True))
+
+
+def _finite_counts(summary: TensorSummary) -> npt.NDArray[np.float64]:
+    dense = np.zeros(N_BINS + 5)
+    dense[summary.bins] = summary.counts
+    dense[N_BINS:] = (
+        summary.zero, summary.pos_overflow, summary.neg_overflow, summary.pos_underflow, summary.neg_underflow,
+    )  # fmt: skip
+    return dense
+
+
+def _kullback_leibler(p: npt.NDArray[np.float64], q: npt.NDArray[np.float64]) -> float:
+    """``sum p log(p / q)``, at least 0 whatever the rounding; bins with p = 0 add nothing."""
+    held = p > 0
+    return max(0.0, float((p[held] * np.log(p[held] / q[held])).sum()))
