@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from debuggers.deferred import DeferredTensor
 from debuggers.torch_import import torch
 
 RECTIFIERS: tuple[type[torch.nn.Module], ...] = (torch.nn.ReLU, torch.nn.ReLU6)
 """Activations whose units can die: where the output is zero, so is the gradient."""
 DEAD_BELOW = 0.01
-"""Share of the inputs in which a unit must be active to live (SageMaker Debugger 1.0, rule DeadRelu)."""
+"""Share of the inputs in which a unit must be active to live (SageMaker Debugger, rule DeadRelu)."""
+WINDOW = 100
+"""Recorded steps after which counting starts anew: a unit that dies late would else hide behind its past."""
 
 _CHANNELS_LAST = -1
 _UNIT_DIMENSIONS: tuple[tuple[tuple[type[torch.nn.Module], ...], int], ...] = (
@@ -21,6 +25,9 @@ _UNIT_DIMENSIONS: tuple[tuple[tuple[type[torch.nn.Module], ...], int], ...] = (
     ((torch.nn.Conv3d, torch.nn.ConvTranspose3d), -4),
     ((torch.nn.Linear, torch.nn.Bilinear, torch.nn.LayerNorm, torch.nn.Embedding, torch.nn.RNNBase), _CHANNELS_LAST),
 )
+
+
+_Counts: TypeAlias = dict[str, tuple[torch.Tensor, int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +66,13 @@ def unit_dimension(module: torch.nn.Module) -> int | None:
 
 
 class UnitActivity:
-    """Counts by layer, on the layer's device: ``add`` never waits for it."""
+    """Counts by layer, on the layer's device: ``add`` and ``end_step`` never wait for it."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, tuple[torch.Tensor, int]] = {}
+        self._counts: _Counts = {}
+        self._counts_before: _Counts = {}
+        self._steps = 0
+        self._window: dict[str, tuple[DeferredTensor, int]] = {}
 
     def add(self, name: str, output: torch.Tensor, dimension: int | None) -> None:
         """Counts the units of an output that are above zero; NaN is not.
@@ -92,13 +102,33 @@ class UnitActivity:
         # Not in place: a tensor made in inference mode could not be changed outside.
         self._counts[name] = before + count, inputs + values.numel() // units
 
-    def read(self) -> dict[str, Activity]:
-        """Returns what was counted so far, by layer; waits for the devices."""
-        return {
-            name: Activity(count.cpu().numpy().astype(np.float64) / inputs, inputs)
-            for name, (count, inputs) in self._counts.items()
-        }
+    def end_step(self) -> None:
+        """Closes the window after 100 steps."""
+        self._steps += 1
+        if self._steps % WINDOW == 0 and self._counts:
+            self._counts_before, self._counts = self._counts, {}
+            self._window = {
+                name: (DeferredTensor(count), inputs) for name, (count, inputs) in self._counts_before.items()
+            }
 
-    def clear(self) -> None:
-        """Starts anew."""
-        self._counts.clear()
+    def take_window(self) -> dict[str, Activity]:
+        """Returns the activity in the last full window, once, as soon as it is on the host; else nothing."""
+        if not all(count.ready() for count, _ in self._window.values()):
+            return {}
+        window, self._window = self._window, {}
+        return {name: _activity(count.resolve(), inputs) for name, (count, inputs) in window.items()}
+
+    def read(self) -> dict[str, Activity]:
+        """Returns the activity in the last full window and since; waits for the devices."""
+        activities = {}
+        for name in self._counts_before | self._counts:
+            parts = [counts[name] for counts in (self._counts_before, self._counts) if name in counts]
+            # What no longer has the same units is left out.
+            same = [part for part in parts if part[0].shape == parts[-1][0].shape]
+            total = sum(count.cpu().numpy() for count, _ in same)
+            activities[name] = _activity(np.asarray(total), sum(inputs for _, inputs in same))
+        return activities
+
+
+def _activity(count: npt.NDArray[np.int64], inputs: int) -> Activity:
+    return Activity(count / inputs, inputs)
