@@ -100,6 +100,11 @@ class Run(Emitter):
             sinks=sinks,
         )
 
+    @property
+    def background_seconds(self) -> float:
+        """Processor time of the thread that writes the run store, in seconds."""
+        return self._store.cpu_seconds
+
     def call_before_close(self, function: Callable[[], object]) -> None:
         """Has a function called when the run is about to close, while it still takes artifacts; the last one first.
 

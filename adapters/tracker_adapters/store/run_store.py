@@ -105,6 +105,8 @@ class RunStore:
         self.attempt = self._segment.attempt
         self.error: Exception | None = None
         """The last failure, whether it was overcome or not."""
+        self.cpu_seconds = 0.0
+        """What the writer thread has used of a processor."""
         self._queue = EmitQueue(queue_bytes, stored=self._segment.last_seq)
         self._on_tick = on_tick
         self._on_close: Callable[[], None] | None = None
@@ -194,6 +196,7 @@ class RunStore:
                     item.passed.set()
             if not self._closed.is_set():
                 _guarded(self._on_tick)
+            self.cpu_seconds = time.thread_time()
 
     def _commit(self, items: list[Item]) -> None:
         rows: list[Storable] = []
