@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from debuggers.detectors.dead_units import DeadUnits, dead_fraction
+from debuggers.detectors.dead_units import DeadUnits
 from debuggers.detectors.detector import Detector, Detectors
 from debuggers.detectors.exploding_gradient import ExplodingGradient
 from debuggers.detectors.finding import Finding, announce, merge_findings
@@ -27,7 +27,6 @@ __all__ = [
     "ZeroGradient",
     "activation_detectors",
     "announce",
-    "dead_fraction",
     "gradient_detectors",
     "merge_findings",
 ]

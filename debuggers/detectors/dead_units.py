@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from debuggers.detectors.detector import Detector
 from debuggers.detectors.observation import Bools, Observation
 
-ACTIVE_SHARE = 0.01
-
-
-def dead_fraction(active_fractions: npt.ArrayLike) -> float:
-    """Returns the share of a layer's units that are active in less than 1 % of the inputs.
-
-    Args:
-        active_fractions: For each unit, the share of inputs for which its output is not zero. A unit whose share is
-            NaN, seen with no input, does not count.
-
-    Returns:
-        Between 0 and 1; NaN when no unit counts.
-    """
-    shares = np.asarray(active_fractions, np.float64).ravel()
-    shares = shares[~np.isnan(shares)]
-    return float((shares < ACTIVE_SHARE).mean()) if shares.size else float("nan")
-
 
 class DeadUnits(Detector):
-    """More than half of a layer's units are dead: active in less than 1 % of the inputs (``dead_fraction``)."""
+    """More than half of a layer's units are dead: active in less than 1 % of the inputs.
+
+    ``debuggers.unit_activity`` measures the share of dead units; NaN, of a layer that saw no input, breaks nothing.
+    """
 
     kind = "dead_units"
     level = "warning"

@@ -23,7 +23,7 @@ class NonFinite(Detector):
     statistics = frozenset({"non_finite"})
     judged = "non_finite"
     rule = "any NaN or infinity (ExplodingTensor of SageMaker Debugger); up to 16 expected overflows in a row are none"
-    evidence = "{value:.0f} elements are NaN or infinite"
+    evidence = "NaN or infinite elements: {value:.0f}"
     worst = np.fmax
 
     def __init__(self) -> None:
