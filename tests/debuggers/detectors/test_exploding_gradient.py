@@ -1,0 +1,100 @@
+"""log10 of a norm beyond mean + 6 sigma of its last 128 values, or a norm beyond 1e6, explodes."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from debuggers.detectors import ExplodingGradient, Observation
+
+
+def feed(detector, observe, norms, *, start=0):
+    """One tensor; norms that are not finite are those of a gradient with NaN."""
+    found = []
+    for step, norm in enumerate(norms, start):
+        broken = [int(norm is not None and not math.isfinite(norm))]
+        found += detector.see(observe(step, norm=[norm], non_finite=broken))
+    return found
+
+
+def noise(count, *, spread=0.1, seed=0):
+    return (10 ** np.random.default_rng(seed).normal(0, spread, count)).tolist()
+
+
+def reference_limit(norms):
+    """The limit's logarithm."""
+    logs = np.log10(norms[-128:])
+    return logs.mean() + 6 * max(logs.std(ddof=1), 0.1)
+
+
+def test_a_spike_is_found_with_the_limit_from_the_steps_before(observe):
+    detector, norms = ExplodingGradient(), noise(200)
+    (finding,) = feed(detector, observe, [*norms, 500.0])
+    assert (finding.kind, finding.level, finding.step, finding.value) == ("exploding_gradient", "error", 200, 500.0)
+    assert finding.threshold == pytest.approx(10 ** reference_limit(norms))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(1e-300, 1e5), min_size=16, max_size=300), st.floats(1e-300, 1e5))
+def test_the_rule_equals_the_formula_computed_anew(norms, last):
+    detector = ExplodingGradient()
+    for step, norm in enumerate([*norms, last]):
+        values = {"norm": np.array([norm]), "non_finite": np.zeros(1)}
+        broken, limits = detector.check(Observation(step, ["a"], np.ones(1, bool), values))
+    expected = min(reference_limit(norms), 6)
+    assert math.log10(limits[0]) == pytest.approx(expected, abs=1e-6)
+    if abs(math.log10(last) - expected) > 1e-6:
+        assert bool(broken[0]) == (math.log10(last) > expected)
+
+
+def test_nothing_is_judged_before_sixteen_values(observe):
+    assert feed(ExplodingGradient(), observe, [1.0] * 15 + [1e5]) == []
+    assert len(feed(ExplodingGradient(), observe, [1.0] * 16 + [1e5])) == 1
+
+
+def test_however_steady_the_norms_were_a_factor_of_three_is_no_explosion(observe):
+    assert feed(ExplodingGradient(), observe, [1.0] * 100 + [3.0]) == []
+    assert len(feed(ExplodingGradient(), observe, [1.0] * 100 + [5.0])) == 1
+
+
+def test_noise_by_factors_raises_no_alarm(observe):
+    """Lognormal norms as near the end of training: a third of the steps are off by a factor of more than two."""
+    assert feed(ExplodingGradient(), observe, noise(5000, spread=0.3)) == []
+
+
+def test_non_finite_norms_neither_silence_the_rule_nor_count(observe):
+    """One NaN in a running mean would silence it until it ages out."""
+    detector = ExplodingGradient()
+    assert feed(detector, observe, [*noise(50), math.nan, math.inf, 0.0]) == []
+    assert len(feed(detector, observe, [500.0], start=53)) == 1
+
+
+def test_one_spike_does_not_hide_the_next(observe):
+    detector = ExplodingGradient()
+    feed(detector, observe, [*noise(100), 1e4, *noise(20), 1e4])
+    assert [finding.step for finding in detector.findings()] == [100, 121]
+
+
+def test_the_window_forgets_what_is_older_than_its_length(observe):
+    """A level that was normal once, long ago, is a spike now."""
+    detector = ExplodingGradient()
+    assert feed(detector, observe, noise(100)) == []
+    assert feed(detector, observe, [norm * 1e-3 for norm in noise(200)], start=100) == []
+    assert len(feed(detector, observe, [1.0], start=300)) == 1
+
+
+def test_a_norm_beyond_a_million_explodes_from_the_first_step_on(observe):
+    assert feed(ExplodingGradient(), observe, [1e6]) == []
+    (finding,) = feed(ExplodingGradient(), observe, [1.1e6, 1e7, 1e8])
+    assert (finding.step, finding.threshold) == (0, 1e6)
+
+
+def test_steps_at_which_a_tensor_was_not_measured_leave_its_window_alone(observe):
+    detector = ExplodingGradient()
+    for step in range(200):
+        norm = 1.0 if step % 5 == 0 else None
+        detector.see(observe(step, norm=[norm, 1.0], non_finite=[None if norm is None else 0, 0]))
+    found = detector.see(observe(200, norm=[100.0, 100.0], non_finite=[0, 0]))
+    assert [finding.name for finding in found] == ["layer0.weight", "layer1.weight"]

@@ -1,0 +1,44 @@
+"""Mean |g| below 1e-7 vanishes; zero, NaN, what was not measured, and idle biases do not."""
+
+import math
+
+from debuggers.detectors import VanishingGradient
+
+
+def test_a_mean_below_the_limit_is_found_with_its_proof(observe):
+    (finding,) = VanishingGradient().see(observe(7, mean_magnitude=[1e-3, 9.9e-8, 1e-7]))
+    assert (
+        finding.kind,
+        finding.name,
+        finding.level,
+        finding.step,
+    ) == ("vanishing_gradient", "layer1.weight", "warning", 7)
+    assert (finding.value, finding.threshold) == (9.9e-8, 1e-7)
+    assert finding.message == "layer1.weight: mean |g| 9.9e-08 is below 1e-07 at step 7"
+
+
+def test_zero_nan_and_unmeasured_gradients_are_left_to_others(observe):
+    assert VanishingGradient().see(observe(0, mean_magnitude=[0.0, math.nan, None])) == []
+
+
+def test_a_bias_counts_only_when_nothing_else_in_its_module_gets_gradient(observe):
+    """A convolution's bias before batch normalisation has no effect, so its gradient is rounding error."""
+    names = ["conv.weight", "conv.bias", "deep.weight", "deep.bias"]
+    found = VanishingGradient().see(observe(0, names, mean_magnitude=[1e-3, 1e-10, 1e-9, 1e-10]))
+    assert [finding.name for finding in found] == ["deep.weight", "deep.bias"]
+
+
+def test_tensors_that_appear_later_are_judged_too(observe):
+    detector = VanishingGradient()
+    detector.see(observe(0, ["a.weight"], mean_magnitude=[1e-9]))
+    found = detector.see(observe(1, ["a.weight", "b.weight", "b.bias"], mean_magnitude=[1e-9, 1.0, 1e-9]))
+    assert found == []
+    found = detector.see(observe(2, ["a.weight", "b.weight", "b.bias"], mean_magnitude=[1e-9, 1e-9, 1e-9]))
+    assert [finding.name for finding in found] == ["b.weight", "b.bias"]
+
+
+def test_the_worst_value_is_the_smallest(observe):
+    detector = VanishingGradient()
+    for step, mean in enumerate([1e-8, 1e-12, 1e-9]):
+        detector.see(observe(step, mean_magnitude=[mean]))
+    assert [finding.value for finding in detector.findings()] == [1e-12]
