@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 from typing import Any
 
@@ -91,7 +92,8 @@ def as_tensor(name: str, value: object) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     if value is None or isinstance(value, (str, bytes, dict, set)):
-        raise ArtifactError(f"{called(name)}: got {type(value).__name__} {value!r}; expected a tensor or an array")
+        shown = f"{type(value).__name__} {reprlib.repr(value)}"
+        raise ArtifactError(f"{called(name)}: got {shown}; expected a tensor or an array")
     is_complex = isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "c"
     array: Any = np.asarray(value) if is_complex else as_array(called(name), value)
     # torch takes neither extended precision, nor foreign byte orders, nor negative strides, nor read-only memory.
