@@ -24,7 +24,8 @@ from tracker_adapters.sink import Sink
 
 DRAIN_STALL_S = 120.0
 """Once the run has ended, a delivery that gets nowhere for this long gives up; the rest is for a later sync."""
-NICENESS = 5
+NICENESS = 19
+"""The lowest priority: a training that uses every core keeps them. Once it has ended, delivery has them to itself."""
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ def main() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s", level=logging.INFO)
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
+        if hasattr(os, "SCHED_BATCH"):  # Linux: waking up takes the core from nobody
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     # Ctrl-C is the trainer's; this process drains when the trainer has gone.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     deliver(arguments.run, arguments.rank, request["sinks"])
