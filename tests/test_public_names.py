@@ -33,6 +33,8 @@ PUBLIC = {
     "tracker_adapters.sink": [
         "Batch",
         "Column",
+        "HistogramColumns",
+        "HistogramRows",
         "RunInfo",
         "RunStatus",
         "ScalarColumns",

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from tracker_adapters.arrays import as_array
 from tracker_adapters.base import Artifact
+from tracker_adapters.contiguous_bins import contiguous_bins
 from tracker_adapters.errors import ArtifactError
 
 N_BINS = 4096
-_SIGN_BIN = 2048
 _SHIFT = 20  # float32 keeps 23 mantissa bits; the top 3 belong to the bin
 _CHUNK = 1 << 20
 _COUNTS = (
@@ -211,14 +211,16 @@ class Histogram(Artifact):
             raise ArtifactError(f"histogram {self.name!r}: max_bins is {max_bins}; expected at least 1")
         if not self.finite_count:
             return np.empty(0), np.empty(0, dtype=np.int64)
-        lefts, rights, counts = self._ordered_bins()
-        gap_after = np.flatnonzero(lefts[1:] > rights[:-1])
-        edges = np.concatenate([lefts[:1], np.sort(np.concatenate([rights, lefts[gap_after + 1]]))])
-        filled = np.insert(counts, gap_after + 1, 0)
-        edges[0], edges[-1] = self.min, self.max
-        # The rounding of float64 to float32 can put an extreme just outside its bin, and a constant has no width.
-        edges[0] = min(edges[0], np.nextafter(edges[1], -np.inf))
-        edges[-1] = max(edges[-1], np.nextafter(edges[-2], np.inf))
+        _, rights, filled = contiguous_bins(
+            self.bins,
+            self.counts,
+            np.array([self.bins.size]),
+            around_zero=np.array([self.zero + self.pos_underflow + self.neg_underflow]),
+            neg_overflow=np.array([self.neg_overflow]),
+            pos_overflow=np.array([self.pos_overflow]),
+            high=np.array([self.max]),
+        )
+        edges = np.concatenate([[min(self.min, np.nextafter(rights[0], -np.inf))], rights])
         if max_bins is not None and filled.size > max_bins:
             starts = np.linspace(0, filled.size, max_bins + 1).astype(np.int64)
             filled = np.add.reduceat(filled, starts[:-1])
@@ -239,33 +241,11 @@ class Histogram(Artifact):
             raise ArtifactError(f"histogram {self.name!r}: percentiles {wanted.tolist()} go beyond 0 to 100")
         if not self.finite_count:
             return np.full(wanted.shape, np.nan)
-        lefts, rights, counts = self._ordered_bins()
-        middles = np.clip((lefts + rights) / 2, self.min, self.max)
+        edges, counts = self.edges()
+        middles = np.clip(edges[:-1] + np.diff(edges) / 2, self.min, self.max)
         ranks = wanted / 100 * (self.finite_count - 1)
         picked: npt.NDArray[np.float64] = middles[np.searchsorted(np.cumsum(counts), ranks, side="right")]
         return np.where(wanted == 0, self.min, np.where(wanted == 100, self.max, picked))
-
-    def _ordered_bins(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """The occupied bins by ascending value: left edges, right edges, counts; overflows and zero included."""
-        tiny = float(_edge(1))
-        in_tiny = (self.bins % _SIGN_BIN) == 0
-        around_zero = int(self.counts[in_tiny].sum()) + self.zero + self.pos_underflow + self.neg_underflow
-        bins, counts = self.bins[~in_tiny].astype(np.int64), self.counts[~in_tiny]
-        negative = bins >= _SIGN_BIN
-        low, high = bins[negative][::-1] - _SIGN_BIN, bins[~negative]
-        limit = float(_edge(2040))
-        rows = [
-            ([min(self.min, -2 * limit)], [-limit], [self.neg_overflow]),
-            (-_edge(low + 1), -_edge(low), counts[negative][::-1]),
-            ([-tiny], [tiny], [around_zero]),
-            (_edge(high), _edge(high + 1), counts[~negative]),
-            ([limit], [max(self.max, 2 * limit)], [self.pos_overflow]),
-        ]
-        lefts, rights, sizes = (
-            np.concatenate([np.asarray(row[i], dtype=np.float64) for row in rows]) for i in range(3)
-        )
-        occupied = sizes > 0
-        return lefts[occupied], rights[occupied], sizes[occupied].astype(np.int64)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Histogram):
@@ -279,13 +259,6 @@ class Histogram(Artifact):
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _edge(bins: npt.NDArray[np.int64] | int) -> npt.NDArray[np.float64]:
-    """The left edge of a positive bin; 2040 gives 2**128, where float32 ends."""
-    exponent, eighth = np.divmod(np.asarray(bins, dtype=np.int64), 8)
-    normal = np.ldexp(1 + eighth / 8, exponent - 127)
-    return np.where(exponent == 0, np.ldexp(eighth / 8, -126), normal)
 
 
 def _mean_and_m2(finite: npt.NDArray[np.float64]) -> tuple[float, float]:

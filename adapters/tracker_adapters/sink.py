@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
-from tracker_adapters.batch import Batch, Column, ScalarColumns
+from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
+from tracker_adapters.histogram_columns import HistogramColumns
 
 Unshown = Mapping[str, int]
 """Why artifacts of a batch cannot be shown, and how many: ``{"late_step": 3}``."""
@@ -123,6 +124,8 @@ def checked_options(
 __all__ = [
     "Batch",
     "Column",
+    "HistogramColumns",
+    "HistogramRows",
     "RunInfo",
     "RunStatus",
     "ScalarColumns",

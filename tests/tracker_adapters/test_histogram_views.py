@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.histogram_columns import HistogramColumns
 
 FLOAT32_MAX = 3.4028234663852886e38
 SMALLEST_NORMAL = 2.0**-126
@@ -136,3 +137,14 @@ def test_equality_compares_values_and_takes_nan_as_equal() -> None:
 
 def test_time_zero_is_a_time() -> None:
     assert Histogram.from_values("h", [1.0], step=0, time_ns=0).time_ns == 0
+
+
+@given(st.lists(LISTS, max_size=5))
+def test_intervals_of_many_are_the_edges_of_each(arrays: list[list[float]]) -> None:
+    histograms = [of(values) for values in arrays]
+    ends, rights, counts = HistogramColumns.of(histograms).intervals()
+    starts = [0, *ends.tolist()]
+    for row, histogram in enumerate(histograms):
+        edges, sizes = histogram.edges()
+        assert rights[starts[row] : starts[row + 1]].tolist() == edges[1:].tolist()
+        assert counts[starts[row] : starts[row + 1]].tolist() == sizes.tolist()

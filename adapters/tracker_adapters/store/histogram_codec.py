@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tracker_adapters.errors import RunError
 from tracker_adapters.histogram import N_BINS
-from tracker_adapters.histogram_columns import MOMENTS, TALLIES, HistogramColumns
+from tracker_adapters.histogram_columns import AT_ONCE, MOMENTS, TALLIES, HistogramColumns
 
 _MOMENT_BYTES = 8 * len(MOMENTS)
 _LONGEST_VARINT = 10
@@ -23,6 +23,21 @@ _LONGEST_VARINT = 10
 
 def encode(columns: HistogramColumns) -> list[bytes]:
     """Returns a blob for each of the histograms."""
+    return [blob for part in columns.parts() for blob in _encoded(part)]
+
+
+def decode(blobs: Sequence[bytes]) -> HistogramColumns:
+    """Returns the histograms of blobs.
+
+    Raises:
+        RunError: When a blob holds no histogram, because its file is damaged or somebody else's.
+    """
+    return HistogramColumns.joined(
+        [_decoded(blobs[start : start + AT_ONCE]) for start in range(0, max(len(blobs), 1), AT_ONCE)]
+    )
+
+
+def _encoded(columns: HistogramColumns) -> list[bytes]:
     n = len(columns)
     values, ends = _numbers(columns)
     sizes = np.ones(values.size, np.int64)
@@ -47,12 +62,7 @@ def encode(columns: HistogramColumns) -> list[bytes]:
     return [whole[start:end] for start, end in zip(blob_starts.tolist(), blob_ends.tolist(), strict=True)]
 
 
-def decode(blobs: Sequence[bytes]) -> HistogramColumns:
-    """Returns the histograms of blobs.
-
-    Raises:
-        RunError: When a blob holds no histogram, because its file is damaged or somebody else's.
-    """
+def _decoded(blobs: Sequence[bytes]) -> HistogramColumns:
     n = len(blobs)
     if not all(isinstance(blob, bytes) for blob in blobs):
         raise RunError("the run store holds a histogram without data; its file is damaged")

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
+from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 
-from tracker_adapters.artifacts import Artifact, Histogram, Image
-from tracker_adapters.sink import Batch, ScalarColumns
+from tracker_adapters.artifacts import Artifact, Image
+from tracker_adapters.sink import Batch, HistogramRows, ScalarColumns
 from tracker_adapters.sinks.tensorboard.event_file import EventFile
+from tracker_adapters.sinks.tensorboard.histograms import histogram_protos
 from tracker_adapters.sinks.tensorboard.markdown import to_markdown
 from tracker_adapters.sinks.tensorboard.series import Series, SeriesIndex
-
-MAX_BINS = 512
-"""Bins of a histogram; a tensor of normally distributed values fills about 300."""
 
 
 class Encoder:
@@ -42,13 +41,16 @@ class Encoder:
 
     def append(self, batch: Batch) -> int:
         """Appends a batch; returns how many artifacts were left out because their step came too late."""
-        late = done = 0
-        for seq, group in _groups(batch):
-            until = int(np.searchsorted(batch.scalars.seqs, seq))
-            late += self._append_scalars(batch.scalars, done, until)
-            late += self._append_group(group)
-            done = until
-        return late + self._append_scalars(batch.scalars, done, len(batch.scalars))
+        groups, histograms = _groups(batch), HistogramRows.of(batch.histograms.artifacts)
+        late = 0
+        for stream, start, stop in _runs(batch.scalars.seqs, batch.histograms.seqs, [seq for seq, _ in groups]):
+            if stream == 0:
+                late += self._append_scalars(batch.scalars, start, stop)
+            elif stream == 1:
+                late += self._append_histograms(histograms, start, stop)
+            else:
+                late += sum(self._append_group(group) for _, group in groups[start:stop])
+        return late
 
     def _append_scalars(self, columns: ScalarColumns, start: int, stop: int) -> int:
         late = 0
@@ -64,14 +66,25 @@ class Encoder:
             self._append_event(series, step, time_ns)
         return late
 
+    def _append_histograms(self, rows: HistogramRows, start: int, stop: int) -> int:
+        late = 0
+        steps, times_ns = rows.steps[start:stop].tolist(), rows.times_ns[start:stop].tolist()
+        protos = histogram_protos(rows.columns.rows(start, stop))
+        for name, step, time_ns, proto in zip(rows.names[start:stop], steps, times_ns, protos, strict=True):
+            series = self._index.get("histogram", name)
+            if step <= series.last_step:
+                late += 1
+                continue
+            self._value.histo.ParseFromString(proto)
+            self._append_event(series, step, time_ns)
+        return late
+
     def _append_group(self, group: list[Artifact]) -> int:
         first = group[0]
         series = self._index.get(first.kind, first.name)
         if first.step <= series.last_step:
             return len(group)
         match first:
-            case Histogram():
-                self._value.histo.CopyFrom(_histogram(first))
             case Image():
                 self._value.image.CopyFrom(
                     Summary.Image(height=first.height, width=first.width, encoded_image_string=first.png)
@@ -95,35 +108,30 @@ class Encoder:
         value.ClearField("metadata")
 
 
-def _groups(batch: Batch) -> Iterator[tuple[int, list[Artifact]]]:
-    """Yields what is no scalar, by sequence number; text of one kind, name and step comes together.
+def _runs(*streams: Sequence[int] | npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Yields ``(stream, start, stop)`` of what follows each other, from streams of ascending sequence numbers."""
+    places = [0] * len(streams)
+    order = np.repeat(np.arange(len(streams)), [len(seqs) for seqs in streams])
+    order = order[np.argsort(np.concatenate([np.asarray(seqs, np.int64) for seqs in streams]), kind="stable")]
+    starts = np.flatnonzero(np.diff(order, prepend=-1))
+    for stream, length in zip(order[starts].tolist(), np.diff(starts, append=order.size).tolist(), strict=True):
+        yield stream, places[stream], places[stream] + length
+        places[stream] += length
+
+
+def _groups(batch: Batch) -> list[tuple[int, list[Artifact]]]:
+    """What is neither scalar nor histogram, by sequence number; text of one kind, name and step comes together.
 
     A series shows one event a step, and one event can hold several texts.
     """
-    numbered = [row for column in batch.columns() for row in zip(column.seqs, column.artifacts, strict=True)]
+    columns = [column for column in batch.columns() if column is not batch.histograms]
+    numbered = [row for column in columns for row in zip(column.seqs, column.artifacts, strict=True)]
     groups: dict[tuple[object, ...], tuple[int, list[Artifact]]] = {}
     for seq, artifact in sorted(numbered, key=lambda row: row[0]):
-        alone = seq if isinstance(artifact, (Histogram, Image)) else None
+        alone = seq if isinstance(artifact, Image) else None
         key = (artifact.kind, artifact.name, artifact.step, alone)
         groups.setdefault(key, (seq, []))[1].append(artifact)
-    yield from groups.values()
-
-
-def _histogram(histogram: Histogram) -> HistogramProto:
-    edges, counts = histogram.edges(MAX_BINS)
-    finite = histogram.finite_count
-    with np.errstate(over="ignore"):
-        total = float(np.float64(histogram.mean) * finite) if finite else 0.0
-        squares = float(histogram.m2 + np.square(histogram.mean) * finite) if finite else 0.0
-    return HistogramProto(
-        min=histogram.min,
-        max=histogram.max,
-        num=finite,
-        sum=total,
-        sum_squares=squares,
-        bucket_limit=edges[1:].tolist(),
-        bucket=counts.tolist(),
-    )
+    return list(groups.values())
 
 
 def _strings(texts: list[str]) -> TensorProto:

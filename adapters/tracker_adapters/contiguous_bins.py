@@ -1,0 +1,93 @@
+"""The fixed bins of many histograms as contiguous intervals by ascending value, as trackers show them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_SIGN_BIN = 2048
+_PLACES = 2 * _SIGN_BIN
+"""A row's places: bin b of positive values has place b, that of negative ones -b, zero and what is nearest to it 0."""
+_OVERFLOW = 2040  # the place of what float32 cannot hold
+
+
+def _left_edges() -> Floats:
+    """The left edge of every place from -2048 to 2049; place 2040 begins at 2**128, where float32 ends."""
+    exponent, eighth = np.divmod(np.arange(_SIGN_BIN + 2), 8)
+    edge = np.where(exponent == 0, np.ldexp(eighth / 8, -126), np.ldexp(1 + eighth / 8, exponent - 127))
+    return np.concatenate([-edge[:1:-1], [-edge[1]], edge[1:]])
+
+
+_LEFT = _left_edges()
+
+
+def contiguous_bins(
+    bins: npt.NDArray[np.uint16],
+    counts: Integers,
+    ends: Integers,
+    *,
+    around_zero: Integers,
+    neg_overflow: Integers,
+    pos_overflow: Integers,
+    high: Floats,
+) -> tuple[Integers, Floats, Integers]:
+    """Returns the finite elements of n histograms as adjoining intervals; gaps between bins become empty ones.
+
+    Args:
+        bins: Of all histograms, one after the other, as in ``HistogramColumns``; counts and ends likewise.
+        counts: Elements in each bin.
+        ends: Where the bins of each histogram end.
+        around_zero: Elements of each histogram that are zero, or closer to it than float32 gets.
+        neg_overflow: Elements of each below float32's range.
+        pos_overflow: Elements of each above it.
+        high: The largest finite element of each, which becomes the last right edge.
+
+    Returns:
+        ``(ends, rights, counts)``: where the intervals of each histogram end, and each one's right edge and
+        elements. Edges are strictly ascending. The first interval begins at the smallest finite element, which the
+        caller knows. A histogram with no finite element has no interval.
+    """
+    n = len(ends)
+    rows, places = _places(bins, ends)
+    beside = [(around_zero, 0), (neg_overflow, -_OVERFLOW), (pos_overflow, _OVERFLOW)]
+    occupied = [(np.flatnonzero(number), number, place) for number, place in beside if number.any()]
+    keys = np.concatenate([rows + places, *(where * _PLACES + place for where, _, place in occupied)])
+    sizes = np.concatenate([counts, *(number[where] for where, number, _ in occupied)])
+    order = np.argsort(keys, kind="stable")
+    keys, sizes = keys[order], sizes[order]
+    if not keys.size:
+        return np.zeros(n, np.int64), np.empty(0), np.empty(0, np.int64)
+    new = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
+    if new.size < keys.size:  # the bins on either side of zero share one interval with it
+        keys, sizes = keys[new], np.add.reduceat(sizes, new)
+    row = (keys + _SIGN_BIN) // _PLACES
+    place = keys - row * _PLACES
+    is_last = np.diff(row, append=n) > 0
+    jump = np.diff(keys, append=0)
+    gap_after = (jump > 1) & ~is_last
+    at = np.arange(keys.size) + np.cumsum(gap_after) - gap_after
+    found = np.zeros(keys.size + int(np.count_nonzero(gap_after)), np.int64)
+    found[at] = sizes
+    rights = np.empty(found.size)
+    rights[at] = _LEFT[place + _SIGN_BIN + 1]
+    before_gap = np.flatnonzero(gap_after)
+    rights[at[before_gap] + 1] = _LEFT[place[before_gap + 1] + _SIGN_BIN]
+    last = np.flatnonzero(is_last)
+    stops = at[last] + 1
+    row_ends = np.zeros(n, np.int64)
+    row_ends[row[last]] = stops
+    row_ends = np.maximum.accumulate(row_ends)
+    # The rounding of float64 to float32 can put an extreme just outside its bin.
+    alone = np.diff(stops, prepend=0) == 1
+    least = np.where(alone, -np.inf, np.nextafter(_LEFT[place[last] + _SIGN_BIN], np.inf))
+    rights[stops - 1] = np.maximum(high[row[last]], least)
+    return row_ends, rights, found
+
+
+def _places(bins: npt.NDArray[np.uint16], ends: Integers) -> tuple[Integers, Integers]:
+    numbers = bins.astype(np.int64)
+    places = np.where(numbers >= _SIGN_BIN, _SIGN_BIN - numbers, numbers)
+    return np.repeat(np.arange(len(ends)) * _PLACES, np.diff(ends, prepend=0)), places
