@@ -20,11 +20,12 @@ class Detector(ABC):
     Attributes:
         kind: Name of the rule and of its alerts.
         level: Level of its alerts.
-        statistics: The statistics that it needs; the first one is what it judges.
+        statistics: The statistics that it needs.
+        judged: The one of them whose value is the proof.
         rule: The formula with its default, and where they come from.
         evidence: The proof in words; ``{value}`` and ``{threshold}`` are put in.
         patience: Observed steps in a row at which the rule must be broken.
-        worst: ``np.fmin`` or ``np.fmax``: which values of the first statistic are the worst.
+        worst: ``np.fmin`` or ``np.fmax``: which of its values are the worst.
     """
 
     kind: ClassVar[str]
