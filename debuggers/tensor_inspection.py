@@ -25,7 +25,7 @@ class PendingInspection:
     It keeps nothing of the tensor alive but the copy that FULL_TENSOR asks for.
     """
 
-    __slots__ = ("_copy", "_counts", "_described", "_elements", "_level", "_summaries")
+    __slots__ = ("_copy", "_counts", "_described", "_elements", "_summaries")
 
     def __init__(self, value: object, name: str, level: HealthLevel, *, memory_bytes: int, **described: Any) -> None:
         """Starts it.
@@ -41,7 +41,6 @@ class PendingInspection:
             ArtifactError: For what holds no plain numbers; the message names the tensor.
         """
         tensor = as_tensor(name, value)
-        self._level = level
         self._summaries: PendingSummaries | None = None
         self._counts: DeferredTensor | None = None
         self._copy: DeferredTensor | None = None

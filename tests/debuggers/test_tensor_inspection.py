@@ -6,6 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+import torch.distributed
+import torch.distributed.device_mesh
+import torch.distributed.tensor
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
 
@@ -163,6 +166,21 @@ def test_a_copy_does_not_follow_the_tensor_and_cannot_be_changed():
 def test_a_view_takes_the_memory_that_it_keeps_alive():
     assert inspect(torch.ones(100)[:1]).memory_bytes == 400
     assert inspect(np.ones(100)[:1]).memory_bytes == 800
+
+
+def test_of_a_distributed_tensor_this_ranks_shard_counts(tmp_path):
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1
+    )
+    try:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        values = torch.randn(8, 2)
+        info = inspect(torch.distributed.tensor.distribute_tensor(values, mesh))
+        assert (info.shape, info.quality.elements, info.memory_bytes) == ((8, 2), 16, 64)
+        assert info.stats.local_shard
+        np.testing.assert_array_equal(values.numpy(), info.values)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 @pytest.mark.parametrize("level", HealthLevel)
