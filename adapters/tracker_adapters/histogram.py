@@ -24,7 +24,9 @@ from tracker_adapters.errors import ArtifactError
 
 N_BINS = 4096
 _SHIFT = 20  # float32 keeps 23 mantissa bits; the top 3 belong to the bin
-_CHUNK = 1 << 20
+_CHUNK = 1 << 17  # a chunk's temporaries stay in the processor's cache
+_NEAR_ZERO = np.array([0, 2048])  # zeros and what is too small for a bin of its own, by sign
+_NON_FINITE = np.r_[2040:2048, 4088:4096]
 _COUNTS = (
     "count", "nan", "pos_inf", "neg_inf", "zero",
     "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow",
@@ -123,31 +125,35 @@ class Histogram(Artifact):
     @classmethod
     def _of_chunk(cls, name: str, step: int, time_ns: int, chunk: npt.NDArray[Any]) -> Self:
         # A signalling NaN, as in uninitialised memory, is a value too; long doubles may go beyond float64.
-        with np.errstate(invalid="ignore", over="ignore"):
+        with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             wide = chunk.astype(np.float64, copy=False)
-        finite = wide[np.isfinite(wide)]
-        with np.errstate(over="ignore", under="ignore"):
-            narrow = finite.astype(np.float32)
-        nonzero = narrow[(narrow != 0) & np.isfinite(narrow)]
-        histogram = np.bincount(nonzero.view(np.uint32) >> _SHIFT, minlength=1)
-        bins = np.flatnonzero(histogram)
-        lost = narrow == 0
+            narrow = chunk if chunk.dtype == np.float32 else wide.astype(np.float32)
+        held = np.bincount(narrow.view(np.uint32) >> _SHIFT, minlength=N_BINS)
+        beside = dict.fromkeys(_COUNTS[1:], 0)
+        finite = wide
+        if held[_NON_FINITE].any():
+            held[_NON_FINITE] = 0
+            finite = wide[np.isfinite(wide)]
+            beside["nan"] = _how_many(np.isnan(wide))
+            for sign, infinity in (("pos", np.inf), ("neg", -np.inf)):
+                beside[f"{sign}_inf"] = infinite = _how_many(wide == infinity)
+                beside[f"{sign}_overflow"] = _how_many(narrow == infinity) - infinite
+        if held[_NEAR_ZERO].any():
+            lost = narrow == 0
+            held[_NEAR_ZERO] -= np.bincount(np.signbit(narrow[lost]), minlength=2)
+            beside["zero"] = _how_many(wide == 0)
+            beside["pos_underflow"] = _how_many(lost & (wide > 0))
+            beside["neg_underflow"] = _how_many(lost & (wide < 0))
+        bins = np.flatnonzero(held)
         mean, m2 = _mean_and_m2(finite)
         return cls(
             name=name,
             step=step,
             time_ns=time_ns,
             bins=bins.astype(np.uint16),
-            counts=histogram[bins],
+            counts=held[bins],
             count=chunk.size,
-            nan=int(np.isnan(wide).sum()),
-            pos_inf=int((wide == np.inf).sum()),
-            neg_inf=int((wide == -np.inf).sum()),
-            zero=int((finite == 0).sum()),
-            pos_overflow=int((narrow == np.inf).sum()),
-            neg_overflow=int((narrow == -np.inf).sum()),
-            pos_underflow=int((lost & (finite > 0)).sum()),
-            neg_underflow=int((lost & (finite < 0)).sum()),
+            **beside,
             # Adding zero makes -0.0 positive: which of the two zeros NumPy calls the smaller one is a matter of luck.
             min=float(finite.min()) + 0.0 if finite.size else float("nan"),
             max=float(finite.max()) + 0.0 if finite.size else float("nan"),
@@ -259,6 +265,10 @@ class Histogram(Artifact):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _how_many(mask: npt.NDArray[np.bool_]) -> int:
+    return int(np.count_nonzero(mask))
 
 
 def _mean_and_m2(finite: npt.NDArray[np.float64]) -> tuple[float, float]:
