@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.histogram_columns import MOMENTS, TALLIES, HistogramColumns
 
+from debuggers.histogram_merging import merge_columns
+from debuggers.histogram_scaling import scale_columns
 from debuggers.tensor_summary import TensorSummary
 
 Floats = npt.NDArray[np.float64]
@@ -57,6 +59,95 @@ class SummaryTable(Sequence[TensorSummary]):
             l1=np.array([row.l1 for row in rows], np.float64),
             local_shard=np.array([row.local_shard for row in rows], np.bool_),
         )
+
+    @classmethod
+    def concatenate(cls, tables: Sequence[SummaryTable]) -> Self:
+        """Returns one table with the rows of all tables, in order."""
+        if not tables:
+            return cls.of(())
+        columns = [table.columns for table in tables]
+        starts = np.cumsum([0, *(len(part.bins) for part in columns[:-1])])
+        return cls(
+            HistogramColumns(
+                tallies=np.concatenate([part.tallies for part in columns]),
+                moments=np.concatenate([part.moments for part in columns]),
+                ends=np.concatenate([part.ends + start for part, start in zip(columns, starts, strict=True)]),
+                bins=np.concatenate([part.bins for part in columns]),
+                counts=np.concatenate([part.counts for part in columns]),
+            ),
+            negative=np.concatenate([table.negative for table in tables]),
+            positive=np.concatenate([table.positive for table in tables]),
+            l1=np.concatenate([table.l1 for table in tables]),
+            local_shard=np.concatenate([table.local_shard for table in tables]),
+        )
+
+    def select(self, rows: npt.ArrayLike) -> SummaryTable:
+        """Returns a table of some rows, in the order given; ``rows`` are integers from 0 to n - 1."""
+        chosen = np.asarray(rows, np.int64)
+        columns = self.columns
+        sizes = np.diff(columns.ends, prepend=0)[chosen]
+        ends = np.cumsum(sizes)
+        entries = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(columns.ends[chosen] - ends, sizes)
+        return SummaryTable(
+            HistogramColumns(
+                columns.tallies[chosen], columns.moments[chosen], ends, columns.bins[entries], columns.counts[entries]
+            ),
+            negative=self.negative[chosen],
+            positive=self.positive[chosen],
+            l1=self.l1[chosen],
+            local_shard=self.local_shard[chosen],
+        )
+
+    def grouped(self, keys: npt.ArrayLike) -> SummaryTable:
+        """Returns a table with one row for each distinct key, ascending: the rows of one key are merged.
+
+        Args:
+            keys: An integer for each row.
+        """
+        ordered = np.asarray(keys, np.int64)
+        order = np.argsort(ordered, kind="stable")
+        ordered = ordered[order]
+        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        sizes = np.diff(starts, append=len(order))
+        table = self.select(order[starts])
+        for turn in range(1, int(sizes.max(initial=0))):
+            groups = np.flatnonzero(sizes > turn)
+            merged = table.select(groups).merge(self.select(order[starts[groups] + turn]))
+            places = np.arange(len(table))
+            places[groups] = len(table) + np.arange(len(groups))
+            table = SummaryTable.concatenate([table, merged]).select(places)
+        return table
+
+    def merge(self, other: SummaryTable) -> SummaryTable:
+        """Returns row by row the summary of both tensors together, as ``TensorSummary.merge`` does.
+
+        Raises:
+            ValueError: If the tables differ in length.
+        """
+        if len(self) != len(other):
+            raise ValueError(f"a table of {len(other)} tensors was given to merge; expected {len(self)}")
+        with np.errstate(over="ignore"):
+            l1 = self.l1 + other.l1
+        return SummaryTable(
+            merge_columns(self.columns, other.columns),
+            negative=self.negative + other.negative,
+            positive=self.positive + other.positive,
+            l1=l1,
+            local_shard=self.local_shard | other.local_shard,
+        )
+
+    def scaled(self, exponent: int) -> SummaryTable:
+        """Returns the table of the tensors times ``2**exponent``: as if they were multiplied in float64.
+
+        Everything is exact while elements and results are zero, or normal in float32, and float64 holds the results;
+        what leaves float32 becomes overflow or underflow, exactly above, and below but for a tie at ``2**-150``.
+        Subnormal bins are wider than an eighth of a power of two: from them, all elements go where the middle of the
+        bin does; into them, an element may round up to the next bin. Elements that overflowed or underflowed before
+        stay so, for no bin knows them. l1 and the moments have no such limits.
+        """
+        with np.errstate(over="ignore"):
+            l1 = np.ldexp(self.l1, exponent)
+        return replace(self, columns=scale_columns(self.columns, exponent), l1=l1)
 
     def __len__(self) -> int:
         return len(self.columns)
