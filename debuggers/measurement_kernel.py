@@ -15,16 +15,20 @@ import numpy.typing as npt
 from numba import carray, types
 from numba.extending import intrinsic
 
-_BLOCK = 2048
+from debuggers.compilation import OPTIONS
+
+BLOCK = 2048
+BINS = 4096
 _LANES = 4  # counters a bin: neighbouring elements often fall into one bin and would wait for each other
-_BINS = 4096
+_LANE_SIZE = BINS + 16  # a power of two would let the counters of one bin share an address modulo the page's size
+_NAN, _POS_INF, _NEG_INF, _ZERO, _POS_OVERFLOW, _POS_UNDERFLOW, _NEG_UNDERFLOW = 1, 2, 3, 4, 5, 7, 8  # in TALLIES
 _SIGN = 2048
+_ROW, _ADDRESS, _LENGTH, _IS_DOUBLE = range(4)  # columns of segments
 _SHIFT = np.uint32(20)
 _ONE = np.uint32(1)
 _END = 2040  # the bin of infinity in float32: where float64 overflows to
 # The moments may be summed in any order; NaN and infinity keep their meaning.
 _ANY_ORDER = {"reassoc", "nsz", "contract"}
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _compile = numba.njit(**OPTIONS)
 _Array = npt.NDArray[Any]
 
@@ -41,7 +45,7 @@ def _pointer(typing_context: Any, address: Any, like: Any) -> Any:
 
 
 @_compile
-def _keep_finite(block: _Array, kept: _Array, row: _Array) -> int:
+def _keep_finite(block: _Array, kept: _Array, tally: _Array) -> int:
     """Copies the finite elements to ``kept`` and counts the others; returns how many there are."""
     finite = 0
     for i in range(block.size):
@@ -50,11 +54,11 @@ def _keep_finite(block: _Array, kept: _Array, row: _Array) -> int:
             kept[finite] = value
             finite += 1
         elif value > 0:
-            row[1] += 1
+            tally[_POS_INF] += 1
         elif value < 0:
-            row[2] += 1
+            tally[_NEG_INF] += 1
         else:
-            row[0] += 1
+            tally[_NAN] += 1
     return finite
 
 
@@ -99,7 +103,7 @@ def _narrow(block: _Array, narrow: _Array) -> None:
 
 
 @_compile
-def _count_zeros(block: _Array, bits: _Array, row: _Array) -> Any:
+def _count_zeros(block: _Array, bits: _Array, tally: _Array, zeros: _Array) -> None:
     """Counts what float32 has as zero: true zeros, and values of either sign that it rounds to it."""
     plus = minus = true = above = below = 0
     for i in range(block.size):
@@ -110,10 +114,11 @@ def _count_zeros(block: _Array, bits: _Array, row: _Array) -> Any:
         true += block[i] == 0
         above += is_plus & (block[i] > 0)
         below += is_minus & (block[i] < 0)
-    row[3] += true
-    row[8] += above
-    row[9] += below
-    return plus, minus
+    tally[_ZERO] += true
+    tally[_POS_UNDERFLOW] += above
+    tally[_NEG_UNDERFLOW] += below
+    zeros[0] += plus
+    zeros[1] += minus
 
 
 @_compile
@@ -130,16 +135,53 @@ def _count_bins(bits: _Array, histogram: _Array) -> None:
 
 
 @_compile
-def _wide_moments(values: _Array, count: int) -> Any:
-    """Mean and m2 where sums of differences leave float64: divided first, in two passes."""
-    mean = m2 = 0.0
-    for value in values.flat:
-        if abs(value) < np.inf:
-            mean += np.float64(value) / count
-    for value in values.flat:
-        if abs(value) < np.inf:
-            m2 += (value - mean) * (value - mean)
-    return mean, m2
+def _add(  # noqa: PLR0917
+    values: _Array, scratch: Any, histogram: _Array, spans: _Array, zeros: _Array, tally: _Array, state: _Array
+) -> None:
+    """Adds elements to what is known of their tensor: histogram, spans, zeros, tally and state.
+
+    The state: number of finite elements, shift, mean less the shift, m2, l1, min and max. Means are kept relative to
+    the first element: a large offset would eat their digits.
+    """
+    kept, narrow, ends, ends_signed, ends_unsigned, narrow_ends = scratch
+    tally[0] += values.size
+    for start in range(0, values.size, BLOCK):
+        block = values[start : start + BLOCK]
+        _extremes(block.view(ends_signed.dtype), block.view(ends_unsigned.dtype), ends_signed, ends_unsigned)
+        if not (abs(ends[1]) < np.inf and abs(ends[3]) < np.inf):
+            block = kept[: _keep_finite(block, kept, tally)]
+            if block.size == 0:
+                continue
+            _extremes(block.view(ends_signed.dtype), block.view(ends_unsigned.dtype), ends_signed, ends_unsigned)
+        _add_moments(block, ends, state)
+        _narrow(ends, narrow_ends)
+        _widen(spans, narrow_ends.view(np.uint32))
+        if values.itemsize == 4:
+            bits = block.view(np.uint32)
+        else:
+            _narrow(block, narrow)
+            bits = narrow[: block.size].view(np.uint32)
+        _count_bins(bits, histogram)
+        if narrow_ends[0] == 0 or narrow_ends[2] == 0:
+            _count_zeros(block, bits, tally, zeros)
+
+
+@_compile
+def _add_moments(block: _Array, ends: _Array, state: _Array) -> None:
+    finite = state[0]
+    first = np.float64(block[0])
+    if finite == 0:
+        state[1] = first
+    total, squares, absolute = _moments(block)
+    block_mean = total / block.size
+    delta = first - state[1] + block_mean - state[2]
+    share = block.size / (finite + block.size)
+    state[0] = finite + block.size
+    state[2] += delta * share
+    state[3] += max(0.0, squares - total * block_mean) + delta * delta * (finite * share)
+    state[4] += absolute
+    state[5] = min(state[5], ends.min())
+    state[6] = max(state[6], ends.max())
 
 
 @_compile
@@ -154,9 +196,16 @@ def _widen(spans: _Array, ends_bits: _Array) -> None:
 
 @_compile
 def _collect(  # noqa: PLR0917
-    histogram: _Array, spans: _Array, zeros: Any, row: _Array, bins: _Array, sizes: _Array, end: int
+    histogram: _Array,
+    spans: _Array,
+    zeros: _Array,
+    tally: _Array,
+    signed: _Array,
+    bins: _Array,
+    counts: _Array,
+    end: int,
 ) -> int:
-    """Appends the occupied bins and empties the histogram for the next tensor."""
+    """Appends the occupied bins and empties the histogram for the next tensor; ``signed``: negative, positive."""
     first, second, third, fourth = histogram[0], histogram[1], histogram[2], histogram[3]
     for sign in range(2):
         total = -zeros[sign]
@@ -169,89 +218,81 @@ def _collect(  # noqa: PLR0917
             if bin_index == sign * _SIGN:
                 size -= zeros[sign]
             if bin_index == sign * _SIGN + _END:
-                row[6 + sign] = size
+                tally[_POS_OVERFLOW + sign] = size
             elif size:
                 bins[end] = bin_index
-                sizes[end] = size
+                counts[end] = size
                 end += 1
-        row[5 - sign] = total + row[8 + sign]
-        spans[sign] = (_BINS, -1)
+        signed[1 - sign] = total + tally[_POS_UNDERFLOW + sign]
+        spans[sign] = (BINS, -1)
     return end
 
 
 @_compile
-def _measure_one(  # noqa: PLR0917
-    values: _Array, like_signed: _Array, like_unsigned: _Array, histogram: _Array, spans: _Array, row: _Array
-) -> Any:
-    """Fills histogram, spans and row; returns min, max, mean, m2, l1, and the float32 zeros of either sign."""
-    kept = np.empty(_BLOCK, values.dtype)
-    narrow = np.empty(_BLOCK, np.float32)
-    ends, narrow_ends = np.empty(4, values.dtype), np.empty(4, np.float32)
-    ends_signed, ends_unsigned = ends.view(like_signed.dtype), ends.view(like_unsigned.dtype)
-    finite = plus_zeros = minus_zeros = 0
-    shift = mean = m2 = l1 = 0.0
-    low, high = np.inf, -np.inf
-    for start in range(0, values.size, _BLOCK):
-        block = values[start : start + _BLOCK]
-        _extremes(block.view(like_signed.dtype), block.view(like_unsigned.dtype), ends_signed, ends_unsigned)
-        if not (abs(ends[1]) < np.inf and abs(ends[3]) < np.inf):
-            block = kept[: _keep_finite(block, kept, row)]
-            if block.size == 0:
-                continue
-            _extremes(block.view(like_signed.dtype), block.view(like_unsigned.dtype), ends_signed, ends_unsigned)
-        low, high = min(low, ends.min()), max(high, ends.max())
-        first = np.float64(block[0])
-        if finite == 0:
-            shift = first
-        # Means are kept relative to the first element: a large offset would eat their digits.
-        total, squares, absolute = _moments(block)
-        block_mean = total / block.size
-        delta = first - shift + block_mean - mean
-        share = block.size / (finite + block.size)
-        m2 += max(0.0, squares - total * block_mean) + delta * delta * (finite * share)
-        mean += delta * share
-        l1 += absolute
-        finite += block.size
-        _narrow(ends, narrow_ends)
-        _widen(spans, narrow_ends.view(np.uint32))
-        if values.itemsize == 4:
-            bits = block.view(np.uint32)
-        else:
-            _narrow(block, narrow)
-            bits = narrow[: block.size].view(np.uint32)
-        _count_bins(bits, histogram)
-        if abs(narrow_ends[0]) == 0 or abs(narrow_ends[2]) == 0:
-            plus, minus = _count_zeros(block, bits, row)
-            plus_zeros += plus
-            minus_zeros += minus
-    mean += shift
-    if not (np.isfinite(mean) and np.isfinite(m2)):
-        mean, m2 = _wide_moments(values, finite)
-    if finite == 0:
-        low = high = mean = np.nan
-    # Adding zero makes -0.0 positive.
-    return (low + 0.0, high + 0.0, mean, m2, l1), (plus_zeros, minus_zeros)
+def _values(segment: _Array, like: _Array) -> Any:
+    return carray(_pointer(segment[_ADDRESS], like), (segment[_LENGTH],))
+
+
+@_compile
+def _wide_moments(segments: _Array, like: _Array, count: float) -> Any:
+    """Mean and m2 where sums of differences leave float64: divided first, in two passes."""
+    mean = m2 = 0.0
+    for i in range(segments.shape[0]):
+        for value in _values(segments[i], like).flat:
+            if abs(value) < np.inf:
+                mean += value / count
+    for i in range(segments.shape[0]):
+        for value in _values(segments[i], like).flat:
+            if abs(value) < np.inf:
+                m2 += (value - mean) * (value - mean)
+    return mean, m2
 
 
 def measure(  # noqa: PLR0917
-    addresses: _Array,
-    lengths: _Array,
-    like: _Array,
-    like_signed: _Array,
-    like_unsigned: _Array,
-    rows: _Array,
-    moments: _Array,
-    ends: _Array,
-    bins: _Array,
-    sizes: _Array,
-) -> None:
-    """Measures every tensor; the empty arrays ``like…`` have their dtype and the integers of its size."""
-    histogram = np.zeros((_LANES, _BINS), np.uint32)
-    spans = np.array([[_BINS, -1], [_BINS, -1]])
-    end = 0
-    for tensor in range(addresses.size):
-        values = carray(_pointer(addresses[tensor], like), (lengths[tensor],))
-        found, zeros = _measure_one(values, like_signed, like_unsigned, histogram, spans, rows[tensor])
-        moments[tensor] = found
-        end = _collect(histogram, spans, zeros, rows[tensor], bins, sizes, end)
-        ends[tensor] = end
+    segments: _Array, tallies: _Array, moments: _Array, signed: _Array, l1: _Array,
+    ends: _Array, bins: _Array, counts: _Array,
+) -> None:  # fmt: skip
+    """Measures tensors that lie in segments; see ``measurement_cpu.measure_segments``.
+
+    Args:
+        segments: Row, address, length, and whether float64: int64, ordered by row.
+        tallies: Zeros, (n, 9); takes the counts in the order of ``TALLIES``.
+        moments: (n, 4); takes min, max, mean and m2.
+        signed: (2, n); takes the numbers of negative and of positive elements.
+        l1: (n,); takes the sums of absolute values.
+        ends: (n,); takes where each tensor's bins end.
+        bins: With room for the occupied bins of all tensors.
+        counts: Likewise.
+    """
+    histogram = np.zeros((_LANES, _LANE_SIZE), np.uint32)
+    spans = np.array([[BINS, -1], [BINS, -1]])
+    zeros, state = np.empty(2, np.int64), np.empty(7)
+    kept, narrow = np.empty(BLOCK), np.empty(BLOCK, np.float32)
+    ends_double, ends_single, narrow_ends = np.empty(4), np.empty(4, np.float32), np.empty(4, np.float32)
+    double = kept, narrow, ends_double, ends_double.view(np.int64), ends_double.view(np.uint64), narrow_ends
+    kept_single = kept.view(np.float32)[:BLOCK]
+    single = kept_single, narrow, ends_single, ends_single.view(np.int32), ends_single.view(np.uint32), narrow_ends
+    start = end = 0
+    for stop in range(1, segments.shape[0] + 1):
+        segment = segments[stop - 1]
+        row = segment[_ROW]
+        tally = tallies[row]
+        if start == stop - 1:
+            zeros[:] = 0
+            state[:5] = 0
+            state[5], state[6] = np.inf, -np.inf
+        if segment[_IS_DOUBLE]:
+            _add(_values(segment, ends_double), double, histogram, spans, zeros, tally, state)
+        else:
+            _add(_values(segment, ends_single), single, histogram, spans, zeros, tally, state)
+        if stop < segments.shape[0] and segments[stop, _ROW] == row:
+            continue
+        finite, mean, m2 = state[0], state[1] + state[2], state[3]
+        if not (np.isfinite(mean) and np.isfinite(m2)):  # never with float32
+            mean, m2 = _wide_moments(segments[start:stop], ends_double, finite)
+        # Adding zero makes -0.0 positive.
+        moments[row] = (state[5] + 0.0, state[6] + 0.0, mean, m2) if finite else (np.nan, np.nan, np.nan, 0.0)
+        l1[row] = state[4]
+        end = _collect(histogram, spans, zeros, tally, signed[:, row], bins, counts, end)
+        ends[row] = end
+        start = stop

@@ -1,63 +1,104 @@
 """Measures tensors with torch operations alone: on CUDA, and on the host where numba is not installed.
 
-Every operation is deterministic and none waits for the device: results are rows of one table, copied once.
+Tensors of a group are laid end to end, so that their number does not multiply the operations. Every operation is
+deterministic and none waits for the device: results are rows of one table, copied once.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.histogram import N_BINS
+from tracker_adapters.histogram_columns import TALLIES, HistogramColumns
 
-from debuggers.tensor_summary import TensorSummary
+from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 
-_HOST_PIECE = 1 << 18  # a piece and its float64 copies fit the cache
+GROUP_TENSORS = 1024  # a row takes 16 kB
+_SIGN_BIN = N_BINS // 2
 # The codes of NaN in the bins of float32 are free; they count what the histogram has beside its bins.
 _PLUS_OVERFLOW, _MINUS_OVERFLOW = 2040, 4088
 _PLUS_INFINITY, _MINUS_INFINITY, _PLUS_UNDERFLOW, _MINUS_UNDERFLOW, _ZERO, _NAN = range(4090, 4096)
+_CODES = {
+    "nan": _NAN,
+    "pos_inf": _PLUS_INFINITY,
+    "neg_inf": _MINUS_INFINITY,
+    "zero": _ZERO,
+    "pos_overflow": _PLUS_OVERFLOW,
+    "neg_overflow": _MINUS_OVERFLOW,
+    "pos_underflow": _PLUS_UNDERFLOW,
+    "neg_underflow": _MINUS_UNDERFLOW,
+}
 
 
 @torch.no_grad()
-def measure(piece: torch.Tensor) -> torch.Tensor:
-    """Measures a contiguous float32 or float64 tensor.
+def measure(group: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Measures contiguous float32 or float64 tensors of one device, together below 2**31 elements.
 
     Returns:
-        An int64 row on its device: 4096 counts of bins and kinds, then the bits of five float64.
+        An int32 row for each on their device: 4096 counts of bins and kinds, then the bits of five float64.
     """
-    wide = piece.to(torch.float64)
+    flat = torch.cat([tensor.detach().view(-1) for tensor in group])
+    lengths = _on_device([tensor.numel() for tensor in group], flat.device)
+    rows = torch.repeat_interleave(lengths, output_size=flat.numel())
+    wide = flat.to(torch.float64)
     finite = torch.isfinite(wide)
-    count = finite.sum()
     zeroed = torch.where(finite, wide, 0.0)
-    mean = zeroed.sum() / count
+    count = _reduce(finite.to(torch.float64), lengths, "sum")
     # Dividing first keeps the sum of values near the end of float64's range finite.
-    mean = torch.where(torch.isfinite(mean), mean, (zeroed / count).sum())
-    m2 = torch.where(finite, (wide - mean).square(), 0.0).sum()
-    low, high = _extreme(finite, wide, torch.inf), -_extreme(finite, -wide, torch.inf)
-    moments = torch.stack([low, high, mean, m2, zeroed.abs().sum()])
-    return torch.cat([_count(_codes(wide, finite)), moments.view(torch.int64)])
+    mean = _reduce(zeroed / count[rows], lengths, "sum")
+    deviations = torch.where(finite, wide - mean[rows], 0.0)
+    correction = _reduce(deviations, lengths, "sum") / count
+    moments = [
+        _reduce(torch.where(finite, wide, torch.inf), lengths, "min"),
+        _reduce(torch.where(finite, wide, -torch.inf), lengths, "max"),
+        mean + correction,
+        _reduce(deviations.square(), lengths, "sum") - count * correction.square(),
+        _reduce(zeroed.abs(), lengths, "sum"),
+    ]
+    counts = _count(_codes(wide, finite) + rows.to(torch.int32) * N_BINS, len(group))
+    return torch.cat([counts, torch.stack(moments, dim=1).view(torch.int32)], dim=1)
 
 
-def read(table: npt.NDArray[np.int64]) -> list[TensorSummary]:
-    """Turns rows, once on the host, into summaries."""
-    moments = table[:, N_BINS:].view(np.float64)
-    return [_read_row(row, values) for row, values in zip(table[:, :N_BINS], moments.tolist(), strict=True)]
+def read(rows: npt.NDArray[np.int32]) -> SummaryTable:
+    """Turns rows, once on the host, into a table."""
+    dense = rows[:, :N_BINS].astype(np.int64)
+    low, high, mean, m2, l1 = np.ascontiguousarray(rows[:, N_BINS:]).view(np.float64).T
+    tallies = np.stack([dense.sum(axis=1), *(dense[:, _CODES[name]] for name in TALLIES[1:])], axis=1)
+    positive = dense[:, : _PLUS_OVERFLOW + 1].sum(axis=1) + dense[:, _PLUS_UNDERFLOW]
+    negative = dense[:, _SIGN_BIN : _MINUS_OVERFLOW + 1].sum(axis=1) + dense[:, _MINUS_UNDERFLOW]
+    nothing = positive + negative + dense[:, _ZERO] == 0
+    # Adding zero makes -0.0 positive.
+    moments = np.stack([low + 0.0, high + 0.0, mean, np.maximum(m2, 0.0)], axis=1)
+    moments[nothing] = np.nan, np.nan, np.nan, 0.0
+    dense[:, list(_CODES.values())] = 0
+    owners, bins = np.nonzero(dense)
+    return SummaryTable(
+        HistogramColumns(
+            tallies=tallies,
+            moments=moments,
+            ends=np.cumsum(np.bincount(owners, minlength=len(dense))),
+            bins=bins.astype(np.uint16),
+            counts=dense[owners, bins],
+        ),
+        negative=negative,
+        positive=positive,
+        l1=l1.copy(),
+        local_shard=np.zeros(len(dense), np.bool_),
+    )
 
 
-def measure_on_host(values: torch.Tensor) -> list[TensorSummary]:
-    """Measures a contiguous host tensor piece by piece, so that the temporary copies stay small."""
-    parts = values.detach().view(-1)
-    rows = torch.stack([measure(part) for part in (torch.split(parts, _HOST_PIECE) if parts.numel() else (parts,))])
-    return [reduce(TensorSummary.merge, read(rows.numpy()))]
+def _on_device(lengths: list[int], device: torch.device) -> torch.Tensor:
+    if device.type != "cuda":
+        return torch.tensor(lengths, device=device)
+    return torch.tensor(lengths, pin_memory=True).to(device, non_blocking=True)
 
 
-def _extreme(finite: torch.Tensor, wide: torch.Tensor, nothing: float) -> torch.Tensor:
-    # An empty tensor has no minimum: the extra element gives it one.
-    values = torch.where(finite, wide, nothing)
-    return torch.cat([values, values.new_full((1,), nothing)]).min()
+def _reduce(values: torch.Tensor, lengths: torch.Tensor, reduction: str) -> torch.Tensor:
+    # "unsafe" leaves out a check of the lengths, which would wait for the device.
+    return torch.segment_reduce(values, reduction, lengths=lengths, unsafe=True)
 
 
 def _codes(wide: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
@@ -70,43 +111,10 @@ def _codes(wide: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
     return torch.where(finite, codes, beside.to(torch.int32))
 
 
-def _count(codes: torch.Tensor) -> torch.Tensor:
+def _count(codes: torch.Tensor, tensors: int) -> torch.Tensor:
+    """How often each code occurs, a row for each tensor."""
     if codes.device.type == "cpu":
-        return torch.bincount(codes, minlength=N_BINS)
+        return torch.bincount(codes, minlength=tensors * N_BINS).to(torch.int32).view(tensors, N_BINS)
     # On CUDA bincount waits for the largest code, and histc and scatter_add_ depend on the deterministic mode.
-    ordered = codes.sort().values
-    edges = torch.arange(N_BINS + 1, dtype=torch.int32, device=codes.device)
-    return torch.searchsorted(ordered, edges).diff()
-
-
-def _read_row(dense: npt.NDArray[np.int64], moments: list[float]) -> TensorSummary:
-    counts = dense.tolist()
-    bins = np.flatnonzero(dense[:_PLUS_INFINITY])
-    bins = bins[(bins != _PLUS_OVERFLOW) & (bins != _MINUS_OVERFLOW)]
-    beside: dict[str, Any] = {
-        "nan": counts[_NAN],
-        "pos_inf": counts[_PLUS_INFINITY],
-        "neg_inf": counts[_MINUS_INFINITY],
-        "zero": counts[_ZERO],
-        "pos_overflow": counts[_PLUS_OVERFLOW],
-        "neg_overflow": counts[_MINUS_OVERFLOW],
-        "pos_underflow": counts[_PLUS_UNDERFLOW],
-        "neg_underflow": counts[_MINUS_UNDERFLOW],
-    }
-    positive = sum(counts[: _PLUS_OVERFLOW + 1]) + counts[_PLUS_UNDERFLOW]
-    negative = sum(counts[N_BINS // 2 : _MINUS_OVERFLOW + 1]) + counts[_MINUS_UNDERFLOW]
-    nothing = positive + negative + counts[_ZERO] == 0
-    low, high, mean, m2, l1 = moments
-    return TensorSummary(
-        count=sum(counts),
-        negative=negative,
-        positive=positive,
-        min=float("nan") if nothing else low + 0.0,
-        max=float("nan") if nothing else high + 0.0,
-        mean=float("nan") if nothing else mean,
-        m2=0.0 if nothing else m2,
-        l1=l1,
-        bins=bins.astype(np.uint16),
-        counts=dense[bins],
-        **beside,
-    )
+    edges = torch.arange(tensors * N_BINS + 1, dtype=torch.int32, device=codes.device)
+    return torch.searchsorted(codes.sort().values, edges, out_int32=True).diff().view(tensors, N_BINS)

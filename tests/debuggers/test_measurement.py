@@ -39,7 +39,7 @@ SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=[Heal
 def way(request, monkeypatch):
     """Each test holds for the compiled kernel and for torch operations alone."""
     if request.param == "torch":
-        monkeypatch.setattr(measurement, "_load_kernel", lambda: None)
+        monkeypatch.setattr(measurement, "load_kernel", lambda: None)
     else:
         pytest.importorskip("numba")
         prepare()
@@ -206,8 +206,8 @@ def test_a_converted_tensor_may_exceed_the_size_of_a_piece():
     assert ours.mean == pytest.approx(expected.mean, abs=1e-12)
 
 
-def freed():
-    tensor = torch.ones(1000)
+def freed(dtype):
+    tensor = torch.ones(1000, dtype=dtype)
     tensor.untyped_storage().resize_(0)
     return tensor
 
@@ -219,7 +219,8 @@ def freed():
         (torch.ones(2, device="meta", dtype=torch.complex64), "meta tensor"),
         (torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), "nested"),
         (torch.nn.UninitializedParameter(), "has no plain values"),
-        (freed(), "was freed"),
+        (freed(torch.float32), "was freed"),
+        (freed(torch.bfloat16), "was freed"),
         (np.ones(3), "got ndarray; expected a torch tensor"),
     ],
 )

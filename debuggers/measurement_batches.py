@@ -1,0 +1,105 @@
+"""Collects tensors until they are measured together."""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+
+from debuggers import measurement_torch
+from debuggers.deferred import DeferredTensor
+from debuggers.summary_table import SummaryTable
+from debuggers.torch_import import torch
+
+_log = logging.getLogger(__name__)
+_MAX_KEPT = 1 << 24  # elements of copies that wait for the kernel
+_GROUP_ELEMENTS = {"cpu": 1 << 18}  # a group and its float64 copies fit the cache
+_MAX_GROUP_ELEMENTS = 1 << 22  # bounds the memory of the copies
+
+
+class HostBatch:
+    """Host memory for calls of the compiled kernel."""
+
+    def __init__(self, kernel: ModuleType) -> None:
+        self._kernel = kernel
+        self._parts: list[tuple[list[int], SummaryTable]] = []
+        self._empty()
+
+    def _empty(self) -> None:
+        self._indices: list[int] = []
+        self._segments = array("q")
+        self._kept: list[torch.Tensor] = []
+        self._kept_elements = 0
+
+    def add(self, index: int, address: int, length: int, is_double: int) -> None:
+        """Adds the whole of the tensor at ``index``; the caller keeps its memory alive."""
+        self._segments.extend((len(self._indices), address, length, is_double))
+        self._indices.append(index)
+
+    def add_piece(self, index: int, piece: torch.Tensor) -> None:
+        """Adds a piece of the tensor at ``index`` and keeps it alive."""
+        if not self._indices or self._indices[-1] != index:
+            self._indices.append(index)
+        length = piece.numel()
+        is_double = int(piece.dtype is torch.float64)
+        self._segments.extend((len(self._indices) - 1, piece.data_ptr(), length, is_double))
+        self._kept.append(piece)
+        self._kept_elements += length
+        if self._kept_elements > _MAX_KEPT:
+            self._measure()
+
+    def take(self) -> list[tuple[list[int], SummaryTable]]:
+        """Measures what waits and returns tables, at least one, each with the indices of its rows, ascending."""
+        if self._indices or not self._parts:
+            self._measure()
+        return self._parts
+
+    def _measure(self) -> None:
+        segments = np.frombuffer(self._segments, np.int64).reshape(-1, 4)
+        self._parts.append((self._indices, self._kernel.measure_segments(segments)))
+        self._empty()
+
+
+class DeviceBatch:
+    """Pieces of tensors on one device for calls of ``measurement_torch.measure``."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._limit = _GROUP_ELEMENTS.get(device.type, _MAX_GROUP_ELEMENTS)
+        self._indices: list[int] = []
+        self._rows: list[torch.Tensor] = []
+        self._group: list[torch.Tensor] = []
+        self._elements = 0
+
+    def add(self, index: int, piece: torch.Tensor) -> None:
+        """Adds a piece of the tensor at ``index``."""
+        for part in torch.split(piece.detach(), self._limit) if piece.numel() else (piece,):
+            full = len(self._group) == measurement_torch.GROUP_TENSORS
+            if self._group and (full or self._elements + part.numel() > self._limit):
+                self._measure()
+            self._indices.append(index)
+            self._group.append(part)
+            self._elements += part.numel()
+
+    def take(self) -> tuple[list[int], DeferredTensor]:
+        """Measures what waits; returns the rows, for ``measurement_torch.read``, with the index of each."""
+        self._measure()
+        return self._indices, DeferredTensor(torch.cat(self._rows))
+
+    def _measure(self) -> None:
+        self._rows.append(measurement_torch.measure(self._group))
+        self._group = []
+        self._elements = 0
+
+
+@cache
+def load_kernel() -> ModuleType | None:
+    """Returns ``measurement_cpu``, or None and a warning where numba cannot be used."""
+    try:
+        from debuggers import measurement_cpu
+    except ImportError as error:
+        _log.warning("measuring with torch operations, several times slower: numba cannot be imported (%s)", error)
+        return None
+    return measurement_cpu
