@@ -15,8 +15,9 @@ MAX_INLINE_BYTES = 256 * 1024
 """Payloads above this lie in a blob file beside the store."""
 
 _ROW_START = "seq, series, attempt, step, time_ns"
-SELECT_HISTOGRAM = f"SELECT {_ROW_START}, data FROM histogram"
-SELECT_ARTIFACT = f"SELECT {_ROW_START}, meta, data, blob FROM artifact"
+SCALAR_COLUMNS = f"{_ROW_START}, value"
+HISTOGRAM_COLUMNS = f"{_ROW_START}, data"
+ARTIFACT_COLUMNS = f"{_ROW_START}, meta, data, blob"
 
 StoreBlob = Callable[[bytes], str]
 _to_json = msgspec.json.Encoder().encode
@@ -53,7 +54,7 @@ def artifact_values(artifact: Artifact, store_blob: StoreBlob) -> tuple[str, byt
 
 
 def decode_artifact(kind: str, name: str, row: Sequence[Any], run_folder: Path) -> Artifact:
-    """Rebuilds an artifact from a row of SELECT_ARTIFACT; file paths point into ``run_folder``."""
+    """Rebuilds an artifact from a row of ARTIFACT_COLUMNS; file paths point into ``run_folder``."""
     meta, data, blob = msgspec.json.decode(row[5]), row[6], row[7]
     common: dict[str, Any] = {"name": name, "step": row[3], "time_ns": row[4]}
     if kind == Page.kind:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, RunInfo, Table, Text
 from tracker_adapters.errors import ArtifactError, NotARunError
 from tracker_adapters.store import layout
-from tracker_adapters.store.codec import SELECT_ARTIFACT, SELECT_HISTOGRAM, decode_artifact
+from tracker_adapters.store.codec import ARTIFACT_COLUMNS, decode_artifact
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
 from tracker_adapters.store.schema import ROLLUP_SHIFT
@@ -125,7 +125,7 @@ class RunRecord:
         Raises:
             ArtifactError: When the run has no scalar of that name.
         """
-        rows = self._latest(rank, name, "scalar", "SELECT seq, series, attempt, step, time_ns, value FROM scalar")
+        rows = self._latest(rank, name, "scalar")
         return ScalarSeries(
             steps=np.array([row[3] for _, row in rows], dtype=np.int64),
             times_ns=np.array([row[4] for _, row in rows], dtype=np.int64),
@@ -167,7 +167,7 @@ class RunRecord:
 
     def histograms(self, name: str, rank: Rank = 0) -> list[Histogram]:
         """Returns the histograms of one name by step."""
-        rows = [row for _, row in self._latest(rank, name, "histogram", SELECT_HISTOGRAM)]
+        rows = [row for _, row in self._latest(rank, name, "histogram")]
         return list(histogram_rows(rows, [name] * len(rows)))
 
     def images(self, name: str, rank: Rank = 0) -> list[Image]:
@@ -214,14 +214,13 @@ class RunRecord:
             for segment in self._readers[number].segments():
                 yield number, segment
 
-    def _latest(self, rank: Rank, name: str, kind: str, select: str) -> list[tuple[int, Any]]:
+    def _latest(self, rank: Rank, name: str, kind: str) -> list[tuple[int, Any]]:
         """The rows of one series by step and arrival, without those that a later attempt replaced."""
         rows = []
         for rank_number, segment in self._segments(rank):
             number = _series_number(segment, kind, name)
             if number is not None:
-                found = segment.connection.execute(f"{select} WHERE series = ?", (number,)).fetchall()
-                rows += [(rank_number, row) for row in found]
+                rows += [(rank_number, row) for row in segment.rows_of(kind, number)]
         if not rows:
             raise self._no_such(kind, name)
         latest: dict[tuple[int, int], int] = {}
@@ -233,14 +232,15 @@ class RunRecord:
         return rows
 
     def _artifacts(self, cls: type[A], name: str, rank: Rank) -> list[A]:
-        rows = self._latest(rank, name, cls.kind, SELECT_ARTIFACT)
+        rows = self._latest(rank, name, cls.kind)
         return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for _, row in rows]
 
     def _in_order(self, cls: type[A], rank: Rank) -> list[A]:
         rows = []
         for _, segment in self._segments(rank):
             found = segment.connection.execute(
-                f"{SELECT_ARTIFACT} WHERE series IN (SELECT id FROM series WHERE kind = ?) ORDER BY seq",
+                f"SELECT {ARTIFACT_COLUMNS} FROM artifact "
+                "WHERE series IN (SELECT id FROM series WHERE kind = ?) ORDER BY seq",
                 (cls.kind,),
             ).fetchall()
             rows += [(row, segment.series()[row[1]][1]) for row in found]

@@ -14,12 +14,13 @@ import numpy as np
 from tracker_adapters.artifacts import Artifact, Image
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.store import schema
-from tracker_adapters.store.codec import SELECT_ARTIFACT, SELECT_HISTOGRAM, decode_artifact
+from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS, decode_artifact
 from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.layout import rank_folder, segments
 
 MAX_ROWS = 10_000
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+_TABLES = {"scalar": ("scalar", SCALAR_COLUMNS), "histogram": ("histogram", HISTOGRAM_COLUMNS)}
 _COLUMN_OF_KIND = {
     "image": "images", "text": "texts", "alert": "alerts", "table": "tables", "page": "pages", "file": "files",
 }  # fmt: skip
@@ -103,6 +104,12 @@ class Segment:
         self._series.update((number, (kind, name)) for number, kind, name in rows)
         return self._series
 
+    def rows_of(self, kind: str, number: int) -> list[Any]:
+        """The rows of one series, in no order."""
+        table, columns = _TABLES.get(kind, ("artifact", ARTIFACT_COLUMNS))
+        groups = (self.first_seq >> schema.GROUP_SHIFT, self.last_seq() >> schema.GROUP_SHIFT)
+        return self.connection.execute(schema.select_series(table, columns), (*groups, number)).fetchall()
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One consistent view; an open reader makes the WAL grow, so it must be short."""
@@ -128,7 +135,7 @@ class Segment:
             others: dict[str, tuple[list[int], list[Artifact]]] = defaultdict(lambda: ([], []))
             payload = 0
             for row in self.connection.execute(
-                f"{SELECT_ARTIFACT} WHERE seq BETWEEN ? AND ? ORDER BY seq", (after + 1, last)
+                f"SELECT {ARTIFACT_COLUMNS} FROM artifact WHERE seq BETWEEN ? AND ? ORDER BY seq", (after + 1, last)
             ):
                 kind, name = series[row[1]]
                 seqs, artifacts = others[_COLUMN_OF_KIND[kind]]
@@ -140,7 +147,7 @@ class Segment:
                     break
             bounds = (after + 1, last)
             histograms = self.connection.execute(
-                f"{SELECT_HISTOGRAM} WHERE seq BETWEEN ? AND ? ORDER BY seq", bounds
+                f"SELECT {HISTOGRAM_COLUMNS} FROM histogram WHERE seq BETWEEN ? AND ? ORDER BY seq", bounds
             ).fetchall()
             scalars = self.connection.execute(
                 "SELECT seq, series, step, time_ns, value FROM scalar WHERE seq BETWEEN ? AND ? ORDER BY seq",
@@ -160,7 +167,7 @@ class Segment:
 
 
 def histogram_rows(rows: Sequence[Any], names: Sequence[str]) -> HistogramRows:
-    """Returns the histograms of rows of SELECT_HISTOGRAM.
+    """Returns the histograms of rows of HISTOGRAM_COLUMNS.
 
     Raises:
         RunError: When a row holds no histogram.
