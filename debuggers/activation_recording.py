@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from typing import Any
 
@@ -38,12 +39,14 @@ class Recording:
         stopwatch: Stopwatch,
         *,
         gradients: bool,
+        scaler: torch.amp.GradScaler | None,
     ) -> None:
         self.isolation = isolation
         self.stopwatch = stopwatch
         self.units = units
         self._model = model
         self._with_gradients = gradients
+        self._scaler = scaler
         self._hooks = Hooks()
         self._unit_dimension: int | None = None
         self.clear()
@@ -56,6 +59,7 @@ class Recording:
         self.gradients = _Rows()
         self.skipped_calls = 0
         self.without_gradient = 0
+        self._last: tuple[weakref.ref[torch.Tensor], int | None, PendingSummaries] | None = None
 
     def wanted(self) -> bool:
         """Whether a forward call is one of the step: not a validation, and not one that checkpointing repeats.
@@ -84,7 +88,7 @@ class Recording:
             self._add_tensor(layer, f"{name}.{index}" if len(tensors) > 1 else name, tensor)
 
     def _add_tensor(self, layer: LayerRecorder, name: str, tensor: torch.Tensor) -> None:
-        self.outputs.add(name, measure((tensor,)))
+        self.outputs.add(name, self._measured(tensor))
         if layer.dimension is not None:
             self._unit_dimension = layer.dimension
         if layer.counts_units:
@@ -96,14 +100,36 @@ class Recording:
         else:
             self.without_gradient += 1
 
+    def _measured(self, tensor: torch.Tensor) -> PendingSummaries:
+        """Measures a tensor, unless it is the one measured last: ``Identity`` and an idle ``Dropout`` return their input.
+
+        Whether it was changed since then says its version counter, on which autograd relies, too.
+        """
+        version = None if tensor.is_inference() else tensor._version
+        if self._last is not None and version is not None:
+            last, last_version, part = self._last
+            if last() is tensor and last_version == version:
+                return part
+        part = measure((tensor,))
+        self._last = weakref.ref(tensor), version, part
+        return part
+
     def _add_gradient(self, name: str, gradient: torch.Tensor) -> None:
         try:
             with self.stopwatch:
-                self.gradients.add(name, measure((gradient,)))
+                self.gradients.add(name, measure((self._unscaled(gradient),)))
         except Exception as error:
             self.isolation.record(f"measuring the gradient of activation {name!r}", error)
             if self.isolation.on_error == "raise":
                 raise
+
+    def _unscaled(self, gradient: torch.Tensor) -> torch.Tensor:
+        scale = None if self._scaler is None else self._scaler._get_scale_async()
+        if scale is None:
+            return gradient
+        # Wide enough that what the scale kept from underflow does not underflow here; a new tensor in any case.
+        wide = gradient.detach().to(torch.promote_types(gradient.dtype, torch.float32))
+        return wide / scale.to(gradient.device, non_blocking=True)
 
 
 class _Rows:

@@ -1,0 +1,262 @@
+"""Measures what the layers of a model put out at the steps that are sampled, and the gradients with respect to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from types import TracebackType
+from typing import Self
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.activation_findings import ActivationFindings
+from debuggers.activation_recording import LayerRecorder, Recording
+from debuggers.detectors import Finding
+from debuggers.hooks import Hooks
+from debuggers.isolation import Isolation, OnError
+from debuggers.module_selection import NamedModule, Selection, select_modules
+from debuggers.stopwatch import Stopwatch
+from debuggers.summary_stream import OnTable, SummaryStream
+from debuggers.summary_table import SummaryTable
+from debuggers.torch_import import torch
+from debuggers.unit_activity import RECTIFIERS, Activity, UnitActivity
+
+_log = logging.getLogger(__name__)
+
+
+class ActivationMonitor:
+    """Measures the outputs of chosen modules while it is attached.
+
+    ::
+
+        monitor = ActivationMonitor(model, emitter=run)
+        for number, batch in enumerate(loader):
+            with monitor.step(number):
+                loss = criterion(model(batch.x), batch.y)
+                loss.backward()
+            optimizer.step()
+        monitor.close()
+
+    Between steps the model carries no hooks. Every tensor in an output (in tuples, lists, mappings and data classes)
+    is measured when the module returns it: a later operation that changes it in place, such as ``ReLU(inplace=True)``
+    after a convolution, is not seen in the convolution's series but in its own.
+
+    Names: ``<module>``; its second call in one forward pass of the model is ``<module>:1``, up to 16; several tensors
+    are ``<module>.0``, ``<module>.1``. Several forward passes in one step (gradient accumulation) are merged. Emitted
+    are histograms ``activations/<name>`` and scalars ``activations/<name>/norm`` and ``.../zero_fraction``, and with
+    ``gradients`` the same under ``activation_gradients``, without the loss scale of the ``scaler``.
+
+    Not recorded: forward passes in the other mode than the model's at ``attach`` (a validation in eval mode), those
+    that activation checkpointing repeats, and what runs inside ``torch.compile`` or ``torch.jit``: there only the
+    output of the module that ``torch.compile`` returned can be seen. ``uncovered`` names what was not seen. With
+    reentrant checkpointing outputs have no gradients; they are counted.
+
+    Attributes:
+        aliases: The other names of modules that have several.
+        uncovered: Chosen modules whose forward was not seen in the last step: unused, compiled, or bypassed by a fused
+            path such as that of ``TransformerEncoderLayer`` in eval mode.
+        skipped_calls: Calls of one module beyond 16 in one forward pass, in all steps.
+        without_gradient: Outputs that required no gradient (frozen, ``no_grad``) although ``gradients`` is set.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        *,
+        emitter: Emitter | None = None,
+        modules: Selection | None = None,
+        gradients: bool = False,
+        unit_activity: bool | Selection = True,
+        histogram_every: int | None = 1,
+        scaler: torch.amp.GradScaler | None = None,
+        on_table: OnTable | None = None,
+        on_error: OnError = "isolate",
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
+        """Chooses the modules; the model is not touched.
+
+        Args:
+            model: The model, or a wrapper of it (DataParallel, DistributedDataParallel, torch.compile): what the
+                training loop calls.
+            emitter: Where artifacts go.
+            modules: Whose outputs are measured: names, patterns, types; by default all leaf modules.
+            gradients: Whether gradients with respect to outputs are measured, too.
+            unit_activity: Whose units are counted: True for ReLU and ReLU6 among ``modules``, or a selection, which is
+                measured as well. Before a functional ``relu``, choose the layer that feeds it.
+            histogram_every: How many steps one histogram covers; None for scalars only.
+            scaler: The loop's GradScaler: every loss that reaches the outputs went through its ``scale``.
+            on_table: Called with step, names and table of the outputs once they are on the host.
+            on_error: ``raise`` lets failures inside the hooks pass, for tests.
+            stopwatch: Adds up the time that the monitor takes, inside the forward and backward pass, too.
+
+        Raises:
+            LayerNotFoundError: When a selector matches nothing.
+        """
+        chosen, counted = _choose(model, modules, unit_activity)
+        self.aliases = {entry.name: entry.aliases for entry in chosen if entry.aliases}
+        self.skipped_calls = 0
+        self.without_gradient = 0
+        self.uncovered: list[str] = []
+        self._model = model
+        self._emitter = emitter
+        self._gradients = gradients
+        self._on_table = on_table
+        self._isolation = Isolation(on_error, self._alert)
+        self._units = UnitActivity()
+        self._findings = ActivationFindings(emitter)
+        self._last_step = 0
+        self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
+        self._recording = Recording(
+            model, self._isolation, self._units, self._stopwatch, gradients=gradients, scaler=scaler
+        )
+        self._layers = [
+            LayerRecorder(entry, self._recording, counts_units=id(entry.module) in counted)
+            for entry in chosen
+            if not entry.opaque
+        ]
+        self._opaque = [entry.name for entry in chosen if entry.opaque]
+        self._hooks = Hooks()
+        self._step: int | None = None
+        self._said: set[str] = set()
+        self._units_waiting = False
+        self._outputs_stream = SummaryStream(
+            "activations", emitter, histogram_every=histogram_every, on_table=self._take_outputs
+        )
+        self._gradients_stream = SummaryStream(
+            "activation_gradients", emitter, histogram_every=histogram_every, on_table=self._take_gradients
+        )
+
+    def attach(self, step: int) -> None:
+        """Puts the hooks on, before the forward pass of a step; a step that is still attached ends first."""
+        self.detach()
+        with self._stopwatch, self._isolation.guard("attaching the activation monitor"):
+            self._recording.clear()
+            for layer in self._layers:
+                layer.begin_step()
+            self._step = self._last_step = step
+            hooks = [(layer.module, layer) for layer in self._layers]
+            self._hooks.add_forward([*hooks, (self._model, self._end_of_forward)])
+
+    def detach(self) -> None:
+        """Takes all hooks off, after the step's backward pass, and emits what is on the host; else does nothing."""
+        if self._step is None:
+            return
+        with self._stopwatch:
+            step, self._step = self._step, None
+            self._hooks.remove()
+            recording = self._recording
+            self.uncovered = [*(layer.name for layer in self._layers if not layer.fired), *self._opaque]
+            self.skipped_calls += recording.skipped_calls
+            self.without_gradient += recording.without_gradient
+            outputs, gradients = recording.outputs.joined(), recording.gradients.joined()
+            nothing_requires_gradients = recording.without_gradient == len(recording.outputs) > 0
+            recording.clear()
+            with self._isolation.guard("emitting activations"):
+                if outputs.names:
+                    self._outputs_stream.push(step, outputs.names, outputs)
+                    self._units.end_step()
+                    self._units_waiting = True
+                if gradients.names:
+                    self._gradients_stream.push(step, gradients.names, gradients)
+                self._findings.see_units(step, self._units.take_window())
+            self._say_what_is_missing(bool(outputs.names), nothing_requires_gradients)
+
+    @contextmanager
+    def step(self, step: int) -> Iterator[None]:
+        """Attaches for the forward and backward pass of a step, and detaches also after an exception."""
+        self.attach(step)
+        try:
+            yield
+        finally:
+            self.detach()
+
+    def close(self) -> None:
+        """Detaches and emits the rest, waiting for the device; calling it again does nothing."""
+        self.detach()
+        with self._stopwatch, self._isolation.guard("emitting activations"):
+            self._outputs_stream.drain()
+            self._gradients_stream.drain()
+            if self._units_waiting:
+                self._units_waiting = False
+                self._findings.see_units(self._last_step, self._units.read())
+
+    def unit_activity(self) -> dict[str, Activity]:
+        """Returns how often each unit was active in the last 100 to 200 recorded steps, by layer; waits for the device.
+
+        A unit is active where its output is above zero. See ``UnitActivity.add`` for what is a unit.
+        """
+        return self._units.read()
+
+    def findings(self) -> list[Finding]:
+        """Returns outputs that were not finite, and layers of dead units, judged every 100 recorded steps and at close.
+
+        Each is an alert when it begins. More than half of a layer's units dead: active in less than 1 % of the inputs.
+        """
+        return self._findings.findings()
+
+    def _take_outputs(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
+        self._emit_zero_fractions("activations", step, names, table)
+        self._findings.see_outputs(step, names, table)
+        if self._on_table is not None:
+            self._on_table(step, names, table)
+
+    def _take_gradients(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
+        self._emit_zero_fractions("activation_gradients", step, names, table)
+
+    def _emit_zero_fractions(self, group: str, step: int, names: Sequence[str], table: SummaryTable) -> None:
+        if self._emitter is not None:
+            self._emitter.scalars(_zero_fraction_names(group, tuple(names)), table.zero_fraction, step=step)
+
+    def _end_of_forward(self, module: torch.nn.Module, inputs: object, output: object) -> None:
+        if not torch.compiler.is_compiling() and self._recording.wanted():
+            for layer in self._layers:
+                layer.begin_forward()
+
+    def _say_what_is_missing(self, any_output: bool, nothing_requires_gradients: bool) -> None:
+        if not any_output and self.uncovered:
+            self._say(
+                "no output was recorded: none of the chosen modules was called as a module in the step, in the "
+                "mode of the model; torch.compile and fused paths bypass forward hooks"
+            )
+        elif self._gradients and nothing_requires_gradients:
+            self._say(
+                "activation gradients were asked for, but no output requires one: the forward pass ran under "
+                "no_grad or inference_mode, or all parameters are frozen"
+            )
+
+    def _say(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            _log.warning("%s", message)
+
+    def _alert(self, message: str) -> None:
+        if self._emitter is not None:
+            self._emitter.alert("debugger_failed", message, step=self._last_step, level="error")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+# The emitter checks a tuple of names once, and knows it again.
+@lru_cache(maxsize=256)
+def _zero_fraction_names(group: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{group}/{name}/zero_fraction" for name in names)
+
+
+def _choose(
+    model: torch.nn.Module, modules: Selection | None, unit_activity: bool | Selection
+) -> tuple[list[NamedModule], set[int]]:
+    """Returns the modules to measure, in the model's order, and the ids of those whose units are counted."""
+    chosen = select_modules(model, modules)
+    if isinstance(unit_activity, bool):
+        return chosen, {id(entry.module) for entry in chosen if unit_activity and isinstance(entry.module, RECTIFIERS)}
+    counted = {id(entry.module) for entry in select_modules(model, unit_activity)}
+    wanted = counted | {id(entry.module) for entry in chosen}
+    return [entry for entry in select_modules(model, "*") if id(entry.module) in wanted], counted
