@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -39,8 +40,8 @@ def watch(settings: Callable[[], stepscope.DebugConfig]) -> Side:
     return side
 
 
-def _every_step(*, gradients: bool = True, **chosen: bool) -> Callable[[], stepscope.DebugConfig]:
-    return lambda: stepscope.DebugConfig(gradients=gradients, histogram_every=1, max_overhead=None, **chosen)
+def _every_step(**settings: Any) -> Callable[[], stepscope.DebugConfig]:
+    return lambda: stepscope.DebugConfig(**{"histogram_every": 1, "max_overhead": None, **settings})
 
 
 OURS: dict[str, Side] = {
@@ -50,7 +51,7 @@ OURS: dict[str, Side] = {
     "economy": watch(lambda: stepscope.DebugConfig.preset("economy")),
     "standard": watch(lambda: stepscope.DebugConfig.preset("standard")),
     "full": watch(lambda: stepscope.DebugConfig.preset("full")),
-    "governor": watch(lambda: stepscope.DebugConfig(histogram_every=1, max_overhead=0.02)),
+    "governor": watch(_every_step(max_overhead=0.02)),
 }
 TITLES = {
     "gradients": "stepscope, gradients",
