@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from tracker_adapters.emitter import Emitter
+
+from debuggers.torch_import import torch
 
 
 class Diagnostics:

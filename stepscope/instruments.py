@@ -1,0 +1,96 @@
+"""The debuggers of a session: made from its configuration, and told what to do step by step."""
+
+from __future__ import annotations
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.activation_monitor import ActivationMonitor
+from debuggers.gradient_debugger import GradientDebugger
+from debuggers.isolation import OnError
+from debuggers.stopwatch import Stopwatch
+from debuggers.summary_table import SummaryTable
+from debuggers.tensor_inspector import TensorInspector
+from debuggers.torch_import import torch
+from stepscope.debug_config import DebugConfig
+
+
+class Instruments:
+    """What a session measures with.
+
+    Attributes:
+        gradients: Measures parameters and analyses their gradients.
+        activations: Measures layers; None unless configured.
+        tensors: Takes single tensors.
+        summaries: The gradients of the last step that was measured; None when they are not on the host yet.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | None,
+        optimizer: torch.optim.Optimizer | None,
+        emitter: Emitter | None,
+        scaler: torch.amp.GradScaler | None,
+        config: DebugConfig,
+        *,
+        stopwatch: Stopwatch,
+        on_error: OnError,
+    ) -> None:
+        """Makes them; ``stopwatch`` adds up the time that they take inside the loop's own calls."""
+        histogram_every = config.histogram_every if config.enable_visualization else None
+        watched = model if config.enable_gradient_debugging else None
+        self._measures_parameters = watched is not None
+        self.gradients = GradientDebugger(
+            watched,
+            optimizer if watched is not None else None,
+            emitter=emitter,
+            scaler=scaler,
+            max_gradient_history=config.max_gradient_history,
+            histogram_every=histogram_every,
+            gradients=config.gradients,
+            weights=config.weights,
+            updates=config.updates,
+            optimizer_state=config.optimizer_state,
+            stopwatch=stopwatch,
+            on_error=on_error,
+        )
+        self.activations: ActivationMonitor | None = None
+        if model is not None and config.activations:
+            self.activations = ActivationMonitor(
+                model,
+                emitter=emitter,
+                modules=None if config.activations is True else config.activations,
+                gradients=config.activation_gradients,
+                histogram_every=histogram_every,
+                stopwatch=stopwatch,
+                on_error=on_error,
+            )
+        self.tensors = TensorInspector(
+            max_tracked_tensors=config.max_tracked_tensors,
+            sampling_rate=config.sampling_rate,
+            emitter=emitter,
+            enabled=config.enable_tensor_inspection,
+        )
+        self.summaries: SummaryTable | None = None
+
+    def expect(self, step: int) -> None:
+        """Prepares for the forward pass of a step that will be measured."""
+        if self.activations is not None:
+            self.activations.attach(step)
+
+    def begin(self, step: int) -> None:
+        """Says that a step begins, measured or not."""
+        self.tensors.start_step(step)
+
+    def measure(self, step: int) -> None:
+        """Measures a step, after its backward pass and before the optimizer's step."""
+        if self.activations is not None:
+            self.activations.detach()
+        if self._measures_parameters:
+            self.summaries = self.gradients.step(step)
+
+    def close(self) -> None:
+        """Removes every hook and emits what is left; waits for the device."""
+        if self.activations is not None:
+            self.activations.close()
+        self.gradients.close()
+        self.tensors.drain()

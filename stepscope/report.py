@@ -1,0 +1,117 @@
+"""What a debug session found, as an object, in plain words, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from debuggers.detectors import Finding
+from debuggers.gradient_flow import GradientFlowAnalysis
+from debuggers.tensor_lifetimes import TensorLeak
+from stepscope.governor import Overhead
+from stepscope.instruments import Instruments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebugReport:
+    """The report of a session.
+
+    Attributes:
+        overhead: Steps, how many of them were measured or left out and why, and what that cost.
+        gradients: Flow, trends, findings, health and recommendations; None when none were recorded.
+        findings: All findings: of gradients, updates and activations, in order of their first step.
+        tensors: How many inspected tensors are tracked, left out, dropped.
+        leaks: Names of inspected tensors whose memory piles up.
+        failures: How often something inside failed, by place and type of exception.
+        disabled: Whether the environment switched the session off.
+    """
+
+    overhead: Overhead
+    gradients: GradientFlowAnalysis | None
+    findings: tuple[Finding, ...]
+    tensors: Mapping[str, int]
+    leaks: tuple[TensorLeak, ...]
+    failures: Mapping[str, int]
+    disabled: bool
+
+    @classmethod
+    def of(
+        cls, instruments: Instruments, *, overhead: Overhead, failures: Mapping[tuple[str, str], int], disabled: bool
+    ) -> Self:
+        """Returns the report of instruments; waits for the device."""
+        analysis = instruments.gradients.analyze_gradient_flow()
+        findings = list(analysis.findings)
+        if instruments.activations is not None:
+            findings += instruments.activations.findings()
+        inspector = instruments.tensors
+        return cls(
+            overhead=overhead,
+            gradients=analysis if analysis.steps or analysis.findings else None,
+            findings=tuple(sorted(findings, key=lambda finding: finding.step)),
+            tensors={"inspected": inspector.inspected, "left_out": inspector.skipped, "dropped": inspector.dropped},
+            leaks=tuple(inspector.leaks()),
+            failures={f"{place}: {kind}": count for (place, kind), count in failures.items()},
+            disabled=disabled,
+        )
+
+    def summary(self) -> str:
+        """Returns the report in plain words, some lines."""
+        if self.disabled:
+            return "The session was switched off by STEPSCOPE_DISABLED: nothing was measured."
+        lines = [_steps(self.overhead), overhead_line(self.overhead)]
+        lines.append("No gradients were recorded." if self.gradients is None else self.gradients.summary())
+        shown = () if self.gradients is None else self.gradients.findings
+        lines += [f"{finding.kind}: {finding.message}" for finding in self.findings if finding not in shown]
+        if self.tensors["inspected"]:
+            lines.append(
+                f"Tensors: {self.tensors['inspected']} inspected, {self.tensors['left_out']} of them left out by "
+                f"sampling, {self.tensors['dropped']} results dropped for newer ones."
+            )
+        lines += [leak.message for leak in self.leaks]
+        lines += [f"Inside stepscope failed {place}, {count} times." for place, count in self.failures.items()]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as plain values for JSON; NaN and infinities become None."""
+        return {
+            "disabled": self.disabled,
+            "overhead": _plain(asdict(self.overhead) | {"share": self.overhead.share}),
+            "gradients": None if self.gradients is None else self.gradients.to_dict(),
+            "findings": [_plain(finding.to_dict()) for finding in self.findings],
+            "tensors": dict(self.tensors),
+            "leaks": [_plain(asdict(leak)) for leak in self.leaks],
+            "failures": dict(self.failures),
+        }
+
+    def to_json(self) -> str:
+        """Returns ``to_dict`` as JSON, indented."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+def overhead_line(overhead: Overhead) -> str:
+    """Returns the measured overhead in one sentence."""
+    if not overhead.steps:
+        return "Overhead: no step was taken."
+    spent_ms, plain_ms = (seconds / overhead.steps * 1e3 for seconds in (overhead.spent_s, overhead.plain_s))
+    limit = "" if overhead.limit is None else f" (limit {overhead.limit:.1%})"
+    return f"Overhead: {spent_ms:.2f} ms a step of {plain_ms:.2f} ms, {overhead.share:.1%}{limit}."
+
+
+def _steps(overhead: Overhead) -> str:
+    text = f"Steps: {overhead.steps}, {overhead.measured} of them measured"
+    if overhead.skipped_by_schedule:
+        text += f", {overhead.skipped_by_schedule} left out by the schedule"
+    if overhead.skipped_by_governor:
+        text += f", {overhead.skipped_by_governor} left out to keep the overhead under its limit"
+    return text + "."
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

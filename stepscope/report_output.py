@@ -1,0 +1,41 @@
+"""Puts a session's report where its user finds it: files, the run, and one line on standard error."""
+
+from __future__ import annotations
+
+import sys
+from os import PathLike
+from pathlib import Path
+
+from tracker_adapters.emitter import Emitter
+
+from stepscope.report import DebugReport, overhead_line
+
+REPORT_NAME = "stepscope/report"
+
+
+def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter: Emitter | None, step: int) -> None:
+    """Writes ``report.json`` and ``report.txt``, emits the text ``stepscope/report``, and prints the overhead.
+
+    Args:
+        report: The report.
+        output_dir: The folder, made when it does not exist; None for no files.
+        emitter: Where the text goes; None for nowhere.
+        step: The session's last step.
+
+    Raises:
+        OSError: When the folder cannot be written.
+    """
+    print_to_stderr(f"stepscope: {overhead_line(report.overhead)}")
+    if emitter is not None:
+        # Two spaces break a line in Markdown.
+        emitter.text(REPORT_NAME, report.summary().replace("\n", "  \n"), step=max(0, step))
+    if output_dir is not None:
+        folder = Path(output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
+        (folder / "report.txt").write_text(report.summary() + "\n", encoding="utf-8")
+
+
+def print_to_stderr(line: str) -> None:
+    """Prints a line for the person at the terminal; standard output is the training script's."""
+    sys.stderr.write(f"{line}\n")

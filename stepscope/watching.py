@@ -1,0 +1,69 @@
+"""Watches an unchanged training loop: the steps are found by the optimizer's own hook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.hooks import Hooks
+from debuggers.torch_import import torch
+from stepscope.debug_config import DebugConfig, Preset
+from stepscope.errors import SessionError
+from stepscope.session import DebugSession
+
+
+class Watch(DebugSession):
+    """A session whose ``step`` is called by ``optimizer.step`` itself; made by ``watch``."""
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, **options: Any) -> None:
+        """Takes what ``DebugSession`` takes, and starts at once."""
+        super().__init__(model, optimizer, **options)
+        self._step_hooks = Hooks()
+        self.start()
+        if not self.disabled:
+            self._step_hooks.add_optimizer_pre_step(optimizer, self._step_of)
+
+    def stop(self) -> Any:
+        """See ``DebugSession.stop``."""
+        self._step_hooks.remove()
+        return super().stop()
+
+    def _step_of(self, optimizer: torch.optim.Optimizer) -> None:
+        self.step()
+
+
+def watch(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    run: Emitter | None = None,
+    config: DebugConfig | Preset | None = None,
+) -> Watch:
+    """Starts to watch the training of a model, in a loop that stays as it is.
+
+    ::
+
+        with stepscope.watch(model, optimizer, run=run):
+            train()
+
+    A step is a call of ``optimizer.step()``: gradients are measured when it begins, accumulated over all micro-batches,
+    unscaled by a GradScaler, clipped if the loop clips. A step that a GradScaler skips is none. Without ``with``,
+    call ``stop()`` at the end; closing the run does it too.
+
+    Args:
+        model: The model; may be compiled or wrapped.
+        optimizer: Who updates it.
+        run: Where artifacts go; without one there is only the report.
+        config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``.
+
+    Returns:
+        The running session.
+
+    Raises:
+        SessionError: When ``model`` or ``optimizer`` is something else.
+        ConfigError: For a wrong configuration.
+    """
+    if model is None or optimizer is None:
+        raise SessionError(f"watch got model {model!r} and optimizer {optimizer!r}; expected both")
+    return Watch(model, optimizer, run=run, config=config)

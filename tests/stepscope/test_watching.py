@@ -1,0 +1,127 @@
+"""``watch`` finds the steps of an unchanged loop by the optimizer's own hook."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from tracker_adapters.testing import MemoryEmitter
+
+import stepscope
+from stepscope.errors import SessionError
+
+EVERY_STEP = stepscope.DebugConfig(max_overhead=None)
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def train(model, optimizer, *, steps=4, scaler=None, factor=1.0):
+    torch.manual_seed(1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = factor * model(torch.randn(16, 4)).square().mean()
+        (loss if scaler is None else scaler.scale(loss)).backward()
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+            scaler.update()
+
+
+def norms(emitter):
+    return [item.value for item in emitter.artifacts if item.name == "gradients/total_norm"]
+
+
+def test_every_optimizer_step_is_measured():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = torch.optim.Adam(model.parameters())
+
+    with stepscope.watch(model, optimizer, run=emitter, config="full"):
+        train(model, optimizer)
+
+    assert len(norms(emitter)) == 4
+    assert {item.step for item in emitter.artifacts if item.name == "updates/0.weight"} == {0, 1, 2, 3}
+    assert not optimizer._optimizer_step_pre_hooks
+    assert not optimizer._optimizer_step_post_hooks
+
+
+def test_training_is_bit_identical():
+    plain, model = network(), network()
+    train(plain, torch.optim.Adam(plain.parameters()))
+    optimizer = torch.optim.Adam(model.parameters())
+    with stepscope.watch(model, optimizer, config="full"):
+        train(model, optimizer)
+
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("scale", [1024.0, 1000.0])
+def test_gradients_under_a_scaler_are_unscaled(scale):
+    plain, emitter, expected = network(), MemoryEmitter(), MemoryEmitter()
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+    with stepscope.watch(plain, optimizer, run=expected, config=EVERY_STEP):
+        train(plain, optimizer)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    with stepscope.watch(model, optimizer, run=emitter, config=EVERY_STEP):
+        train(model, optimizer, scaler=torch.amp.GradScaler("cpu", init_scale=scale))
+
+    assert norms(emitter) == pytest.approx(norms(expected), rel=1e-5)
+
+
+def test_a_step_that_the_scaler_skips_is_none():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    with stepscope.watch(model, optimizer, run=emitter, config="full") as session:
+        train(model, optimizer, scaler=torch.amp.GradScaler("cpu", init_scale=2.0**127), steps=3, factor=1e6)
+
+    assert session.report().overhead.steps == 0
+
+
+def test_accumulated_gradients_are_measured_once():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs = torch.randn(4, 8, 4)
+    twin = copy.deepcopy(model)
+    (twin(inputs.flatten(0, 1)).square().mean()).backward()
+
+    with stepscope.watch(model, optimizer, run=emitter, config="full"):
+        for part in inputs:
+            (model(part).square().mean() / 4).backward()
+        optimizer.step()
+
+    total = float(torch.cat([parameter.grad.flatten() for parameter in twin.parameters()]).norm())
+    assert norms(emitter) == pytest.approx([total], rel=1e-5)
+    outputs = next(item for item in emitter.artifacts if item.name == "activations/0" and item.kind == "histogram")
+    assert outputs.count == 4 * 8 * 8
+
+
+def test_it_ends_with_the_run_when_there_is_no_block(tmp_path):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        stepscope.watch(model, optimizer, run=run, config=EVERY_STEP)
+        train(model, optimizer)
+
+    assert not optimizer._optimizer_step_pre_hooks
+    record = stepscope.read_run(tmp_path / "run")
+    assert record.scalars("gradients/total_norm").steps.tolist() == [0, 1, 2, 3]
+
+
+def test_both_model_and_optimizer_are_needed():
+    with pytest.raises(SessionError, match="expected both"):
+        stepscope.watch(network(), None)
+
+
+def test_the_environment_switches_it_off(monkeypatch):
+    monkeypatch.setenv("STEPSCOPE_DISABLED", "1")
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer, config="full"):
+        assert not optimizer._optimizer_step_pre_hooks
+        train(model, optimizer)
