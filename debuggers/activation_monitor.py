@@ -51,12 +51,13 @@ class ActivationMonitor:
     Not recorded: forward passes in the other mode than the model's at ``attach`` (a validation in eval mode), those
     that activation checkpointing repeats, and what runs inside ``torch.compile`` or ``torch.jit``: there only the
     output of the module that ``torch.compile`` returned can be seen. ``uncovered`` names what was not seen. With
-    reentrant checkpointing outputs have no gradients; they are counted.
+    reentrant checkpointing outputs have no gradients; they are counted. While hooks are on, ``TransformerEncoderLayer``
+    does without its fused path in eval mode, whose results may differ in the last digit; training never takes it.
 
     Attributes:
         aliases: The other names of modules that have several.
-        uncovered: Chosen modules whose forward was not seen in the last step: unused, compiled, or bypassed by a fused
-            path such as that of ``TransformerEncoderLayer`` in eval mode.
+        uncovered: Chosen modules whose forward was not seen in the last step: unused, compiled, or bypassed by code
+            that uses their weights alone.
         skipped_calls: Calls of one module beyond 16 in one forward pass, in all steps.
         without_gradient: Outputs that required no gradient (frozen, ``no_grad``) although ``gradients`` is set.
     """
@@ -218,7 +219,7 @@ class ActivationMonitor:
         if not any_output and self.uncovered:
             self._say(
                 "no output was recorded: none of the chosen modules was called as a module in the step, in the "
-                "mode of the model; torch.compile and fused paths bypass forward hooks"
+                "mode of the model; torch.compile and code that uses weights alone bypass forward hooks"
             )
         elif self._gradients and nothing_requires_gradients:
             self._say(

@@ -101,9 +101,9 @@ class Recording:
             self.without_gradient += 1
 
     def _measured(self, tensor: torch.Tensor) -> PendingSummaries:
-        """Measures a tensor, unless it is the one measured last: ``Identity`` and an idle ``Dropout`` return their input.
+        """Measures a tensor unless it is the one measured last, as ``Identity`` and an idle ``Dropout`` return it.
 
-        Whether it was changed since then says its version counter, on which autograd relies, too.
+        Its version counter, on which autograd relies too, says whether it was changed since.
         """
         version = None if tensor.is_inference() else tensor._version
         if self._last is not None and version is not None:
