@@ -18,11 +18,13 @@ from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.lock import FileLock, is_locked
 from tracker_adapters.store.manifest import load_manifest
-from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.store.tail import MAX_ROWS, StoreReader
 
 logger = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 0.1
+GATHER_S = 0.25
+"""How long more artifacts gather after a batch while the run lives: a batch costs about a millisecond of its own."""
 FIRST_RETRY_S = 0.1
 FAILURES_TO_QUARANTINE = 7
 QUARANTINE_S = 30.0
@@ -96,6 +98,8 @@ class Lane:
                 if self._failures >= FAILURES_TO_QUARANTINE:
                     logger.warning("sink %s (%s) has recovered", self.sink_type, position.target)
                 self._failures = 0
+                if not ended and len(batch) < MAX_ROWS:
+                    self.stopping.wait(GATHER_S)
         except BaseException:
             # Closing must not hide why; the next sink is opened at the last token whatever close achieved.
             with contextlib.suppress(Exception):
