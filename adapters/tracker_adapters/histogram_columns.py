@@ -161,8 +161,11 @@ class HistogramColumns:
                 return self._at(self.counts < 1, "counts must be at least 1")
         if int(self.tallies.min()) < 0:
             return int(np.flatnonzero((self.tallies < 0).any(axis=1))[0]), "counts must not be negative"
-        sums = np.concatenate([[0], np.cumsum(self.counts)])
-        held = np.diff(sums[self.ends], prepend=0) + self.tallies[:, 4:].sum(axis=1)
+        held = self.tallies[:, 4:].sum(axis=1)
+        starts = np.concatenate([[0], self.ends[:-1]])
+        filled = starts < self.ends
+        if self.counts.size:
+            held[filled] += np.add.reduceat(self.counts, starts[filled])
         expected = self.finite_counts
         wrong = np.flatnonzero(held != expected)
         if wrong.size:
