@@ -100,6 +100,13 @@ def as_float(what: str, value: Any) -> float:
     return float(array)
 
 
+def host_dtype(tensor: Any) -> npt.DTypeLike:
+    """Returns the dtype that ``as_array`` will give a device tensor's values."""
+    if tensor.is_floating_point():
+        return np.float32
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def _tensor_to_numpy(tensor: Any) -> npt.NDArray[Any]:
     tensor = tensor.detach()
     if hasattr(tensor, "to_local"):  # DTensor: the shard that this rank holds

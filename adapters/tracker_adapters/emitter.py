@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.arrays import as_array, as_float, check_readable, is_device_tensor
+from tracker_adapters.arrays import as_array, as_float, check_readable, host_dtype, is_device_tensor
 from tracker_adapters.artifacts import (
     Alert,
     AlertLevel,
@@ -31,6 +30,7 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.image import Layout, pixels
 from tracker_adapters.name_sequences import NameSequences
+from tracker_adapters.plain import as_path
 from tracker_adapters.recording import Deferred, HistogramBlock, PendingArray, Recorder, ScalarBlock, ScalarRow
 
 
@@ -48,7 +48,6 @@ class Emitter:
         defer: Callable[[Any], PendingArray] | None = None,
         scope: str = "",
         step: int | None = None,
-        name_sequences: NameSequences | None = None,
     ) -> None:
         """Makes an emitter; ``scoped`` and ``at`` are the usual ways to derive another.
 
@@ -57,32 +56,23 @@ class Emitter:
             defer: Copies a device tensor without synchronising; without it device tensors are refused.
             scope: Prefix of every name, ending in a slash, or empty.
             step: The step of calls that give none.
-            name_sequences: What remembers checked names, shared by derived emitters.
         """
         self._recorder = recorder
         self._defer = defer
         self._scope = scope
         self._step = step
         self._known_names: set[str] = set()
-        self._name_sequences = NameSequences() if name_sequences is None else name_sequences
+        self._name_sequences = NameSequences()
 
     def scoped(self, scope: str) -> Emitter:
         """Returns an emitter that puts ``scope/`` before every name."""
         check_name("scope", scope)
-        return Emitter(
-            self._recorder,
-            defer=self._defer,
-            scope=f"{self._scope}{scope}/",
-            step=self._step,
-            name_sequences=self._name_sequences,
-        )
+        return self._derived(f"{self._scope}{scope}/", self._step)
 
     def at(self, step: int) -> Emitter:
         """Returns an emitter whose calls need no step."""
         step = check_step("scope", self._scope or "run", step)
-        return Emitter(
-            self._recorder, defer=self._defer, scope=self._scope, step=step, name_sequences=self._name_sequences
-        )
+        return self._derived(self._scope, step)
 
     def scalar(self, name: str, value: Any, *, step: int | None = None) -> None:
         """Emits one number: float, int, bool, NumPy scalar, or a 0-d array or tensor.
@@ -181,7 +171,7 @@ class Emitter:
         if is_device_tensor(values):
             check_readable(f"image {full!r}", values)
             # The shape and dtype are known without the values, so a wrong call still fails at its own line.
-            blank = np.zeros(tuple(values.shape), dtype=_host_dtype(values))
+            blank = np.zeros(tuple(values.shape), dtype=host_dtype(values))
             pixels(full, blank, layout, value_range)
             pending = self._deferred(f"image {full!r}", values)
 
@@ -233,8 +223,8 @@ class Emitter:
             name: By default the file's name without its suffix: ``page_0``.
             contents: Its table of contents, which trackers show beside it.
         """
-        full, step = self._checked("page", name if name is not None else _as_path("page", path).stem, step)
-        page = Page(name=full, path=_as_path(f"page {full!r}", path), contents=tuple(contents), step=step)
+        full, step = self._checked("page", name if name is not None else as_path("page", path).stem, step)
+        page = Page(name=full, path=as_path(f"page {full!r}", path), contents=tuple(contents), step=step)
         self._put_file(page, 128 * (1 + len(page.contents)))
 
     def file(
@@ -246,9 +236,14 @@ class Emitter:
         name: str | None = None,
     ) -> None:
         """Emits a file as it is now: the run's folder gets a copy. ``name`` is the file's name by default."""
-        full, step = self._checked("file", name if name is not None else _as_path("file", path).name, step)
-        file = File(name=full, path=_as_path(f"file {full!r}", path), media_type=media_type, step=step)
+        full, step = self._checked("file", name if name is not None else as_path("file", path).name, step)
+        file = File(name=full, path=as_path(f"file {full!r}", path), media_type=media_type, step=step)
         self._put_file(file, 512)
+
+    def _derived(self, scope: str, step: int | None) -> Emitter:
+        emitter = Emitter(self._recorder, defer=self._defer, scope=scope, step=step)
+        emitter._name_sequences = self._name_sequences
+        return emitter
 
     def _put_file(self, artifact: Page | File, nbytes: int) -> None:
         adopted = self._recorder.adopt(artifact)
@@ -298,19 +293,6 @@ class Emitter:
 
     def _put_deferred(self, kind: str, name: str, nbytes: int, build: Callable[[], Artifact]) -> None:
         self._recorder.put(Deferred(kind, name, nbytes, build), nbytes + 256)
-
-
-def _as_path(what: str, path: object) -> Path:
-    if not isinstance(path, (str, PathLike)):
-        raise ArtifactError(f"{what}: path is {type(path).__name__} {path!r}; expected a path")
-    return Path(path)
-
-
-def _host_dtype(tensor: Any) -> npt.DTypeLike:
-    """The dtype that ``as_array`` will give the tensor's values."""
-    if tensor.is_floating_point():
-        return np.float32
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 __all__ = ["Deferred", "Emitter", "PendingArray", "Recorder", "ScalarRow"]

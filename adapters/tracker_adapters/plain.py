@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Set
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,3 +72,10 @@ def plain_config(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     return storable(value.__name__ if isinstance(value, type) else str(value))
+
+
+def as_path(what: str, path: object) -> Path:
+    """Returns a str or path-like object as a Path; raises ArtifactError for anything else."""
+    if not isinstance(path, (str, PathLike)):
+        raise ArtifactError(f"{what}: path is {type(path).__name__} {path!r}; expected a path")
+    return Path(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -76,12 +76,18 @@ class HistogramBlock:
 
 
 Block: TypeAlias = ScalarBlock | HistogramBlock
-Recordable: TypeAlias = ScalarRow | Artifact | Deferred | Block
+Storable: TypeAlias = ScalarRow | Artifact | Block
+Recordable: TypeAlias = Storable | Deferred
 
 
 def artifact_count(item: Recordable) -> int:
     """Returns how many artifacts an item stands for."""
     return len(item) if isinstance(item, (ScalarBlock, HistogramBlock)) else 1
+
+
+def singles(item: Storable) -> Iterable[ScalarRow | Artifact]:
+    """Returns the artifacts that an item stands for, one by one."""
+    return item.artifacts() if isinstance(item, (ScalarBlock, HistogramBlock)) else (item,)
 
 
 class PendingArray(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import weakref
 from pathlib import Path
 
@@ -31,6 +32,15 @@ class FileLock:
             raise
         self._fd = fd
         _held.add(self)
+        return True
+
+    def acquire_within(self, seconds: float) -> bool:
+        """Waits for the lock, which a reader that probes it holds for an instant; returns whether it is held now."""
+        deadline = time.monotonic() + seconds
+        while not self.acquire():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
         return True
 
     def release(self) -> None:

@@ -16,7 +16,7 @@ from tracker_adapters.artifacts import Artifact, Histogram, Scalar
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.name_sequences import MAX_SEQUENCES
-from tracker_adapters.recording import Block, HistogramBlock, ScalarBlock, ScalarRow
+from tracker_adapters.recording import Block, HistogramBlock, ScalarBlock, Storable
 from tracker_adapters.store.codec import StoreBlob, artifact_values
 from tracker_adapters.store.histogram_codec import encode
 
@@ -72,7 +72,7 @@ class Rows:
         self._attempt = attempt
         self._store_blob = store_blob
 
-    def add(self, items: Sequence[ScalarRow | Artifact | Block]) -> None:
+    def add(self, items: Sequence[Storable]) -> None:
         """Numbers the items in their order.
 
         Raises:

@@ -11,19 +11,10 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 from tracker_adapters.artifacts import Artifact, File, Page
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
-from tracker_adapters.recording import (
-    Block,
-    Deferred,
-    HistogramBlock,
-    Recordable,
-    ScalarBlock,
-    ScalarRow,
-    artifact_count,
-)
+from tracker_adapters.recording import Block, Deferred, Recordable, Storable, artifact_count, singles
 from tracker_adapters.store.blobs import adopt_file, store_bytes
 from tracker_adapters.store.emit_queue import (
     COMMIT_INTERVAL_S,
@@ -44,8 +35,7 @@ logger = logging.getLogger(__name__)
 QUEUE_BYTES = 64 * 1024 * 1024
 IDLE_TICK_S = 1.0
 RETRY_INTERVAL_S = 0.5
-
-Storable: TypeAlias = ScalarRow | Artifact | Block
+LOCK_TIMEOUT_S = 1.0
 
 _stores: weakref.WeakSet[RunStore] = weakref.WeakSet()
 
@@ -88,7 +78,8 @@ class RunStore:
         self._lock_file = FileLock(self.folder / WRITER_LOCK)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _acquire(self._lock_file, run_folder)
+            if not self._lock_file.acquire_within(LOCK_TIMEOUT_S):
+                raise RunBusyError(f"another live process writes to {run_folder}; stop it, or choose another folder")
             if segments(self.folder) and not resume:
                 raise RunExistsError(
                     f"{run_folder} already holds a run (rank {rank}); pass resume=True to go on with it, "
@@ -250,13 +241,12 @@ class RunStore:
 
     def _store_one_by_one(self, rows: list[Storable], nbytes: int, error: Exception) -> None:
         """Stores what can be stored when something that SQLite cannot hold is among it."""
-        if len(rows) == 1 and not isinstance(rows[0], (ScalarBlock, HistogramBlock)):
-            self._lose_unencoded(repr(rows[0])[:200], error, nbytes)
+        alone = [single for row in rows for single in singles(row)]
+        if len(alone) == 1:
+            self._lose_unencoded(repr(alone[0])[:200], error, nbytes)
             return
-        for row in rows:
-            singles = row.artifacts() if isinstance(row, (ScalarBlock, HistogramBlock)) else (row,)
-            for single in singles:
-                self._store([single], 0)
+        for row in alone:
+            self._store([row], 0)
         self._queue.settle(nbytes=nbytes)
 
     def _lose_unencoded(self, what: str, error: Exception, nbytes: int) -> None:
@@ -291,15 +281,6 @@ def _guarded(call: Callable[[], None] | None) -> None:
             call()
     except Exception:
         logger.exception("stepscope's housekeeping failed")
-
-
-def _acquire(lock: FileLock, run_folder: Path) -> None:
-    # A reader that probes the lock holds it for an instant.
-    deadline = time.monotonic() + 1.0
-    while not lock.acquire():
-        if time.monotonic() > deadline:
-            raise RunBusyError(f"another live process writes to {run_folder}; stop it, or choose another folder")
-        time.sleep(0.02)
 
 
 def _disown_in_forked_child() -> None:

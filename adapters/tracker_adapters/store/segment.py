@@ -8,8 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tracker_adapters.artifacts import Artifact
-from tracker_adapters.recording import Block, ScalarRow
+from tracker_adapters.recording import Storable
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import StoreBlob
 from tracker_adapters.store.layout import SCHEMA_VERSION, segment_number, segment_path, segments
@@ -43,7 +42,7 @@ class SegmentWriter:
         else:
             self._open_new(0)
 
-    def commit(self, items: Sequence[ScalarRow | Artifact | Block]) -> None:
+    def commit(self, items: Sequence[Storable]) -> None:
         """Stores the items in one transaction, numbered in their order.
 
         Raises:
