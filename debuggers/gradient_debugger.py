@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Sequence
+import time
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 from tracker_adapters.base import check_name, check_step
 from tracker_adapters.emitter import Emitter
-from tracker_adapters.errors import ArtifactError
 
+from debuggers.arrival_queue import ArrivalQueue, Arrived, Measurement
 from debuggers.detectors import announce, gradient_detectors
 from debuggers.detectors.observation import Observation
+from debuggers.errors import DebuggerConfigError, HistoryError
 from debuggers.gradient_flow import GradientFlowAnalysis, analyze
 from debuggers.gradient_history import GradientHistory
 from debuggers.isolation import Isolation, OnError
-from debuggers.loss_scale import measure_unscaled, scale_in_gradients
+from debuggers.loss_scale import measure_unscaled, overflow_is_expected, scale_in_gradients
 from debuggers.measurement import measure
-from debuggers.parameters import Parameters
+from debuggers.parameters import Gradients, Parameters
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import SummaryStream
 from debuggers.summary_table import SummaryTable
+from debuggers.tensor_inspection import as_tensor
 from debuggers.torch_import import torch
 from debuggers.update_measurement import Ratios, UpdateMeasurement
 
@@ -45,15 +46,16 @@ class GradientDebugger:
         print(debugger.analyze_gradient_flow().summary())
 
     What ``step`` measures is what the optimizer is about to use: accumulated over all micro-batches, clipped if the
-    loop has clipped before it, and without the scale of a GradScaler, whether that has unscaled them or not. Nothing is
-    changed. Emitted are histograms and norms of the group ``gradients`` (see ``SummaryStream``), those of
-    ``UpdateMeasurement``, and an alert for each finding that begins.
+    loop clips before the call and unclipped if it clips after it, and without the scale of a GradScaler, whether that
+    has unscaled them or not. Nothing is changed. Emitted are histograms and norms of the group ``gradients`` (see
+    ``SummaryStream``), those of ``UpdateMeasurement``, and an alert for each finding that begins.
 
     Without a model there are ``record_gradient_flow`` and ``analyze_gradient_flow``.
 
     Attributes:
         history: Statistics of the last steps.
         steps_without_gradients: Calls of ``step`` that found no gradient at all.
+        missing_gradients: Parameters that require a gradient and had none at the last step.
     """
 
     def __init__(
@@ -78,32 +80,42 @@ class GradientDebugger:
             model: The model; may be compiled or wrapped.
             optimizer: Who updates it.
             emitter: Where artifacts go.
-            scaler: The loop's GradScaler, if ``step`` is called before it has unscaled.
+            scaler: The loop's GradScaler, if any; needed when ``step`` is called before it has unscaled.
             max_gradient_history: Steps that are remembered.
             histogram_every: Steps that one histogram covers; None for no histograms.
             gradients: Whether ``step`` measures gradients.
             weights: Whether weights are measured after each measured step.
             updates: Whether their changes are.
             optimizer_state: Whether the optimizer's moments are.
-            on_error: ``raise`` lets failures inside hooks pass, for tests.
+            on_error: ``raise`` lets failures inside pass, for tests.
             stopwatch: Adds up the time that this takes.
+
+        Raises:
+            DebuggerConfigError: When weights, updates or optimizer state are wanted of a model without an optimizer,
+                or ``histogram_every`` is below 1.
+            HistoryError: When ``max_gradient_history`` is below 1.
         """
+        if model is not None and optimizer is None and (weights or updates or optimizer_state):
+            raise DebuggerConfigError(
+                "weights, updates and optimizer state are measured around the optimizer's step; "
+                "expected GradientDebugger(model, optimizer)"
+            )
         self.history = GradientHistory(max_gradient_history)
-        self.steps_without_gradients = 0
+        self.steps_without_gradients = self.missing_gradients = 0
         self._parameters = None if model is None else Parameters(model)
         self._optimizer, self._scaler, self._emitter = optimizer, scaler, emitter
         self._with_gradients = gradients
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
         self._isolation = Isolation(on_error, self._alert)
         self._detectors = gradient_detectors()
-        self._expected_overflows: deque[bool] = deque()
+        self._arrivals = ArrivalQueue()
         self._layer_steps: dict[str, int] = {}
         self._last_step = 0
-        self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every, on_table=self._take)
+        self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every)
+        self._with_histograms = histogram_every is not None
         self._updates: UpdateMeasurement | None = None
         if self._parameters is not None and optimizer is not None and (weights or updates or optimizer_state):
             self._updates = UpdateMeasurement(
-                self._parameters,
                 optimizer,
                 emitter=emitter,
                 histogram_every=histogram_every,
@@ -121,31 +133,46 @@ class GradientDebugger:
         return {} if self._parameters is None else self._parameters.aliases
 
     @property
-    def skipped_updates(self) -> int:
-        """Measured steps after which the optimizer did not step, as when a GradScaler skips them."""
-        return 0 if self._updates is None else self._updates.skipped_updates
+    def frozen_parameters(self) -> int:
+        """Parameters of the model that require no gradient now."""
+        return 0 if self._parameters is None else self._parameters.frozen
 
-    def step(self, step: int) -> SummaryTable | None:
+    @property
+    def skipped_updates(self) -> int:
+        """Measured steps after which the optimizer changed nothing, as when a GradScaler skips them."""
+        return 0 if self._updates is None else self._updates.skipped
+
+    def step(self, step: int, table: SummaryTable | None = None) -> SummaryTable | None:
         """Measures the gradients; call it after the last ``backward`` of a step and before the optimizer's step.
 
         Args:
             step: The training step.
+            table: The summaries of these gradients, unscaled, if they were measured already: one row for each
+                parameter that has a gradient, in the model's order.
 
         Returns:
-            The gradients' summaries, in the order of the parameters that have one; None without gradients, and while
-            they are on a device.
+            The gradients' summaries in that order; None without gradients, and while they are on a device.
+
+        Raises:
+            ArtifactError: For a wrong step.
+            HistoryError: When a table has another number of rows.
         """
+        step = check_step("gradients", "step", step)
         if self._parameters is None:
             return None
         with self._stopwatch:
             self._last_step = step
-            summaries = self._measure_gradients(step) if self._with_gradients else None
-            if self._updates is not None:
-                self._updates.arm(step)
-            return summaries
+            found = self._parameters.gradients()
+            if table is not None and len(table) != len(found.names):
+                raise HistoryError(f"{len(table)} summaries for {len(found.names)} gradients; expected one for each")
+            with self._isolation.guard("measuring gradients"):
+                return self._measure(step, found, table)
+        return None
 
     def record_gradient_flow(self, layer: str, gradients: Any, *, step: int | None = None) -> None:
         """Records the gradients of a layer that the caller has: a tensor, an array, or numbers in a list.
+
+        They become part of the history and are emitted as ``gradients/<layer>`` and ``gradients/<layer>/norm``.
 
         Args:
             layer: What they belong to.
@@ -157,43 +184,73 @@ class GradientDebugger:
         """
         layer = check_name("gradients", layer)
         number = self._layer_steps.get(layer, -1) + 1 if step is None else check_step("gradients", layer, step)
-        table = measure({layer: _as_tensor(layer, gradients)}).resolve()
+        measured = measure({layer: as_tensor(layer, gradients)})
         self._layer_steps[layer] = number
-        self._see(self.history.record(number, (layer,), table))
+        self._arrivals.push(measured, partial(self._take_layer, number, layer, measured, time.time_ns()))
 
     def analyze_gradient_flow(self) -> GradientFlowAnalysis:
         """Returns what the remembered gradients mean; waits for the device."""
         with self._stopwatch:
-            self._stream.poll()
+            self._wait()
             return analyze(self.history, findings=self._detectors.findings())
 
     def close(self) -> None:
         """Emits what is left and removes the hook; waits for the device. Calling it again does nothing."""
-        with self._stopwatch:
-            self._stream.drain()
+        with self._stopwatch, self._isolation.guard("closing the gradient debugger"):
+            self._parameters = None
             if self._updates is not None:
                 self._updates.close()
+            self._wait()
+            self._stream.drain()
 
-    def _measure_gradients(self, step: int) -> SummaryTable | None:
-        assert self._parameters is not None
-        found = self._parameters.gradients()
+    def _wait(self) -> None:
+        self._arrivals.drain()
+        if self._updates is not None:
+            self._updates.wait()
+
+    def _measure(self, step: int, found: Gradients, table: SummaryTable | None) -> SummaryTable | None:
+        self.missing_gradients = found.missing
         if not found.tensors:
             if self.steps_without_gradients == 0:
-                _log.warning("step %d: no parameter has a gradient; expected a call after backward", step)
+                _log.warning(
+                    "step %d: no parameter has a gradient; expected a call after backward() and before zero_grad()",
+                    step,
+                )
             self.steps_without_gradients += 1
             return None
-        scale = scale_in_gradients(self._scaler, self._optimizer)
-        measurement = measure_unscaled(found.tensors, scale)
-        self._expected_overflows.append(scale is not None or (self._scaler is not None and self._scaler.is_enabled()))
-        on_host = measurement.ready()
-        self._stream.push(step, found.names, measurement)
-        return measurement.resolve() if on_host else None
+        if self._with_gradients:
+            table = self._measure_gradients(step, found, table)
+        if self._updates is not None:
+            self._updates.arm(step, found)
+        return table
 
-    def _take(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
-        expected = self._expected_overflows.popleft()
-        self._see(self.history.record(step, names, table, expected_overflow=expected))
+    def _measure_gradients(self, step: int, found: Gradients, table: SummaryTable | None) -> SummaryTable | None:
+        measured: Measurement = (
+            measure_unscaled(found.tensors, scale_in_gradients(self._scaler, self._optimizer))
+            if table is None
+            else Arrived(table)
+        )
+        overflow = overflow_is_expected(self._scaler, self._optimizer)
+        on_host = measured.ready()
+        self._arrivals.push(measured, partial(self._take, step, found.names, measured, overflow, time.time_ns()))
+        return measured.resolve() if on_host else None
 
-    def _take_ratios(self, step: int, names: Sequence[str], ratios: Ratios) -> None:
+    def _take(
+        self, step: int, names: tuple[str, ...], measured: Measurement, expected_overflow: bool, time_ns: int
+    ) -> None:
+        table = measured.resolve()
+        self._stream.take(step, names, table, time_ns)
+        self._see(self.history.record(step, names, table, expected_overflow=expected_overflow))
+
+    def _take_layer(self, step: int, layer: str, measured: Measurement, time_ns: int) -> None:
+        table = measured.resolve()
+        if self._emitter is not None:
+            self._emitter.scalars((f"gradients/{layer}/norm",), table.l2, step=step, time_ns=time_ns)
+            if self._with_histograms:
+                self._emitter.histograms((f"gradients/{layer}",), table.columns, step=step, time_ns=time_ns)
+        self._see(self.history.record(step, (layer,), table))
+
+    def _take_ratios(self, step: int, names: tuple[str, ...], ratios: Ratios) -> None:
         self._see(self.history.record_updates(step, names, ratios))
 
     def _see(self, observation: Observation) -> None:
@@ -212,14 +269,3 @@ class GradientDebugger:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _as_tensor(layer: str, values: Any) -> torch.Tensor:
-    if isinstance(values, torch.Tensor):
-        return values
-    try:
-        array = np.asarray(values)
-        return torch.from_numpy(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="), copy=False))
-    except (TypeError, ValueError) as error:
-        shown = repr(values)[:100]
-        raise ArtifactError(f"gradients of {layer!r}: {shown} holds no plain numbers ({error})") from error

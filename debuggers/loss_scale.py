@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from torch.amp.grad_scaler import OptState
 
+from debuggers.arrival_queue import Measurement
 from debuggers.joined_summaries import JoinedSummaries
 from debuggers.measurement import PendingSummaries, measure
-from debuggers.summary_stream import Measurement
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 
-_MAX_COPIED = 1 << 24  # elements of unscaled copies that exist at a time on the host
+_MAX_COPIED = 1 << 22  # elements of unscaled copies that exist at a time
+_HALVES = frozenset({torch.float16, torch.bfloat16})
+_ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 def scale_in_gradients(
@@ -27,26 +28,35 @@ def scale_in_gradients(
 
     Args:
         scaler: The loop's GradScaler, if known.
-        optimizer: The optimizer.
+        optimizer: The optimizer. Without one, the gradients count as unscaled once those of any optimizer are.
     """
-    handed = getattr(optimizer, "grad_scale", None)
-    if isinstance(handed, torch.Tensor):
+    if _in_fused_step(optimizer):
+        handed: torch.Tensor | None = optimizer.grad_scale  # type: ignore[union-attr]
         return handed
-    if scaler is None or optimizer is None or not scaler.is_enabled() or scaler._scale is None:
+    if scaler is None or not scaler.is_enabled():
         return None
-    state = scaler._per_optimizer_states.get(id(optimizer))
-    if state is not None and state["stage"] is not OptState.READY:
-        return None
-    return scaler._scale
+    states = scaler._per_optimizer_states
+    known = states.values() if optimizer is None else [states[key] for key in (id(optimizer),) if key in states]
+    return scaler._scale if all(state["stage"] is OptState.READY for state in known) else None
+
+
+def overflow_is_expected(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer | None) -> bool:
+    """Whether a GradScaler is at work, which finds its scale by overflows and skips the steps that have them."""
+    return (scaler is not None and scaler.is_enabled()) or _in_fused_step(optimizer)
+
+
+def step_was_skipped(optimizer: torch.optim.Optimizer) -> torch.Tensor | None:
+    """Returns, at the end of a fused optimizer's step, a 0-d tensor above 0 if an overflow kept it from updating."""
+    return optimizer.found_inf if _in_fused_step(optimizer) else None  # type: ignore[attr-defined]
 
 
 @torch.no_grad()
 def measure_unscaled(gradients: Sequence[torch.Tensor], scale: torch.Tensor | None) -> Measurement:
     """Measures gradients divided by a scale.
 
-    On the host a power of two, as GradScaler's scales are by default, shifts the measured table, which is exact; else
-    copies are measured, multiplied in the gradient's dtype as ``GradScaler.unscale_`` does it. Nothing waits for a
-    device.
+    With a power of two on the host, as a GradScaler's scales are by default, the measured table is shifted, which is
+    exact; else copies are multiplied by the inverse in float32, as ``GradScaler.unscale_`` does it, and measured.
+    Nothing waits for a device.
 
     Args:
         gradients: Are not changed.
@@ -59,30 +69,52 @@ def measure_unscaled(gradients: Sequence[torch.Tensor], scale: torch.Tensor | No
         if mantissa == 0.5:
             return _Shifted(measure(gradients), 1 - exponent)
     inverse = scale.double().reciprocal().float()
-    parts = [measure([gradient * inverse.to(gradient.device) for gradient in group]) for group in _groups(gradients)]
+    parts = [measure(_multiplied(group, inverse)) for group in _groups(gradients)]
     return JoinedSummaries([str(place) for place in range(len(gradients))], parts)
 
 
+class _Shifted:
+    """A measurement times a power of two."""
+
+    __slots__ = ("_exponent", "_measured", "_table")
+
+    def __init__(self, measured: PendingSummaries, exponent: int) -> None:
+        self._measured = measured
+        self._exponent = exponent
+        self._table: SummaryTable | None = None
+
+    def ready(self) -> bool:
+        return self._measured.ready()
+
+    def resolve(self) -> SummaryTable:
+        if self._table is None:
+            self._table = self._measured.resolve().scaled(self._exponent)
+        return self._table
+
+
+def _in_fused_step(optimizer: torch.optim.Optimizer | None) -> bool:
+    # GradScaler.step sets both on the optimizer, and takes them away when the step is done.
+    return hasattr(optimizer, "found_inf") and hasattr(optimizer, "grad_scale")
+
+
 def _groups(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """Yields tensors in turn: those of one group are on one device, and few enough to copy."""
     group: list[torch.Tensor] = []
     elements = 0
     for tensor in tensors:
-        group.append(tensor)
-        elements += tensor.numel()
-        if elements > _MAX_COPIED:
+        if group and (elements + tensor.numel() > _MAX_COPIED or tensor.device != group[0].device):
             yield group
             group, elements = [], 0
+        group.append(tensor)
+        elements += tensor.numel()
     if group:
         yield group
 
 
-@dataclass(frozen=True, slots=True)
-class _Shifted:
-    measured: PendingSummaries
-    exponent: int
-
-    def ready(self) -> bool:
-        return self.measured.ready()
-
-    def resolve(self) -> SummaryTable:
-        return self.measured.resolve().scaled(self.exponent)
+def _multiplied(tensors: list[torch.Tensor], factor: torch.Tensor) -> list[torch.Tensor]:
+    """Copies times a 0-d factor; halves become float32, where what the scale kept from underflow does not underflow."""
+    factor = factor.to(tensors[0].device, non_blocking=True)
+    wide = [tensor.float() if tensor.dtype in _HALVES else tensor for tensor in tensors]
+    if all(type(tensor) in _ORDINARY and tensor.layout is torch.strided for tensor in wide):
+        return list(torch._foreach_mul(wide, factor))
+    return [tensor * factor for tensor in wide]

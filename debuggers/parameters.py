@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from debuggers.torch_import import torch
 
 _WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-# What torch.compile, FSDP and its checkpoint wrapper put into names.
-_INFIXES = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+# Where torch.compile, FSDP and its checkpoint wrapper keep the module that they wrap.
+_WRAPPED = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 _WALK_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gradients:
-    """Gradients of one moment.
+    """Gradients of one moment, in the model's order.
 
     Attributes:
-        names: Of the parameters that have one, in the model's order; the same tuple as long as they are the same.
-        tensors: The gradients themselves, in that order.
+        names: Of the parameters that have one; the same tuple as long as they are the same.
+        parameters: These parameters.
+        tensors: Their gradients, themselves.
+        missing: Parameters that require a gradient and have none.
     """
 
     names: tuple[str, ...]
+    parameters: list[torch.Tensor]
     tensors: list[torch.Tensor]
+    missing: int
 
 
 class Parameters:
     """The parameters of a model, each once.
 
-    Wrappers of data parallelism and of ``torch.compile`` leave no trace in the names. The model is walked again at
-    every hundredth call of ``gradients``, and whenever no parameter has a gradient: parameters that are exchanged
-    are noticed then.
+    Wrappers of data parallelism and of ``torch.compile`` leave no trace in the names. Walking a model takes
+    milliseconds, so it is walked again only at every hundredth call of ``gradients``, and when no parameter has a
+    gradient: parameters that are added or exchanged are noticed then.
 
     Attributes:
         names: In the model's order. A tied parameter has its first name; the others are in ``aliases``.
@@ -39,58 +44,66 @@ class Parameters:
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        while isinstance(model, _WRAPPERS):
-            model = model.module
         self._model = model
         self._calls = 0
-        self._missing: tuple[int, ...] = ()
-        self._present_names: tuple[str, ...] = ()
+        self.names: tuple[str, ...] = ()
         self._walk()
 
     def _walk(self) -> None:
-        found: dict[torch.Tensor, list[str]] = {}
-        for name, parameter in self._model.named_parameters(remove_duplicate=False):
-            found.setdefault(parameter, []).append(_plain_name(name))
-        self.tensors = list(found)
-        names = tuple(aliases[0] for aliases in found.values())
-        self.aliases = {first: tuple(others) for first, *others in found.values() if others}
-        self.names = names
-        self._missing, self._present_names = (), names
+        named = _named_parameters(self._model)
+        names = tuple(first for first, *_ in named.values())
+        # Whoever has seen the names knows them by their tuple.
+        self.names = self.names if names == self.names else names
+        self.tensors: list[torch.Tensor] = list(named)
+        self.aliases = {first: tuple(others) for first, *others in named.values() if others}
+        self._absent: tuple[int, ...] = ()
+        self._present_names, self._present = self.names, self.tensors
 
     @property
-    def trainable(self) -> list[int]:
-        """The places of the parameters that require a gradient."""
-        return [place for place, parameter in enumerate(self.tensors) if parameter.requires_grad]
+    def frozen(self) -> int:
+        """How many parameters require no gradient now."""
+        return sum(not parameter.requires_grad for parameter in self.tensors)
 
     def gradients(self) -> Gradients:
         """Returns the gradients that are there now."""
         self._calls += 1
         if self._calls % _WALK_EVERY == 0:
-            self._walk_again()
+            self._walk()
+        gradients = self._collect()
+        if not gradients.tensors:
+            self._walk()
+            gradients = self._collect()
+        return gradients
+
+    def _collect(self) -> Gradients:
         found = [parameter.grad for parameter in self.tensors]
         tensors = [gradient for gradient in found if gradient is not None]
-        if not tensors:
-            self._walk_again()
-            found = [parameter.grad for parameter in self.tensors]
-            tensors = [gradient for gradient in found if gradient is not None]
         if len(tensors) == len(found):
-            return Gradients(self.names, tensors)
-        missing = tuple(place for place, gradient in enumerate(found) if gradient is None)
-        if missing != self._missing:
-            left_out = set(missing)
-            self._missing = missing
-            self._present_names = tuple(name for place, name in enumerate(self.names) if place not in left_out)
-        return Gradients(self._present_names, tensors)
-
-    def _walk_again(self) -> None:
-        before = self.names, self.tensors
-        self._walk()
-        if before[0] == self.names:
-            # The names' tuple is known to those who have seen it.
-            self.names = self._present_names = before[0]
+            return Gradients(self.names, self.tensors, tensors, 0)
+        absent = tuple(place for place, gradient in enumerate(found) if gradient is None)
+        if absent != self._absent:
+            left_out = set(absent)
+            present = [place for place in range(len(found)) if place not in left_out]
+            self._absent = absent
+            self._present_names = tuple(self.names[place] for place in present)
+            self._present = [self.tensors[place] for place in present]
+        missing = sum(self.tensors[place].requires_grad for place in absent)
+        return Gradients(self._present_names, self._present, tensors, missing)
 
 
-def _plain_name(name: str) -> str:
-    for infix in _INFIXES:
-        name = name.replace(infix, "")
-    return name
+def _named_parameters(model: torch.nn.Module) -> dict[torch.Tensor, list[str]]:
+    """Returns each parameter with all its names."""
+    found: dict[torch.Tensor, list[str]] = {}
+    for name, parameter in _visit(model, ""):
+        found.setdefault(parameter, []).append(name)
+    return found
+
+
+def _visit(module: torch.nn.Module, prefix: str) -> Iterator[tuple[str, torch.Tensor]]:
+    for key, parameter in module._parameters.items():
+        if parameter is not None:
+            yield prefix + key, parameter
+    for key, child in module._modules.items():
+        if child is not None:
+            hidden = key in _WRAPPED or isinstance(module, _WRAPPERS)
+            yield from _visit(child, prefix if hidden else f"{prefix}{key}.")

@@ -1,51 +1,32 @@
-"""Takes the measurements of one group of tensors step by step, and emits them once they are on the host."""
+"""Emits what is measured step after step: norms of every step, and histograms merged over several."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Protocol, TypeAlias
+from functools import lru_cache, partial
+from typing import TypeAlias
 
 import numpy as np
 from tracker_adapters.emitter import Emitter
 
+from debuggers.arrival_queue import ArrivalQueue, Measurement
+from debuggers.errors import DebuggerConfigError
 from debuggers.summary_table import SummaryTable
 
 OnTable: TypeAlias = Callable[[int, Sequence[str], SummaryTable], None]
-
-
-class Measurement(Protocol):
-    """What ``measure`` returns: a table that may still be on its way from a device."""
-
-    def ready(self) -> bool:
-        """Whether ``resolve`` need not wait."""
-        ...
-
-    def resolve(self) -> SummaryTable:
-        """Waits for the table and returns it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    step: int
-    time_ns: int
-    names: Sequence[str]
-    measurement: Measurement
+_Names: TypeAlias = tuple[str, ...]
+_NAME_SETS = 16
+"""Sets of names to remember: models whose parameters get gradients in turn have a few."""
 
 
 class SummaryStream:
-    """Emits the measurements of a group, such as ``gradients``, in order.
+    """The measurements of one group of tensors, such as all gradients.
 
-    Histograms are called ``<group>/<name>``, scalars ``<group>/<name>/norm`` (Euclidean, over finite elements) and
-    ``<group>/total_norm`` (of all tensors together). Steps and times are those of ``push``. On the host a measurement
-    is there at once; one on CUDA is passed on by the first later call that finds it there, without waiting.
-
-    A histogram covers ``histogram_every`` pushed steps and is emitted at the last of them. A step with other names
-    than the one before ends a histogram early: each step is in exactly one.
+    Emitted are, at every step, the scalars ``<group>/<name>/norm`` (Euclidean, over finite elements) and
+    ``<group>/total_norm`` (of all tensors together), and histograms ``<group>/<name>``. What is emitted carries the
+    step and the time at which it was measured; a histogram of several steps carries the last of them. Every step is
+    in exactly one histogram of each of its names; names may come and go.
     """
 
     def __init__(
@@ -56,74 +37,92 @@ class SummaryStream:
         histogram_every: int | None = 1,
         on_table: OnTable | None = None,
     ) -> None:
-        """Sets it up.
+        """Says where the measurements go.
 
         Args:
-            group: Stands before every name.
-            emitter: Where artifacts go; None for nowhere.
-            histogram_every: Steps of a histogram; None for no histograms.
-            on_table: Called with step, names and table of every measurement, once it is on the host.
+            group: Prefix of the names.
+            emitter: Takes scalars and histograms; None emits nothing.
+            histogram_every: How many steps that were pushed one histogram covers; None for scalars only.
+            on_table: Called with step, names and table, after they were emitted.
+
+        Raises:
+            DebuggerConfigError: When ``histogram_every`` is below 1.
         """
-        self._group = group
+        if histogram_every is not None and histogram_every < 1:
+            raise DebuggerConfigError(f"histogram_every is {histogram_every}; expected at least 1, or None")
         self._emitter = emitter
         self._histogram_every = histogram_every
         self._on_table = on_table
-        self._waiting: deque[_Step] = deque()
-        self._merged: SummaryTable | None = None
-        self._merged_steps = 0
-        self._last: _Step | None = None
+        self._queue = ArrivalQueue()
+        self._window = _Window()
+        self._histogram_names = lru_cache(_NAME_SETS)(partial(_histogram_names, group))
+        self._scalar_names = lru_cache(_NAME_SETS)(partial(_scalar_names, group))
 
     def push(self, step: int, names: Sequence[str], measurement: Measurement) -> None:
-        """Takes a step's measurement; pass the same tuple of names each step. Waits for nothing."""
-        self._waiting.append(_Step(step, time.time_ns(), names, measurement))
-        self.poll()
+        """Takes a step's measurement, and hands on in order whatever has arrived on the host; waits for no device.
 
-    def poll(self) -> None:
-        """Passes on what has arrived."""
-        while self._waiting and self._waiting[0].measurement.ready():
-            self._take(self._waiting.popleft())
+        Args:
+            step: The training step.
+            names: One for each row, each once; the same tuple at each step costs least.
+            measurement: What ``measure`` gave.
+        """
+        take = partial(self._resolve_and_take, step, tuple(names), measurement, time.time_ns())
+        self._queue.push(measurement, take)
 
-    def drain(self) -> None:
-        """Waits for everything, and emits the histogram that has begun."""
-        while self._waiting:
-            self._take(self._waiting.popleft())
-        self._emit_histograms()
-
-    def _take(self, entry: _Step) -> None:
-        table = entry.measurement.resolve()
+    def take(self, step: int, names: tuple[str, ...], table: SummaryTable, time_ns: int) -> None:
+        """Emits a measurement that is on the host; ``time_ns`` is when it was made."""
         if self._emitter is not None:
             norms = table.l2
             values = np.append(norms, np.linalg.norm(norms))
-            names = _scalar_names(self._group, tuple(entry.names))
-            self._emitter.scalars(names, values, step=entry.step, time_ns=entry.time_ns)
+            self._emitter.scalars(self._scalar_names(names), values, step=step, time_ns=time_ns)
             if self._histogram_every is not None:
-                self._merge(entry, table)
-                if self._merged_steps >= self._histogram_every:
-                    self._emit_histograms()
+                self._window.add(step, names, table, time_ns)
+                if self._window.steps >= self._histogram_every:
+                    self._emit_histograms(self._emitter)
         if self._on_table is not None:
-            self._on_table(entry.step, entry.names, table)
+            self._on_table(step, names, table)
 
-    def _merge(self, entry: _Step, table: SummaryTable) -> None:
-        if self._last is not None and entry.names != self._last.names:
-            self._emit_histograms()
-        self._merged = table if self._merged is None else self._merged.merge(table)
-        self._merged_steps += 1
-        self._last = entry
+    def drain(self) -> None:
+        """Hands on the rest, waiting for the device, and emits what is left of the histograms."""
+        self._queue.drain()
+        if self._emitter is not None:
+            self._emit_histograms(self._emitter)
 
-    def _emit_histograms(self) -> None:
-        if self._emitter is None or self._merged is None or self._last is None:
-            return
-        merged, self._merged, self._merged_steps = self._merged, None, 0
-        names = _histogram_names(self._group, tuple(self._last.names))
-        self._emitter.histograms(names, merged.columns, step=self._last.step, time_ns=self._last.time_ns)
+    def _resolve_and_take(self, step: int, names: _Names, measurement: Measurement, time_ns: int) -> None:
+        self.take(step, names, measurement.resolve(), time_ns)
+
+    def _emit_histograms(self, emitter: Emitter) -> None:
+        window, self._window = self._window, _Window()
+        if window.table is not None:
+            names = self._histogram_names(window.names)
+            emitter.histograms(names, window.table.columns, step=window.step, time_ns=window.time_ns)
 
 
-# The emitter checks a tuple of names once, and knows it again.
-@lru_cache(maxsize=256)
-def _histogram_names(group: str, names: tuple[str, ...]) -> tuple[str, ...]:
+class _Window:
+    """The steps that become one histogram of each name."""
+
+    def __init__(self) -> None:
+        self.steps = self.step = self.time_ns = 0
+        self.names: _Names = ()
+        self.table: SummaryTable | None = None
+
+    def add(self, step: int, names: _Names, table: SummaryTable, time_ns: int) -> None:
+        self.steps += 1
+        self.step, self.time_ns = step, time_ns
+        if self.table is None:
+            self.names, self.table = names, table
+        elif names == self.names:
+            self.table = self.table.merge(table)
+        else:
+            both = (*self.names, *names)
+            self.names = tuple(dict.fromkeys(both))
+            rows = {name: row for row, name in enumerate(self.names)}
+            self.table = SummaryTable.concatenate([self.table, table]).grouped([rows[name] for name in both])
+
+
+def _histogram_names(group: str, names: _Names) -> _Names:
     return tuple(f"{group}/{name}" for name in names)
 
 
-@lru_cache(maxsize=256)
-def _scalar_names(group: str, names: tuple[str, ...]) -> tuple[str, ...]:
+def _scalar_names(group: str, names: _Names) -> _Names:
     return (*(f"{group}/{name}/norm" for name in names), f"{group}/total_norm")

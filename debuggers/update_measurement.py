@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from operator import is_
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.emitter import Emitter
 
+from debuggers.arrival_queue import ArrivalQueue, Measurement
+from debuggers.deferred import DeferredTensor, plain_tensor
 from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation
+from debuggers.loss_scale import step_was_skipped
 from debuggers.measurement import measure
-from debuggers.parameters import Parameters
+from debuggers.parameters import Gradients
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import SummaryStream
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 
 RATIO_EPSILON = 1e-9
-"""Added to |w| before dividing by it (SageMaker Debugger 1.0, rule UpdateTooLarge)."""
-Ratios = npt.NDArray[np.float64]
+"""Added to |w| before dividing by it, as SageMaker Debugger's rule UpdateRatio does."""
+_ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
+_Names: TypeAlias = tuple[str, ...]
+Ratios: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """What is measured of one optimizer step: rows of one table, group after group."""
+
+    step: int
+    time_ns: int
+    groups: list[tuple[str, _Names]]
+    measurement: Measurement
+    skipped: DeferredTensor | None
 
 
 class UpdateMeasurement:
@@ -29,15 +50,15 @@ class UpdateMeasurement:
     optimizer state of a parameter's shape, such as ``exp_avg``, ``optimizer/<kind>``; with updates also the scalars
     ``updates/<name>/ratio``, |Δw| / (|w| + 1e-9) in Euclidean norms over finite elements, w after the step.
 
-    A copy of the weights is kept while updates are measured. Only parameters that require a gradient take part.
+    Only parameters that have a gradient and belong to the optimizer take part. While updates are measured, a copy of
+    them is kept.
 
     Attributes:
-        skipped_updates: Armed steps after which the optimizer did not step, as when a GradScaler skips them.
+        skipped: Armed steps after which the optimizer changed nothing, as when a GradScaler skips them.
     """
 
     def __init__(
         self,
-        parameters: Parameters,
         optimizer: torch.optim.Optimizer,
         *,
         emitter: Emitter | None,
@@ -45,104 +66,157 @@ class UpdateMeasurement:
         weights: bool,
         updates: bool,
         optimizer_state: bool,
-        on_ratios: Callable[[int, Sequence[str], Ratios], None],
+        on_ratios: Callable[[int, _Names, Ratios], None],
         isolation: Isolation,
         stopwatch: Stopwatch,
     ) -> None:
         """Hooks the end of the optimizer's step."""
-        self.skipped_updates = 0
-        self._parameters = parameters
+        self.skipped = 0
+        self._optimizer = optimizer
         self._emitter = emitter
         self._histogram_every = histogram_every
-        self._with_updates, self._with_state = updates, optimizer_state
+        self._with_weights, self._with_updates, self._with_state = weights, updates, optimizer_state
         self._on_ratios = on_ratios
         self._isolation, self._stopwatch = isolation, stopwatch
         self._armed: int | None = None
-        self._names: tuple[str, ...] = ()
-        self._tensors: list[torch.Tensor] = []
+        self._names: _Names = ()
+        self._parameters: list[torch.Tensor] = []
         self._before: list[torch.Tensor] = []
-        self._weight_norms: dict[int, Ratios] = {}
-        self._weights = self._stream("weights", emitter if weights else None, self._keep_norms)
-        self._updates = self._stream("updates", emitter, self._take_updates)
-        self._state_streams: dict[str, SummaryStream] = {}
+        self._arrivals = ArrivalQueue()
+        self._streams: dict[str, SummaryStream] = {}
+        self._ratio_names = lru_cache(16)(_ratio_names)
         self._hooks = Hooks()
         self._hooks.add_optimizer_post_step(optimizer, self._after_step)
 
     @torch.no_grad()
-    def arm(self, step: int) -> None:
+    def arm(self, step: int, gradients: Gradients) -> None:
         """Has the coming optimizer step measured, under this step; call it just before."""
-        self.skipped_updates += self._armed is not None
-        self._armed = step
-        self._choose()
+        self._disarm()
+        owned = {id(parameter) for group in self._optimizer.param_groups for parameter in group["params"]}
+        mine = [id(parameter) in owned for parameter in gradients.parameters]
+        parameters = [parameter for parameter, own in zip(gradients.parameters, mine, strict=True) if own]
+        self._names = tuple(name for name, own in zip(gradients.names, mine, strict=True) if own)
         if self._with_updates:
-            torch._foreach_copy_(self._before, self._tensors)
+            values = [_local(parameter) for parameter in parameters]
+            if not _fit(self._before, values) or not all(map(is_, parameters, self._parameters)):
+                self._before = [torch.empty_like(value) for value in values]
+            torch._foreach_copy_(self._before, values)
+        self._parameters = parameters
+        self._armed = step
+
+    def wait(self) -> None:
+        """Passes on everything that was measured; waits for the device."""
+        self._arrivals.drain()
 
     def close(self) -> None:
         """Removes the hook and emits what is left; waits for the device."""
         self._hooks.remove()
-        self._armed = None
-        self._before = []
-        for stream in (self._weights, self._updates, *self._state_streams.values()):
+        self._disarm()
+        self._parameters, self._before = [], []
+        self._arrivals.drain()
+        for stream in self._streams.values():
             stream.drain()
 
-    def _choose(self) -> None:
-        places = self._parameters.trainable
-        names = tuple(self._parameters.names[place] for place in places)
-        tensors = [self._parameters.tensors[place].detach() for place in places]
-        if names != self._names:
-            self._names = names
-        self._tensors = tensors
-        shapes = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
-        if self._with_updates and shapes != [(tensor.shape, tensor.dtype, tensor.device) for tensor in self._before]:
-            self._before = [torch.empty_like(tensor) for tensor in tensors]
+    def _disarm(self) -> None:
+        self.skipped += self._armed is not None
+        self._armed = None
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self._armed is None:
             return
-        step, self._armed = self._armed, None
         with self._stopwatch, self._isolation.guard("measuring an update"):
-            self._measure(step, optimizer)
+            skipped = step_was_skipped(optimizer)
+            if skipped is not None and skipped.is_cpu and skipped.item():
+                self._disarm()
+            else:
+                step, self._armed = self._armed, None
+                self._measure(step, None if skipped is None else DeferredTensor(skipped))
 
     @torch.no_grad()
-    def _measure(self, step: int, optimizer: torch.optim.Optimizer) -> None:
-        self._weights.push(step, self._names, measure(self._tensors))
+    def _measure(self, step: int, skipped: DeferredTensor | None) -> None:
+        groups, tensors = [("weights", self._names)], list(self._parameters)
         if self._with_updates:
-            for before, after in zip(self._before, self._tensors, strict=True):
-                torch.sub(after, before, out=before)
-            self._updates.push(step, self._names, measure(self._before))
+            _subtract_from(self._before, [_local(parameter) for parameter in self._parameters])
+            groups.append(("updates", self._names))
+            tensors += self._before
         if self._with_state:
-            self._measure_state(step, optimizer)
+            for kind, (names, values) in self._state().items():
+                groups.append((f"optimizer/{kind}", tuple(names)))
+                tensors += values
+        entry = _Step(step, time.time_ns(), groups, measure(tensors), skipped)
+        self._arrivals.push(entry.measurement, partial(self._take, entry))
 
-    def _measure_state(self, step: int, optimizer: torch.optim.Optimizer) -> None:
+    def _state(self) -> dict[str, tuple[list[str], list[torch.Tensor]]]:
         kinds: dict[str, tuple[list[str], list[torch.Tensor]]] = {}
-        for name, place in zip(self._names, self._parameters.trainable, strict=True):
-            parameter = self._parameters.tensors[place]
-            for kind, value in optimizer.state.get(parameter, {}).items():
-                if isinstance(value, torch.Tensor) and value.shape == parameter.shape and value.ndim:
-                    names, tensors = kinds.setdefault(kind, ([], []))
+        for name, parameter in zip(self._names, self._parameters, strict=True):
+            for kind, value in self._optimizer.state.get(parameter, {}).items():
+                if isinstance(value, torch.Tensor) and value.shape == parameter.shape and kind != "step":
+                    names, values = kinds.setdefault(kind, ([], []))
                     names.append(name)
-                    tensors.append(value)
-        for kind, (names, tensors) in kinds.items():
-            if kind not in self._state_streams:
-                self._state_streams[kind] = self._stream(f"optimizer/{kind}", self._emitter, None)
-            self._state_streams[kind].push(step, tuple(names), measure(tensors))
+                    values.append(value)
+        return kinds
 
-    def _stream(
-        self,
-        group: str,
-        emitter: Emitter | None,
-        on_table: Callable[[int, Sequence[str], SummaryTable], None] | None,
-    ) -> SummaryStream:
-        return SummaryStream(group, emitter, histogram_every=self._histogram_every, on_table=on_table)
+    def _take(self, entry: _Step) -> None:
+        if entry.skipped is not None and entry.skipped.resolve():
+            self.skipped += 1
+            return
+        table = entry.measurement.resolve()
+        weights = _rows(table, 0, len(entry.groups[0][1]))
+        start = 0
+        for group, names in entry.groups:
+            part = _rows(table, start, start + len(names))
+            start += len(names)
+            if group == "updates":
+                # Differences are formed in plain tensors, of what the weights are of this rank.
+                part = replace(part, local_shard=weights.local_shard)
+                self._take_ratios(entry, names, part.l2 / (weights.l2 + RATIO_EPSILON))
+            if group != "weights" or self._with_weights:
+                self._stream(group).take(entry.step, names, part, entry.time_ns)
 
-    def _keep_norms(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
-        if self._with_updates:
-            self._weight_norms[step] = table.l2
-
-    def _take_updates(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
-        # Measured before the updates, the weights are on the host by now, but perhaps not passed on.
-        self._weights.poll()
-        ratios = table.l2 / (self._weight_norms.pop(step) + RATIO_EPSILON)
+    def _take_ratios(self, entry: _Step, names: _Names, ratios: Ratios) -> None:
         if self._emitter is not None:
-            self._emitter.scalars([f"updates/{name}/ratio" for name in names], ratios, step=step)
-        self._on_ratios(step, names, ratios)
+            self._emitter.scalars(self._ratio_names(names), ratios, step=entry.step, time_ns=entry.time_ns)
+        self._on_ratios(entry.step, names, ratios)
+
+    def _stream(self, group: str) -> SummaryStream:
+        if group not in self._streams:
+            self._streams[group] = SummaryStream(group, self._emitter, histogram_every=self._histogram_every)
+        return self._streams[group]
+
+
+def _local(parameter: torch.Tensor) -> torch.Tensor:
+    """The values: of a DTensor the local shard."""
+    return parameter if type(parameter) in _ORDINARY else plain_tensor(parameter)
+
+
+def _fit(buffers: list[torch.Tensor], values: list[torch.Tensor]) -> bool:
+    """Whether buffers were made for values: a model moves as a whole, so that one tells for all."""
+    if len(buffers) != len(values):
+        return False
+    return not values or (buffers[0].device, buffers[0].dtype) == (values[0].device, values[0].dtype)
+
+
+def _subtract_from(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
+    """Puts after minus before in the place of before."""
+    if all(value.is_cpu for value in after):
+        for old, new in zip(before, after, strict=True):
+            torch.sub(new, old, out=old)
+    else:
+        torch._foreach_sub_(before, after)
+        torch._foreach_neg_(before)
+
+
+def _rows(table: SummaryTable, start: int, stop: int) -> SummaryTable:
+    """Some rows, sharing memory."""
+    rows = slice(start, stop)
+    return SummaryTable(
+        table.columns.rows(start, stop),
+        negative=table.negative[rows],
+        positive=table.positive[rows],
+        l1=table.l1[rows],
+        local_shard=table.local_shard[rows],
+    )
+
+
+def _ratio_names(names: _Names) -> _Names:
+    return tuple(f"updates/{name}/ratio" for name in names)

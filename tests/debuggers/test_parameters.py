@@ -1,0 +1,92 @@
+"""Parameters have the names of the model itself, whatever wraps it; each comes once."""
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from debuggers.parameters import Parameters
+
+PLAIN = ("0.weight", "0.bias", "2.weight", "2.bias")
+
+
+def network():
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+def backward(model):
+    model(torch.ones(5, 3)).sum().backward()
+
+
+def test_names_gradients_and_parameters_are_in_the_models_order():
+    model = network()
+    parameters = Parameters(model)
+    backward(model)
+    found = parameters.gradients()
+    assert found.names == PLAIN
+    assert all(one is other for one, other in zip(found.parameters, model.parameters(), strict=True))
+    assert all(one is other.grad for one, other in zip(found.tensors, model.parameters(), strict=True))
+    assert found.missing == 0
+
+
+def test_wrappers_leave_no_trace_in_the_names():
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        parallel = DistributedDataParallel(network())
+        wrapped = [
+            torch.compile(network(), backend="eager"),
+            nn.DataParallel(network()),
+            parallel,
+            torch.compile(parallel, backend="eager"),
+            DistributedDataParallel(torch.compile(network(), backend="eager")),
+        ]
+        assert {Parameters(model).names for model in wrapped} == {PLAIN}
+        inner = nn.Sequential(torch.compile(nn.Linear(3, 3), backend="eager"))
+        assert Parameters(inner).names == ("0.weight", "0.bias")
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_module_that_is_called_module_or_like_a_wrapper_keeps_its_name():
+    model = nn.ModuleDict({"module": nn.Linear(1, 1, bias=False), "my_orig_mod": nn.Linear(1, 1, bias=False)})
+    assert Parameters(model).names == ("module.weight", "my_orig_mod.weight")
+
+
+def test_a_tied_parameter_comes_once_with_its_aliases():
+    model = nn.ModuleDict({"encoder": nn.Linear(2, 2), "decoder": nn.Linear(2, 2)})
+    model["decoder"].weight = model["encoder"].weight
+    parameters = Parameters(model)
+    assert parameters.names == ("encoder.weight", "encoder.bias", "decoder.bias")
+    assert parameters.aliases == {"encoder.weight": ("decoder.weight",)}
+
+
+def test_frozen_parameters_and_those_without_a_gradient_are_left_out_and_counted():
+    model = network()
+    model[0].requires_grad_(requires_grad=False)
+    model[2].unused = nn.Parameter(torch.ones(2))
+    parameters = Parameters(model)
+    backward(model)
+    found = parameters.gradients()
+    assert (found.names, found.missing, parameters.frozen) == (("2.weight", "2.bias"), 1, 2)
+    assert [len(found.parameters), len(found.tensors)] == [2, 2]
+
+
+def test_the_tuple_of_names_is_the_same_while_the_gradients_are():
+    model = network()
+    parameters = Parameters(model)
+    backward(model)
+    first = parameters.gradients().names
+    assert all(parameters.gradients().names is first for _ in range(250))
+    model[0].weight.grad = None
+    fewer = parameters.gradients().names
+    assert fewer == PLAIN[1:]
+    assert parameters.gradients().names is fewer
+
+
+def test_a_layer_that_is_exchanged_is_noticed_within_a_hundred_calls():
+    model = network()
+    parameters = Parameters(model)
+    model[2] = nn.Linear(4, 2, bias=False)
+    backward(model)
+    seen = {parameters.gradients().names for _ in range(100)}
+    assert ("0.weight", "0.bias", "2.weight") in seen
+    assert parameters.gradients().tensors[-1] is model[2].weight.grad
