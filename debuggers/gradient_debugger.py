@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from tracker_adapters.base import check_name, check_step
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.errors import ArtifactError
 
 from debuggers.arrival_queue import ArrivalQueue, Arrived, Measurement
 from debuggers.detectors import announce, gradient_detectors
@@ -105,6 +106,7 @@ class GradientDebugger:
         self._parameters = None if model is None else Parameters(model)
         self._optimizer, self._scaler, self._emitter = optimizer, scaler, emitter
         self._with_gradients = gradients
+        self._closed = False
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
         self._isolation = Isolation(on_error, self._alert)
         self._detectors = gradient_detectors()
@@ -158,7 +160,7 @@ class GradientDebugger:
             HistoryError: When a table has another number of rows.
         """
         step = check_step("gradients", "step", step)
-        if self._parameters is None:
+        if self._parameters is None or self._closed:
             return None
         with self._stopwatch:
             self._last_step = step
@@ -168,6 +170,14 @@ class GradientDebugger:
             with self._isolation.guard("measuring gradients"):
                 return self._measure(step, found, table)
         return None
+
+    def leave_out(self) -> None:
+        """Says that this step is not measured; call it instead of ``step`` where only some steps are.
+
+        Else, when a measured step was skipped, the next optimizer step would be taken for it.
+        """
+        if self._updates is not None:
+            self._updates.disarm()
 
     def record_gradient_flow(self, layer: str, gradients: Any, *, step: int | None = None) -> None:
         """Records the gradients of a layer that the caller has: a tensor, an array, or numbers in a list.
@@ -180,11 +190,14 @@ class GradientDebugger:
             step: The training step; by default one more than the last one of this layer.
 
         Raises:
-            ArtifactError: For a wrong name or step, and for what holds no plain numbers.
+            ArtifactError: For a wrong name or step, and for what holds no plain numbers, or none at all.
         """
         layer = check_name("gradients", layer)
         number = self._layer_steps.get(layer, -1) + 1 if step is None else check_step("gradients", layer, step)
-        measured = measure({layer: as_tensor(layer, gradients)})
+        values = as_tensor(layer, gradients)
+        if values.numel() == 0:
+            raise ArtifactError(f"gradients of {layer!r} hold none: shape {tuple(values.shape)}; expected some")
+        measured = measure({layer: values})
         self._layer_steps[layer] = number
         self._arrivals.push(measured, partial(self._take_layer, number, layer, measured, time.time_ns()))
 
@@ -197,7 +210,7 @@ class GradientDebugger:
     def close(self) -> None:
         """Emits what is left and removes the hook; waits for the device. Calling it again does nothing."""
         with self._stopwatch, self._isolation.guard("closing the gradient debugger"):
-            self._parameters = None
+            self._closed = True
             if self._updates is not None:
                 self._updates.close()
             self._wait()

@@ -91,7 +91,7 @@ class UpdateMeasurement:
     @torch.no_grad()
     def arm(self, step: int, gradients: Gradients) -> None:
         """Has the coming optimizer step measured, under this step; call it just before."""
-        self._disarm()
+        self.disarm()
         owned = {id(parameter) for group in self._optimizer.param_groups for parameter in group["params"]}
         mine = [id(parameter) in owned for parameter in gradients.parameters]
         parameters = [parameter for parameter, own in zip(gradients.parameters, mine, strict=True) if own]
@@ -104,6 +104,11 @@ class UpdateMeasurement:
         self._parameters = parameters
         self._armed = step
 
+    def disarm(self) -> None:
+        """Has the coming optimizer step not measured; an armed step that is still waiting for one was skipped."""
+        self.skipped += self._armed is not None
+        self._armed = None
+
     def wait(self) -> None:
         """Passes on everything that was measured; waits for the device."""
         self._arrivals.drain()
@@ -111,15 +116,11 @@ class UpdateMeasurement:
     def close(self) -> None:
         """Removes the hook and emits what is left; waits for the device."""
         self._hooks.remove()
-        self._disarm()
+        self.disarm()
         self._parameters, self._before = [], []
         self._arrivals.drain()
         for stream in self._streams.values():
             stream.drain()
-
-    def _disarm(self) -> None:
-        self.skipped += self._armed is not None
-        self._armed = None
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self._armed is None:
@@ -127,7 +128,7 @@ class UpdateMeasurement:
         with self._stopwatch, self._isolation.guard("measuring an update"):
             skipped = step_was_skipped(optimizer)
             if skipped is not None and skipped.is_cpu and skipped.item():
-                self._disarm()
+                self.disarm()
             else:
                 step, self._armed = self._armed, None
                 self._measure(step, None if skipped is None else DeferredTensor(skipped))
@@ -190,8 +191,8 @@ def _local(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def _fit(buffers: list[torch.Tensor], values: list[torch.Tensor]) -> bool:
-    """Whether buffers were made for values: a model moves as a whole, so that one tells for all."""
-    if len(buffers) != len(values):
+    """Whether buffers were made for values; pruning changes shapes, and a model moves as a whole."""
+    if [buffer.shape for buffer in buffers] != [value.shape for value in values]:
         return False
     return not values or (buffers[0].device, buffers[0].dtype) == (values[0].device, values[0].dtype)
 

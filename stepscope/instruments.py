@@ -84,9 +84,13 @@ class Instruments:
     def measure(self, step: int) -> None:
         """Measures a step, after its backward pass and before the optimizer's step."""
         if self.activations is not None:
-            self.activations.detach()
+            self.activations.detach(step)
         if self._measures_parameters:
             self.summaries = self.gradients.step(step)
+
+    def leave_out(self) -> None:
+        """Says that this step is not measured; call it where ``measure`` would be."""
+        self.gradients.leave_out()
 
     def close(self) -> None:
         """Removes every hook and emits what is left; waits for the device."""

@@ -187,6 +187,8 @@ class DebugSession:
             self._diagnostics.emit(number, loss, metrics, measured=measured)
             if measured:
                 self._measure(number)
+            else:
+                self._instruments.leave_out()
         summaries = self._instruments.summaries if measured else None
         result = self._decide_stability(number, loss, summaries)
         if replay is not None and summaries is not None and summaries.non_finite.any():
