@@ -1,0 +1,257 @@
+"""Weights, their changes and the optimizer's state are those of a hand computation, and only of steps that happened."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.amp.grad_scaler import GradScaler
+from tracker_adapters.testing import MemoryEmitter
+
+from debuggers.errors import DebuggerConfigError
+from debuggers.gradient_debugger import GradientDebugger
+from debuggers.measurement import summarize
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def batch():
+    return torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+
+
+def watched(model, optimizer, **options):
+    emitter = MemoryEmitter()
+    options = {"gradients": False, "updates": True, "on_error": "raise"} | options
+    return GradientDebugger(model, optimizer, emitter=emitter, **options), emitter
+
+
+def backward(model):
+    model.zero_grad()
+    model(batch().to(model[0].weight.dtype)).square().sum().backward()
+
+
+def values(emitter, kind="histogram", step=None):
+    return {a.name: a for a in emitter.artifacts if a.kind == kind and step in (None, a.step)}
+
+
+def assert_same(histogram, tensor):
+    [expected] = summarize([tensor])
+    assert histogram.bins.tolist() == expected.bins.tolist()
+    assert histogram.counts.tolist() == expected.counts.tolist()
+    assert (histogram.mean, histogram.m2) == pytest.approx((expected.mean, expected.m2), rel=1e-12)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_weights_updates_and_moments_are_those_around_the_optimizers_step(fused):
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=fused)
+    debugger, emitter = watched(model, optimizer, weights=True, optimizer_state=True)
+    for step in (0, 1):
+        before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        backward(model)
+        debugger.step(step)
+        optimizer.step()
+    debugger.close()
+    histograms, scalars = values(emitter, step=1), values(emitter, "scalar", step=1)
+    for name, parameter in model.named_parameters():
+        weights = parameter.detach()
+        change = weights - before[name]
+        assert_same(histograms[f"weights/{name}"], weights)
+        assert_same(histograms[f"updates/{name}"], change)
+        assert_same(histograms[f"optimizer/exp_avg/{name}"], optimizer.state[parameter]["exp_avg"])
+        assert_same(histograms[f"optimizer/exp_avg_sq/{name}"], optimizer.state[parameter]["exp_avg_sq"])
+        ratio = change.double().norm() / (weights.double().norm() + 1e-9)
+        assert scalars[f"updates/{name}/ratio"].value == pytest.approx(ratio.item(), rel=1e-12)
+        assert scalars[f"updates/{name}/norm"].value == pytest.approx(change.double().norm().item(), rel=1e-12)
+        series = debugger.history.series(name, "update_ratio")
+        assert (series[0].tolist(), series[1][1]) == ([0, 1], pytest.approx(ratio.item(), rel=1e-12))
+    assert {name.split("/")[0] for name in histograms} == {"weights", "updates", "optimizer"}
+    assert not [name for name in histograms if "/step/" in name]
+
+
+def test_momentum_of_sgd_and_nothing_where_the_optimizer_keeps_no_state():
+    model = network()
+    optimizer = torch.optim.SGD(
+        [{"params": model[0].parameters(), "momentum": 0.9}, {"params": model[2].parameters()}], lr=0.1
+    )
+    debugger, emitter = watched(model, optimizer, updates=False, optimizer_state=True)
+    backward(model)
+    debugger.step(0)
+    optimizer.step()
+    debugger.close()
+    assert {"optimizer/momentum_buffer/0.weight", "optimizer/momentum_buffer/0.bias"} == set(values(emitter))
+
+
+def test_only_what_belongs_to_the_optimizer_and_has_a_gradient_is_measured():
+    model = network()
+    model[0].bias.requires_grad_(requires_grad=False)
+    model[2].unused = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([*model[0].parameters(), model[2].bias, model[2].unused], lr=0.1)
+    debugger, emitter = watched(model, optimizer)
+    backward(model)
+    debugger.step(0)
+    optimizer.step()
+    assert {"updates/0.weight", "updates/2.bias"} == set(values(emitter))
+
+
+def test_tied_weights_are_measured_once():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer)
+    model(torch.ones(1, 3)).sum().backward()
+    before = model[0].weight.detach().clone()
+    debugger.step(0)
+    optimizer.step()
+    assert {"updates/0.weight", "updates/0.bias", "updates/1.bias"} == set(values(emitter))
+    assert_same(values(emitter)["updates/0.weight"], model[0].weight.detach() - before)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_step_that_a_scaler_skips_is_counted_and_not_recorded(fused):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=fused)
+    scaler = GradScaler("cpu", init_scale=4.0)
+    debugger, emitter = watched(model, optimizer, scaler=scaler)
+    for step, spoil in enumerate((math.inf, 1.0, math.inf)):
+        model.zero_grad()
+        scaler.scale(model(batch()).square().sum() * spoil).backward()
+        debugger.step(step)
+        scaler.step(optimizer)
+        scaler.update()
+    debugger.close()
+    assert {a.step for a in emitter.artifacts if a.name.startswith("updates")} == {1}
+    assert debugger.skipped_updates == 2
+
+
+def test_steps_that_were_not_announced_are_not_measured():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer)
+    for step in range(6):
+        backward(model)
+        if step % 3 == 0:
+            debugger.step(step)
+        optimizer.step()
+    debugger.close()
+    assert {a.step for a in emitter.artifacts} == {0, 3}
+    assert debugger.skipped_updates == 0
+
+
+def test_copies_are_reused_while_the_parameters_stay_and_made_anew_when_they_change():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer)
+    kept = []
+    for step in range(3):
+        backward(model)
+        if step == 2:
+            model[0].weight.grad = None
+        before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        debugger.step(step)
+        kept.append([tensor.data_ptr() for tensor in debugger._updates._before])
+        optimizer.step()
+    assert kept[0] == kept[1]
+    last = values(emitter, step=2)
+    assert set(last) == {"updates/0.bias", "updates/2.weight", "updates/2.bias"}
+    assert_same(last["updates/0.bias"], model[0].bias.detach() - before["0.bias"])
+    model.double()
+    backward(model)
+    before = model[2].bias.detach().clone()
+    debugger.step(3)
+    optimizer.step()
+    assert_same(values(emitter, step=3)["updates/2.bias"], model[2].bias.detach() - before)
+
+
+def test_a_step_under_a_closure_is_one_update():
+    model = network()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+
+    def closure():
+        backward(model)
+        return model(batch()).square().sum()
+
+    debugger, emitter = watched(model, optimizer)
+    backward(model)
+    before = model[0].weight.detach().clone()
+    debugger.step(0)
+    optimizer.step(closure)
+    assert_same(values(emitter)["updates/0.weight"], model[0].weight.detach() - before)
+
+
+def test_the_optimizer_can_be_pickled_and_copied_while_watched_and_the_copy_is_not_watched():
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    debugger, emitter = watched(model, optimizer, weights=True, optimizer_state=True)
+    backward(model)
+    debugger.step(0)
+    for twin_model, twin in (
+        copy.deepcopy((model, optimizer)),
+        pickle.loads(pickle.dumps((model, optimizer))),
+    ):
+        backward(twin_model)
+        twin.step()
+    assert emitter.artifacts == []
+    assert optimizer.state_dict()["param_groups"] == twin.state_dict()["param_groups"]
+    optimizer.step()
+    assert emitter.artifacts
+    debugger.close()
+    debugger.close()
+    assert not optimizer._optimizer_step_post_hooks
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+def test_a_failure_inside_does_not_stop_the_optimizer(monkeypatch):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer, on_error="isolate")
+    backward(model)
+    debugger.step(0)
+    before = model[0].weight.detach().clone()
+    monkeypatch.setattr("debuggers.update_measurement.measure", lambda tensors: 1 / 0)
+    optimizer.step()
+    assert not torch.equal(before, model[0].weight)
+    [alert] = emitter.artifacts
+    assert (alert.kind, alert.name) == ("alert", "debugger_failed")
+    assert "measuring an update failed: ZeroDivisionError" in alert.message
+
+
+def test_a_distributed_tensor_is_measured_by_its_local_shard_and_marked():
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+        model = network()
+        torch.distributed.fsdp.fully_shard(model, mesh=mesh)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        debugger, emitter = watched(model, optimizer, gradients=True, weights=True)
+        backward(model)
+        before = model[0].weight.to_local().detach().clone()
+        assert debugger.step(0).local_shard.all()
+        optimizer.step()
+        assert_same(values(emitter)["updates/0.weight"], model[0].weight.to_local().detach() - before)
+        debugger.close()
+        del model, optimizer
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_weights_need_an_optimizer():
+    with pytest.raises(DebuggerConfigError, match=r"expected GradientDebugger\(model, optimizer\)"):
+        GradientDebugger(network(), weights=True)
+
+
+def test_a_ratio_of_weights_that_are_zero_is_finite():
+    model = nn.Linear(2, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    debugger, _ = watched(model, optimizer)
+    model(torch.ones(1, 2)).sum().backward()
+    debugger.step(0)
+    optimizer.step()
+    assert np.array_equal(debugger.history.window("update_ratio"), [[0.0]])
