@@ -136,16 +136,20 @@ class ActivationMonitor:
             self._recording.clear()
             for layer in self._layers:
                 layer.begin_step()
-            self._step = self._last_step = step
+            self._step = step
             hooks = [(layer.module, layer) for layer in self._layers]
             self._hooks.add_forward([*hooks, (self._model, self._end_of_forward)])
 
-    def detach(self) -> None:
-        """Takes all hooks off, after the step's backward pass, and emits what is on the host; else does nothing."""
+    def detach(self, step: int | None = None) -> None:
+        """Takes all hooks off, after the step's backward pass, and emits what is on the host; else does nothing.
+
+        Args:
+            step: The step that it turned out to be, if not the one given to ``attach``.
+        """
         if self._step is None:
             return
         with self._stopwatch:
-            step, self._step = self._step, None
+            step, self._step = self._step if step is None else step, None
             self._hooks.remove()
             recording = self._recording
             self.uncovered = [*(layer.name for layer in self._layers if not layer.fired), *self._opaque]
@@ -156,6 +160,7 @@ class ActivationMonitor:
             recording.clear()
             with self._isolation.guard("emitting activations"):
                 if outputs.names:
+                    self._last_step = step
                     self._outputs_stream.push(step, outputs.names, outputs)
                     self._units.end_step()
                     self._units_waiting = True
@@ -174,7 +179,13 @@ class ActivationMonitor:
             self.detach()
 
     def close(self) -> None:
-        """Detaches and emits the rest, waiting for the device; calling it again does nothing."""
+        """Detaches and emits the rest, waiting for the device; calling it again does nothing.
+
+        A step that was attached and not begun is none.
+        """
+        if self._step is not None and not self._recording.outputs:
+            self._hooks.remove()
+            self._step = None
         self.detach()
         with self._stopwatch, self._isolation.guard("emitting activations"):
             self._outputs_stream.drain()

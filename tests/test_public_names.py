@@ -7,7 +7,18 @@ import sys
 import pytest
 
 PUBLIC = {
-    "stepscope": ["Run", "RunStats", "SinkStats", "open_run", "read_run"],
+    "stepscope": [
+        "DebugConfig",
+        "DebugReport",
+        "DebugSession",
+        "Run",
+        "RunStats",
+        "Schedule",
+        "SinkStats",
+        "open_run",
+        "read_run",
+        "watch",
+    ],
     "tracker_adapters.artifacts": [
         "KINDS",
         "MAX_NAME_LENGTH",
@@ -48,6 +59,12 @@ PUBLIC = {
     "tracker_adapters.emitter": ["Deferred", "Emitter", "PendingArray", "Recorder", "ScalarRow"],
     "tracker_adapters.testing": ["FailingSink", "MemoryEmitter", "MemoryRecorder", "MemorySink", "StalledSink"],
     "debuggers": [
+        "summarize",
+        "TensorSummary",
+        "TensorInspector",
+        "HealthLevel",
+        "GradientDebugger",
+        "ActivationMonitor",
         "ActivationStatsDebugger",
         "BaseDebugger",
         "DebuggerConfigError",

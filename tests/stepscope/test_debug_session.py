@@ -177,6 +177,17 @@ def test_a_schedule_leaves_steps_out_and_their_layers_untouched():
     assert len(steps_of(emitter, "scalar", "loss")) == 7
 
 
+def test_activations_carry_the_numbers_that_the_loop_gives_its_steps():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = adamw(model)
+    numbers = iter([5, 10, 15, 17])
+    with stepscope.DebugSession(model, optimizer, run=emitter, config=FULL, on_error="raise") as session:
+        train(model, optimizer, lambda loss: session.step(loss, step=next(numbers)), steps=4)
+
+    assert steps_of(emitter, "histogram", "activations/3") == [5, 10, 15, 17]
+    assert steps_of(emitter, "histogram", "gradients/0.weight") == [5, 10, 15, 17]
+
+
 def test_histograms_cover_the_steps_between():
     model, emitter = network(), MemoryEmitter()
     optimizer = adamw(model)
@@ -292,7 +303,7 @@ def test_metrics_are_emitted_under_their_names():
 def test_a_failure_inside_stops_nothing_and_is_reported(monkeypatch):
     model, emitter = network(), MemoryEmitter()
     optimizer = adamw(model)
-    session = stepscope.DebugSession(model, optimizer, run=emitter)
+    session = stepscope.DebugSession(model, optimizer, run=emitter, config=EVERY_STEP)
 
     def fail(step):
         raise RuntimeError("the disk is on fire")
