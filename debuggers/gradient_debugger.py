@@ -113,6 +113,7 @@ class GradientDebugger:
         self._arrivals = ArrivalQueue()
         self._layer_steps: dict[str, int] = {}
         self._last_step = 0
+        self._closed = False
         self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every)
         self._with_histograms = histogram_every is not None
         self._updates: UpdateMeasurement | None = None
