@@ -14,7 +14,7 @@ REFERENCE, FLOOR = "wandb_gradients", "floor"
 Row = dict[str, Any]
 
 TIMES = (
-    f"{'milliseconds a step':32}{'plain':>9}{'watched':>9}{'added (95 %)':>27}{'median overhead % (95 %)':>27}"
+    f"{'milliseconds a step':32}{'plain':>9}{'watched':>9}{'added (95 %)':>31}{'median overhead % (95 %)':>27}"
     f"{'mean overhead % (95 %)':>27}{'x wandb':>9}{'x floor':>9}{'us a tensor':>13}"
 )
 BESIDE = (
@@ -22,7 +22,7 @@ BESIDE = (
     f"{'own figure %':>14}{'lag':>9}{'drained in s':>14}{'bytes a histogram':>19}{'same weights':>14}"
 )
 SCALING = (
-    f"{'scaling':14}{'':32}{'tensors':>9}{'million values':>16}{'plain':>9}{'added ms (95 %)':>27}"
+    f"{'scaling':14}{'':32}{'tensors':>9}{'million values':>16}{'plain':>9}{'added ms (95 %)':>31}"
     f"{'us a tensor':>13}{'ms a million':>14}"
 )
 
@@ -64,7 +64,7 @@ def print_case(name: str, rows: Mapping[str, Row]) -> None:
     print(f"\n{name}: {size['tensors']} tensors, {size['values'] / 1e6:.2f} million values\n{TIMES}")
     for title, row in measured.items():
         print(
-            f"{title:32}{row['plain_ms']:9.2f}{row['watched_ms']:9.2f}{_interval(row['added_ms'], 1):>27}"
+            f"{title:32}{row['plain_ms']:9.2f}{row['watched_ms']:9.2f}{_interval(row['added_ms'], 1):>31}"
             f"{_interval(row['median'], 100):>27}{_interval(row['mean'], 100):>27}"
             f"{_number(row['wandb_ratio'], 2):>9}{_number(row['floor_ratio'], 2):>9}{row['us_a_tensor']:13.2f}"
         )
@@ -86,7 +86,7 @@ def print_scaling(cases: Mapping[str, Mapping[str, Row]]) -> None:
             if "error" not in row:
                 print(
                     f"{name:14}{TITLES[side]:32}{row['tensors']:9}{row['values'] / 1e6:16.2f}{row['plain_ms']:9.2f}"
-                    f"{_interval(row['added_ms'], 1):>27}{row['us_a_tensor']:13.2f}{row['ms_a_million_values']:14.3f}"
+                    f"{_interval(row['added_ms'], 1):>31}{row['us_a_tensor']:13.2f}{row['ms_a_million_values']:14.3f}"
                 )
         print_errors(rows)
 
