@@ -120,6 +120,7 @@ class ActivationMonitor:
         self._opaque = [entry.name for entry in chosen if entry.opaque]
         self._hooks = Hooks()
         self._step: int | None = None
+        self._expected = 0
         self._said: set[str] = set()
         self._units_waiting = False
         self._outputs_stream = SummaryStream(
@@ -140,6 +141,15 @@ class ActivationMonitor:
             hooks = [(layer.module, layer) for layer in self._layers]
             self._hooks.add_forward([*hooks, (self._model, self._end_of_forward)])
 
+    def expect(self, step: int) -> None:
+        """Attaches by itself when the model's next forward pass with gradients enabled begins.
+
+        A validation before it, which runs without gradients, meets no hook on any layer.
+        """
+        self.detach()
+        self._expected = step
+        self._hooks.add_forward_pre(self._model, self._begin_forward)
+
     def detach(self, step: int | None = None) -> None:
         """Takes all hooks off, after the step's backward pass, and emits what is on the host; else does nothing.
 
@@ -147,6 +157,7 @@ class ActivationMonitor:
             step: The step that it turned out to be, if not the one given to ``attach``.
         """
         if self._step is None:
+            self._hooks.remove()
             return
         with self._stopwatch:
             step, self._step = self._step if step is None else step, None
@@ -179,13 +190,7 @@ class ActivationMonitor:
             self.detach()
 
     def close(self) -> None:
-        """Detaches and emits the rest, waiting for the device; calling it again does nothing.
-
-        A step that was attached and not begun is none.
-        """
-        if self._step is not None and not self._recording.outputs:
-            self._hooks.remove()
-            self._step = None
+        """Detaches and emits the rest, waiting for the device; calling it again does nothing."""
         self.detach()
         with self._stopwatch, self._isolation.guard("emitting activations"):
             self._outputs_stream.drain()
@@ -220,6 +225,10 @@ class ActivationMonitor:
     def _emit_zero_fractions(self, group: str, step: int, names: Sequence[str], table: SummaryTable) -> None:
         if self._emitter is not None:
             self._emitter.scalars(_zero_fraction_names(group, tuple(names)), table.zero_fraction, step=step)
+
+    def _begin_forward(self, module: torch.nn.Module) -> None:
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            self.attach(self._expected)
 
     def _end_of_forward(self, module: torch.nn.Module, inputs: object, output: object) -> None:
         if not torch.compiler.is_compiling() and self._recording.wanted():

@@ -36,6 +36,17 @@ class ForwardHook(_Hook):
             self._function(module, inputs, output)
 
 
+class ForwardPreHook(_Hook):
+    """Hands a module to a function before its forward, and never changes the input."""
+
+    __slots__ = ()
+
+    def __call__(self, module: torch.nn.Module, inputs: Any) -> None:
+        """Called by torch before the module's forward."""
+        if self._function is not None:
+            self._function(module)
+
+
 class GradientHook(_Hook):
     """Hands the gradient with respect to a tensor to a function, and never changes it."""
 
@@ -80,6 +91,10 @@ class Hooks:
                 handle.remove()
             raise
         self._handles += added
+
+    def add_forward_pre(self, module: torch.nn.Module, function: Callable[[torch.nn.Module], None]) -> None:
+        """Registers a function that is called before a module's forward."""
+        self._handles.append(module.register_forward_pre_hook(ForwardPreHook(function)))
 
     def add_gradient(self, tensor: torch.Tensor, function: GradientFunction) -> None:
         """Registers a function for the gradient with respect to a tensor that requires one.

@@ -103,7 +103,8 @@ def _flat(what: str, tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
     values = values.resolve_neg()
     if not values.is_contiguous() and torch.ops.aten.is_non_overlapping_and_dense(values):
         return values.as_strided((values.numel(),), (1,)), local_shard
-    return values.reshape(-1), local_shard
+    # Of an expanded tensor a reshape is a view that has no memory for each element.
+    return values.reshape(-1).contiguous(), local_shard
 
 
 def _converted(part: torch.Tensor) -> torch.Tensor:

@@ -60,6 +60,7 @@ class Instruments:
                 emitter=emitter,
                 modules=None if config.activations is True else config.activations,
                 gradients=config.activation_gradients,
+                scaler=scaler,
                 histogram_every=histogram_every,
                 stopwatch=stopwatch,
                 on_error=on_error,
@@ -75,7 +76,7 @@ class Instruments:
     def expect(self, step: int) -> None:
         """Prepares for the forward pass of a step that will be measured."""
         if self.activations is not None:
-            self.activations.attach(step)
+            self.activations.expect(step)
 
     def begin(self, step: int) -> None:
         """Says that a step begins, measured or not."""

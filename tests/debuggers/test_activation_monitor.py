@@ -295,6 +295,37 @@ def test_a_validation_within_the_step_is_not_recorded():
     assert same(watched.steps[0]["0"], model[0](x))
 
 
+def test_an_expected_step_begins_with_the_first_forward_pass_that_has_gradients():
+    model = network()
+    watched = Watched(model)
+    watched.monitor.expect(3)
+    model.eval()
+    hooks = []
+    handle = model[0].register_forward_hook(lambda *_: hooks.append(hook_count(model)))
+    with torch.no_grad():
+        model(batch())
+    model.train()
+    model(batch(rows=7)).sum().backward()
+    handle.remove()
+    watched.monitor.close()
+
+    assert hooks[0] == 1
+    assert hooks[1] > 1
+    assert {step: table["0"].count for step, table in watched.steps.items()} == {3: 7 * model[0].out_features}
+    assert hook_count(model) == len(model._forward_pre_hooks) == 0
+
+
+def test_an_expected_step_that_never_begins_is_none(caplog):
+    model = network()
+    watched = Watched(model)
+    watched.monitor.expect(3)
+    watched.monitor.close()
+
+    assert not watched.steps
+    assert not caplog.records
+    assert len(model._forward_pre_hooks) == 0
+
+
 class Bypassing(nn.Module):
     def __init__(self):
         super().__init__()
