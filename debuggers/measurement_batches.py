@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from array import array
 from functools import cache
 from types import ModuleType
 
@@ -30,7 +29,7 @@ class HostBatch:
 
     def _empty(self) -> None:
         self._indices: list[int] = []
-        self._segments = array("q")
+        self._segments: list[int] = []
         self._kept: list[torch.Tensor] = []
         self._kept_elements = 0
 
@@ -58,8 +57,9 @@ class HostBatch:
         return self._parts
 
     def _measure(self) -> None:
-        segments = np.frombuffer(self._segments, np.int64).reshape(-1, 4)
-        self._parts.append((self._indices, self._kernel.measure_segments(segments)))
+        segments = np.array(self._segments, np.int64).reshape(-1, 4)
+        for first, table in self._kernel.measure_shares(segments, torch.get_num_threads()):
+            self._parts.append((self._indices[first : first + len(table)], table))
         self._empty()
 
 

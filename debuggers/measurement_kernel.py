@@ -1,8 +1,8 @@
 """The compiled loops that measure many host tensors in one call and one pass over their memory.
 
 A tensor is cut into blocks that stay in the first-level cache. Each loop over a block does one thing, so that LLVM
-vectorises all of them but the one that counts the bins. numba's cache notices changes of this file only: all that is
-compiled is here.
+vectorises all of them but the one that counts the bins. numba's cache notices changes of this file only: the loops
+are all here.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
-from numba import carray, types
-from numba.extending import intrinsic
+from numba import carray
 
 from debuggers.compilation import OPTIONS
+from debuggers.memory_access import pointer, prefetch
 
 BLOCK = 2048
 BINS = 4096
@@ -24,24 +24,12 @@ _LANE_SIZE = BINS + 16  # a power of two would let the counters of one bin share
 _NAN, _POS_INF, _NEG_INF, _ZERO, _POS_OVERFLOW, _POS_UNDERFLOW, _NEG_UNDERFLOW = 1, 2, 3, 4, 5, 7, 8  # in TALLIES
 _SIGN = 2048
 _ROW, _ADDRESS, _LENGTH, _IS_DOUBLE = range(4)  # columns of segments
-_SHIFT = np.uint32(20)
-_ONE = np.uint32(1)
+_SHIFT, _ONE = np.uint32(20), np.uint32(1)
 _END = 2040  # the bin of infinity in float32: where float64 overflows to
 # The moments may be summed in any order; NaN and infinity keep their meaning.
 _ANY_ORDER = {"reassoc", "nsz", "contract"}
 _compile = numba.njit(**OPTIONS)
 _Array = npt.NDArray[Any]
-
-
-@intrinsic
-def _pointer(typing_context: Any, address: Any, like: Any) -> Any:
-    """An address as a pointer to elements of the type that the array ``like`` has."""
-    signature = types.CPointer(like.dtype)(address, like)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return signature, generate
 
 
 @_compile
@@ -122,14 +110,17 @@ def _count_zeros(block: _Array, bits: _Array, tally: _Array, zeros: _Array) -> N
 
 
 @_compile
-def _count_bins(bits: _Array, histogram: _Array) -> None:
+def _count_bins(bits: _Array, histogram: _Array, ahead: int) -> None:
+    """Counts bins; meanwhile, for it waits for stores only, the memory ``ahead`` comes into the cache."""
     first, second, third, fourth = histogram[0], histogram[1], histogram[2], histogram[3]
-    whole = bits.size // 4 * 4
-    for i in range(0, whole, 4):
-        first[np.uintp(bits[i] >> _SHIFT)] += _ONE
-        second[np.uintp(bits[i + 1] >> _SHIFT)] += _ONE
-        third[np.uintp(bits[i + 2] >> _SHIFT)] += _ONE
-        fourth[np.uintp(bits[i + 3] >> _SHIFT)] += _ONE
+    whole = bits.size // 16 * 16
+    for start in range(0, whole, 16):
+        prefetch(ahead + 4 * start)
+        for i in range(start, start + 16, 4):
+            first[np.uintp(bits[i] >> _SHIFT)] += _ONE
+            second[np.uintp(bits[i + 1] >> _SHIFT)] += _ONE
+            third[np.uintp(bits[i + 2] >> _SHIFT)] += _ONE
+            fourth[np.uintp(bits[i + 3] >> _SHIFT)] += _ONE
     for i in range(whole, bits.size):
         first[np.uintp(bits[i] >> _SHIFT)] += _ONE
 
@@ -161,7 +152,7 @@ def _add(  # noqa: PLR0917
         else:
             _narrow(block, narrow)
             bits = narrow[: block.size].view(np.uint32)
-        _count_bins(bits, histogram)
+        _count_bins(bits, histogram, values.ctypes.data + (start + BLOCK) * values.itemsize)
         if narrow_ends[0] == 0 or narrow_ends[2] == 0:
             _count_zeros(block, bits, tally, zeros)
 
@@ -196,41 +187,48 @@ def _widen(spans: _Array, ends_bits: _Array) -> None:
 
 @_compile
 def _collect(  # noqa: PLR0917
-    histogram: _Array,
-    spans: _Array,
-    zeros: _Array,
-    tally: _Array,
-    signed: _Array,
-    bins: _Array,
-    counts: _Array,
-    end: int,
+    histogram: _Array, spans: _Array, zeros: _Array, tally: _Array, signed: _Array, entries: Any, end: int
 ) -> int:
     """Appends the occupied bins and empties the histogram for the next tensor; ``signed``: negative, positive."""
-    first, second, third, fourth = histogram[0], histogram[1], histogram[2], histogram[3]
+    bins, counts = entries
     for sign in range(2):
-        total = -zeros[sign]
-        for bin_index in range(spans[sign, 0], spans[sign, 1] + 1):
-            size = np.int64(first[bin_index]) + second[bin_index] + third[bin_index] + fourth[bin_index]
-            if size == 0:
-                continue
-            first[bin_index] = second[bin_index] = third[bin_index] = fourth[bin_index] = 0
+        lowest, highest = spans[sign]
+        total = 0
+        if lowest == sign * _SIGN:
+            size = _take(histogram, lowest) - zeros[sign]
             total += size
-            if bin_index == sign * _SIGN:
-                size -= zeros[sign]
-            if bin_index == sign * _SIGN + _END:
-                tally[_POS_OVERFLOW + sign] = size
-            elif size:
-                bins[end] = bin_index
+            lowest += 1
+            if size:
+                bins[end] = sign * _SIGN
                 counts[end] = size
                 end += 1
+        if highest == sign * _SIGN + _END:
+            tally[_POS_OVERFLOW + sign] = _take(histogram, highest)
+            total += tally[_POS_OVERFLOW + sign]
+            highest -= 1
+        for bin_index in range(lowest, highest + 1):  # no branch: whether a bin is empty cannot be guessed
+            size = _take(histogram, bin_index)
+            total += size
+            bins[end] = bin_index
+            counts[end] = size
+            end += size > 0
         signed[1 - sign] = total + tally[_POS_UNDERFLOW + sign]
         spans[sign] = (BINS, -1)
     return end
 
 
 @_compile
+def _take(histogram: _Array, bin_index: int) -> Any:
+    """Returns the elements in a bin and empties it."""
+    first, second, third, fourth = histogram[0], histogram[1], histogram[2], histogram[3]
+    size = np.int64(first[bin_index]) + second[bin_index] + third[bin_index] + fourth[bin_index]
+    first[bin_index] = second[bin_index] = third[bin_index] = fourth[bin_index] = 0
+    return size
+
+
+@_compile
 def _values(segment: _Array, like: _Array) -> Any:
-    return carray(_pointer(segment[_ADDRESS], like), (segment[_LENGTH],))
+    return carray(pointer(segment[_ADDRESS], like), (segment[_LENGTH],))
 
 
 @_compile
@@ -249,9 +247,8 @@ def _wide_moments(segments: _Array, like: _Array, count: float) -> Any:
 
 
 def measure(  # noqa: PLR0917
-    segments: _Array, tallies: _Array, moments: _Array, signed: _Array, l1: _Array,
-    ends: _Array, bins: _Array, counts: _Array,
-) -> None:  # fmt: skip
+    segments: _Array, tallies: _Array, moments: _Array, signed: _Array, l1: _Array, ends: _Array
+) -> Any:
     """Measures tensors that lie in segments; see ``measurement_cpu.measure_segments``.
 
     Args:
@@ -261,9 +258,14 @@ def measure(  # noqa: PLR0917
         signed: (2, n); takes the numbers of negative and of positive elements.
         l1: (n,); takes the sums of absolute values.
         ends: (n,); takes where each tensor's bins end.
-        bins: With room for the occupied bins of all tensors.
-        counts: Likewise.
+
+    Returns:
+        ``bins`` and ``counts`` of the occupied bins.
     """
+    room = 1
+    for i in range(segments.shape[0]):
+        room += min(segments[i, _LENGTH], BINS)
+    bins, counts = np.empty(room, np.uint16), np.empty(room, np.int64)
     histogram = np.zeros((_LANES, _LANE_SIZE), np.uint32)
     spans = np.array([[BINS, -1], [BINS, -1]])
     zeros, state = np.empty(2, np.int64), np.empty(7)
@@ -279,8 +281,7 @@ def measure(  # noqa: PLR0917
         tally = tallies[row]
         if start == stop - 1:
             zeros[:] = 0
-            state[:5] = 0
-            state[5], state[6] = np.inf, -np.inf
+            state[:] = (0.0, 0.0, 0.0, 0.0, 0.0, np.inf, -np.inf)
         if segment[_IS_DOUBLE]:
             _add(_values(segment, ends_double), double, histogram, spans, zeros, tally, state)
         else:
@@ -293,6 +294,7 @@ def measure(  # noqa: PLR0917
         # Adding zero makes -0.0 positive.
         moments[row] = (state[5] + 0.0, state[6] + 0.0, mean, m2) if finite else (np.nan, np.nan, np.nan, 0.0)
         l1[row] = state[4]
-        end = _collect(histogram, spans, zeros, tally, signed[:, row], bins, counts, end)
+        end = _collect(histogram, spans, zeros, tally, signed[:, row], (bins, counts), end)
         ends[row] = end
         start = stop
+    return bins[:end].copy(), counts[:end].copy()  # what is kept must not keep all the room

@@ -17,6 +17,7 @@ from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 
 GROUP_TENSORS = 1024  # a row takes 16 kB
+_CHUNK = 4096
 _SIGN_BIN = N_BINS // 2
 # The codes of NaN in the bins of float32 are free; they count what the histogram has beside its bins.
 _PLUS_OVERFLOW, _MINUS_OVERFLOW = 2040, 4088
@@ -40,26 +41,29 @@ def measure(group: Sequence[torch.Tensor]) -> torch.Tensor:
     Returns:
         An int32 row for each on their device: 4096 counts of bins and kinds, then the bits of five float64.
     """
-    flat = torch.cat([tensor.detach().view(-1) for tensor in group])
-    lengths = _on_device([tensor.numel() for tensor in group], flat.device)
-    rows = torch.repeat_interleave(lengths, output_size=flat.numel())
+    # One more tensor, left out of the result: there may be no element otherwise, and then no minimum.
+    flat = torch.cat([*(tensor.detach().view(-1) for tensor in group), group[0].new_zeros(1)])
+    segments = _Segments([*(tensor.numel() for tensor in group), 1], flat.device)
     wide = flat.to(torch.float64)
     finite = torch.isfinite(wide)
     zeroed = torch.where(finite, wide, 0.0)
-    count = _reduce(finite.to(torch.float64), lengths, "sum")
+    count = segments.reduce("sum", finite.to(torch.float64))
+    divisors = count[segments.rows]
+    mean = segments.reduce("sum", zeroed) / count
     # Dividing first keeps the sum of values near the end of float64's range finite.
-    mean = _reduce(zeroed / count[rows], lengths, "sum")
-    deviations = torch.where(finite, wide - mean[rows], 0.0)
-    correction = _reduce(deviations, lengths, "sum") / count
+    mean = torch.where(torch.isfinite(mean), mean, segments.reduce("sum", zeroed / divisors))
+    deviations = torch.where(finite, wide - mean[segments.rows], 0.0)
+    correction = segments.reduce("sum", deviations / divisors)
+    m2 = segments.reduce("sum", deviations.square())
     moments = [
-        _reduce(torch.where(finite, wide, torch.inf), lengths, "min"),
-        _reduce(torch.where(finite, wide, -torch.inf), lengths, "max"),
+        segments.reduce("min", torch.where(finite, wide, torch.inf)),
+        segments.reduce("max", torch.where(finite, wide, -torch.inf)),
         mean + correction,
-        _reduce(deviations.square(), lengths, "sum") - count * correction.square(),
-        _reduce(zeroed.abs(), lengths, "sum"),
+        torch.where(torch.isinf(m2), m2, m2 - count * correction.square()),
+        segments.reduce("sum", zeroed.abs()),
     ]
-    counts = _count(_codes(wide, finite) + rows.to(torch.int32) * N_BINS, len(group))
-    return torch.cat([counts, torch.stack(moments, dim=1).view(torch.int32)], dim=1)
+    counts = _count(_codes(wide, finite) + segments.rows.to(torch.int32) * N_BINS, len(group) + 1)
+    return torch.cat([counts, torch.stack(moments, dim=1).view(torch.int32)], dim=1)[:-1]
 
 
 def read(rows: npt.NDArray[np.int32]) -> SummaryTable:
@@ -90,15 +94,23 @@ def read(rows: npt.NDArray[np.int32]) -> SummaryTable:
     )
 
 
-def _on_device(lengths: list[int], device: torch.device) -> torch.Tensor:
-    if device.type != "cuda":
-        return torch.tensor(lengths, device=device)
-    return torch.tensor(lengths, pin_memory=True).to(device, non_blocking=True)
+class _Segments:
+    """Tensors laid end to end; ``rows`` says for each element to which it belongs."""
 
+    def __init__(self, lengths: list[int], device: torch.device) -> None:
+        numbers = [-(-length // _CHUNK) for length in lengths]
+        chunks = [min(_CHUNK, length - start) for length in lengths for start in range(0, length, _CHUNK)]
+        # From pinned memory the copy waits for nothing.
+        plan = torch.tensor([*lengths, *numbers, *chunks], pin_memory=device.type == "cuda")
+        plan = plan.to(device, non_blocking=True)
+        self._numbers, self._chunks = plan[len(lengths) : 2 * len(lengths)], plan[2 * len(lengths) :]
+        self.rows = torch.repeat_interleave(plan[: len(lengths)], output_size=sum(lengths))
 
-def _reduce(values: torch.Tensor, lengths: torch.Tensor, reduction: str) -> torch.Tensor:
-    # "unsafe" leaves out a check of the lengths, which would wait for the device.
-    return torch.segment_reduce(values, reduction, lengths=lengths, unsafe=True)
+    def reduce(self, reduction: str, values: torch.Tensor) -> torch.Tensor:
+        """Reduces the elements of each tensor, by chunks: a segment is reduced by few threads, one after the other."""
+        # "unsafe" leaves out a check of the lengths, which would wait for the device.
+        parts = torch.segment_reduce(values, reduction, lengths=self._chunks, unsafe=True)
+        return torch.segment_reduce(parts, reduction, lengths=self._numbers, unsafe=True)
 
 
 def _codes(wide: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:

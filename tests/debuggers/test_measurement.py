@@ -99,6 +99,8 @@ def test_any_values_are_measured_exactly(way, dtype, data):
         pytest.param(torch.randn(10_000).log(), id="half NaN"),
         pytest.param(torch.cat([torch.full((5000,), -torch.inf), torch.ones(5000)]), id="whole blocks of infinity"),
         pytest.param(torch.tensor([1.7e308, -1.7e308] * 3000, dtype=torch.float64), id="both ends of float64"),
+        pytest.param(torch.tensor([1.5e308, 1.5e308, 0, 0, 0], dtype=torch.float64), id="sums overflow, the mean not"),
+        pytest.param(torch.full((300_000,), 0.1, dtype=torch.float64), id="a constant in float64"),
         pytest.param(-torch.rand(5000) - 1, id="negative only"),
     ],
 )
@@ -172,6 +174,7 @@ def test_duplicates_of_a_sparse_tensor_are_summed():
         pytest.param(torch.randn(7, 50).T, id="transposed"),
         pytest.param(torch.randn(8, 50)[::2, 1::3], id="strided"),
         pytest.param(torch.randn(5, 1).expand(5, 30), id="expanded"),
+        pytest.param(torch.ones(()).expand(4, 3), id="expanded from one element"),
         pytest.param(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), id="channels last"),
         pytest.param(torch.randn(100)[37:], id="offset"),
         pytest.param(torch.randn(6, dtype=torch.complex64).conj().imag, id="lazily negated"),

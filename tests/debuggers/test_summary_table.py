@@ -173,10 +173,3 @@ def test_each_column_is_that_of_the_summaries():
     np.testing.assert_array_equal([0, math.nan, 4], table.largest_magnitude[1:])
     np.testing.assert_array_equal([0, math.nan, 4], table.mean_magnitude[1:])
     assert [len(table[:2]), table[-1].nan] == [2, 1]
-
-
-def test_a_table_that_is_kept_holds_no_more_than_its_rows():
-    columns = measure([torch.randn(10_000) for _ in range(10)]).resolve().columns
-    assert columns.bins.base is None
-    assert columns.counts.base is None
-    assert len(columns.bins) == columns.ends[-1]
