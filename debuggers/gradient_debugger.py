@@ -106,7 +106,6 @@ class GradientDebugger:
         self._parameters = None if model is None else Parameters(model)
         self._optimizer, self._scaler, self._emitter = optimizer, scaler, emitter
         self._with_gradients = gradients
-        self._closed = False
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
         self._isolation = Isolation(on_error, self._alert)
         self._detectors = gradient_detectors()

@@ -295,8 +295,42 @@ def test_layers_may_be_recorded_by_hand():
     analysis = debugger.analyze_gradient_flow()
     assert analysis.overall_health == "healthy"
     assert [layer.name for layer in analysis.layers] == ["layer_1", "layer_2", "layer_3"]
+
+
+@pytest.mark.parametrize(
+    "gradients",
+    [
+        (3, -4.0), [np.float32(3), True, math.sqrt(15)], -5.0, np.array([4, 3])[::-1], np.frombuffer(b"\3\4", np.uint8),
+        torch.tensor([3.0, 4.0]).bfloat16(), [torch.tensor(3.0), torch.tensor(4.0)],
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("error")
+def test_what_holds_numbers_may_be_recorded(gradients):
+    debugger = GradientDebugger()
+    debugger.record_gradient_flow("layer", gradients)
+    assert debugger.history.series("layer")[1].tolist() == [pytest.approx(5.0, rel=1e-12)]
+
+
+@pytest.mark.parametrize(
+    "gradients",
+    ["nothing", ["a"], b"bytes", None, [None], {"a": 1}, [[1], [2, 3]], [], [[]], np.empty((0, 3)), torch.empty(0)],
+)
+def test_what_holds_no_numbers_is_refused_and_named(gradients):
+    debugger = GradientDebugger()
     with pytest.raises(ArtifactError, match="layer_1"):
-        debugger.record_gradient_flow("layer_1", "nothing")
+        debugger.record_gradient_flow("layer_1", gradients)
+    assert debugger.history.names == ()
+
+
+def test_a_finding_is_one_alert():
+    model = network()
+    debugger, emitter = watched(model)
+    for step in range(5):
+        backward(model, lambda outputs: outputs.sum() * math.nan)
+        debugger.step(step)
+    assert [(a.name, a.level, a.step) for a in emitter.artifacts if a.kind == "alert"] == [
+        ("non_finite_gradient", "error", 0)
+    ]
 
 
 def test_modules_are_summed_up_in_the_analysis():

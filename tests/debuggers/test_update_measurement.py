@@ -144,6 +144,36 @@ def test_steps_that_were_not_announced_are_not_measured():
     assert debugger.skipped_updates == 0
 
 
+def test_a_step_that_is_left_out_is_not_taken_for_an_earlier_one_that_was_skipped():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer)
+    backward(model)
+    debugger.step(0)  # and the loop skips the optimizer's step
+    debugger.leave_out()
+    optimizer.step()
+    debugger.close()
+    assert not values(emitter, step=0)
+    assert debugger.skipped_updates == 1
+
+
+@pytest.mark.parametrize("kept", [slice(0, 3), slice(0, 1)])
+def test_a_pruned_parameter_is_measured_in_its_new_shape(kept):
+    weight = nn.Parameter(torch.randn(5, 5, generator=torch.Generator().manual_seed(0)))
+    model = nn.ParameterDict({"weight": weight})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer)
+    for step in range(2):
+        optimizer.zero_grad()
+        weight.square().sum().backward()
+        debugger.step(step)
+        before = weight.detach().clone()
+        optimizer.step()
+        if step == 0:
+            weight.data = weight.detach()[kept].clone()
+    assert_same(values(emitter, step=1)["updates/weight"], weight.detach() - before)
+
+
 def test_copies_are_reused_while_the_parameters_stay_and_made_anew_when_they_change():
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
