@@ -16,7 +16,10 @@ from debuggers.feature_map import FeatureMapDebugger
 from debuggers.integration import after_epoch, before_epoch, checkpoint_indices
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
+from stepscope.debug_config import DebugConfig
 from stepscope.run import Run
+from stepscope.schedule import Schedule
+from stepscope.session import DebugSession
 
 CONFIG: dict[str, Any] = {
     "model": {"name": "DigitsNet", "channels": [16, 32], "hidden": 64},
@@ -24,7 +27,7 @@ CONFIG: dict[str, Any] = {
     "batch_size": 64,
     "checkpoint_method": 2,
     "max_gradient_norm": 1.0,
-    "histogram_every": 5,
+    "measure_every": 5,
     "seed": 0,
 }
 VALIDATION_SIZE = 360
@@ -79,8 +82,22 @@ class Trainer:
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
             self.optimizer, CONFIG["optimizer"]["max_learning_rate"], total_steps=max(self.total_steps, 2)
         )
-        self.stability = NumericalStabilityManager(
+        stability = NumericalStabilityManager(
             GradientClippingConfig(max_norm=CONFIG["max_gradient_norm"]), NaNHandlingConfig(), emitter=run
+        )
+        self.session = DebugSession(
+            self.model,
+            self.optimizer,
+            run=run,
+            stability=stability,
+            config=DebugConfig(
+                schedule=Schedule(every=CONFIG["measure_every"]),
+                histogram_every=1,
+                weights=True,
+                updates=True,
+                enable_model_diagnostics=False,
+                max_overhead=None,
+            ),
         )
         self.debugger = SequentialDebugger(
             [
@@ -98,7 +115,7 @@ class Trainer:
     def steps(self) -> Iterator[tuple[float, float]]:
         """Trains; yields the loss and the last validation accuracy after each step."""
         indices = checkpoint_indices(CONFIG["checkpoint_method"], self.epochs)
-        with self.debugger:
+        with self.debugger, self.session:
             for epoch in range(self.epochs):
                 self.model.train()
                 for batch in torch.split(torch.randperm(len(self.labels)), CONFIG["batch_size"]):
@@ -111,14 +128,10 @@ class Trainer:
         loss = nn.functional.cross_entropy(self.model(self.images[batch]), self.labels[batch])
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves Tensor.backward without annotations
-        self.stability.step(self.model, loss, self.optimizer)
+        self.session.step(loss, step=self.step)
         emitter = self.run.at(self.step)
         emitter.scalar("train/loss", loss)
         emitter.scalar("train/learning_rate", self.schedule.get_last_lr()[0])
-        if self.step % CONFIG["histogram_every"] == 0:
-            for name, parameter in self.model.named_parameters():
-                emitter.histogram(f"weights/{name}", parameter)
-                emitter.histogram(f"gradients/{name}", parameter.grad)
         self.optimizer.step()
         self.schedule.step()
         self.step += 1
