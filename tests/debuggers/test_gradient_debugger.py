@@ -270,6 +270,46 @@ def test_the_model_can_be_saved_pickled_and_copied_while_it_is_watched():
         assert all(torch.equal(one, other) for one, other in zip(twin.parameters(), model.parameters(), strict=True))
 
 
+class Lagging:
+    """A measurement on a device that finishes when it is told to."""
+
+    def __init__(self, measured):
+        self._measured = measured
+        self.finished = False
+
+    def ready(self):
+        return self.finished
+
+    def resolve(self):
+        self.finished = True
+        return self._measured.resolve()
+
+
+def test_what_a_device_still_computes_is_recorded_later_under_its_own_step(monkeypatch):
+    pending = []
+
+    def lag(tensors, scale):
+        pending.append(Lagging(measure([tensor.clone() for tensor in tensors])))
+        return pending[-1]
+
+    monkeypatch.setattr("debuggers.gradient_debugger.measure_unscaled", lag)
+    model = network()
+    debugger, emitter = watched(model)
+    for step in range(3):
+        backward(model)
+        assert debugger.step(step) is None
+    assert not any(measurement.finished for measurement in pending)
+    assert emitter.artifacts == []
+    pending[0].finished = True
+    backward(model)
+    debugger.step(3)
+    assert {a.step for a in emitter.artifacts} == {0}
+    assert debugger.analyze_gradient_flow().steps == 4
+    assert debugger.history.steps.tolist() == [0, 1, 2, 3]
+    times = [a.time_ns for a in emitter.artifacts if a.name == "gradients/total_norm"]
+    assert times == sorted(set(times))
+
+
 def test_memory_is_bounded():
     model = network()
     debugger, _ = watched(model, max_gradient_history=5, histogram_every=4)
