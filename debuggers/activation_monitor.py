@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from types import TracebackType
@@ -129,6 +129,11 @@ class ActivationMonitor:
         self._gradients_stream = SummaryStream(
             "activation_gradients", emitter, histogram_every=histogram_every, on_table=self._take_gradients
         )
+
+    @property
+    def failures(self) -> Mapping[tuple[str, str], int]:
+        """How often something inside failed, by place and type of exception."""
+        return self._isolation.counts
 
     def attach(self, step: int) -> None:
         """Puts the hooks on, before the forward pass of a step; a step that is still attached ends first."""

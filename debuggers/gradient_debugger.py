@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -143,6 +144,11 @@ class GradientDebugger:
     def skipped_updates(self) -> int:
         """Measured steps after which the optimizer changed nothing, as when a GradScaler skips them."""
         return 0 if self._updates is None else self._updates.skipped
+
+    @property
+    def failures(self) -> Mapping[tuple[str, str], int]:
+        """How often something inside failed, by place and type of exception."""
+        return self._isolation.counts
 
     def step(self, step: int, table: SummaryTable | None = None) -> SummaryTable | None:
         """Measures the gradients; call it after the last ``backward`` of a step and before the optimizer's step.

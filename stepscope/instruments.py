@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tracker_adapters.emitter import Emitter
 
 from debuggers.activation_monitor import ActivationMonitor
@@ -72,6 +74,12 @@ class Instruments:
             enabled=config.enable_tensor_inspection,
         )
         self.summaries: SummaryTable | None = None
+
+    @property
+    def failures(self) -> Mapping[tuple[str, str], int]:
+        """How often something inside failed, by place and type of exception."""
+        activations = {} if self.activations is None else self.activations.failures
+        return {**self.gradients.failures, **activations}
 
     def expect(self, step: int) -> None:
         """Prepares for the forward pass of a step that will be measured."""

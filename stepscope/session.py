@@ -202,7 +202,7 @@ class DebugSession:
         return DebugReport.of(
             self._instruments,
             overhead=self._governor.overhead(),
-            failures=self._isolation.counts,
+            failures={**self._isolation.counts, **self._instruments.failures},
             disabled=self.disabled,
         )
 

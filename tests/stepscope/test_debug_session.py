@@ -292,6 +292,26 @@ def test_nan_in_a_forward_pass_is_traced_to_its_layer_by_replay():
     assert "that of 4" in alert.message
 
 
+def test_a_step_that_a_scaler_skips_lends_its_number_to_no_other_update():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    config = FULL.with_changes(schedule=stepscope.Schedule(every=2), max_overhead=None)
+    with stepscope.DebugSession(
+        model, optimizer, run=emitter, scaler=scaler, config=config, on_error="raise"
+    ) as session:
+        for step in range(4):
+            optimizer.zero_grad()
+            loss = loss_of(model) * (math.inf if step == 0 else 1.0)
+            scaler.scale(loss).backward()
+            session.step(loss)
+            scaler.step(optimizer)
+            scaler.update()
+
+    assert steps_of(emitter, "histogram", "updates/0.weight") == [2]
+    assert session.gradient_debugger.skipped_updates == 1
+
+
 def test_metrics_are_emitted_under_their_names():
     emitter = MemoryEmitter()
     with stepscope.DebugSession(run=emitter) as session:
@@ -314,6 +334,19 @@ def test_a_failure_inside_stops_nothing_and_is_reported(monkeypatch):
 
     assert list(session.report().failures.values()) == [3]
     assert "the disk is on fire" in next(item.message for item in emitter.artifacts if item.kind == "alert")
+
+
+@pytest.mark.parametrize(
+    "failing", ["debuggers.gradient_debugger.measure_unscaled", "debuggers.update_measurement.measure"]
+)
+def test_a_failure_inside_a_debugger_is_in_the_report_too(monkeypatch, failing):
+    model = network()
+    optimizer = adamw(model)
+    monkeypatch.setattr(failing, lambda *_: 1 / 0)
+    with stepscope.DebugSession(model, optimizer, config=FULL.with_changes(max_overhead=None)) as session:
+        train(model, optimizer, session.step, steps=3)
+
+    assert list(session.report().failures.values()) == [3]
 
 
 def test_the_overhead_is_printed_and_reported(capsys):
