@@ -35,7 +35,8 @@ def watch(settings: Callable[[], stepscope.DebugConfig]) -> Side:
                     lag=lambda: sum(sink.pending for sink in run.stats.sinks.values()),
                     own_share=lambda: session.report().overhead.share,
                 )
-            run.flush(DRAIN_TIMEOUT_S)
+            if not run.flush(DRAIN_TIMEOUT_S):
+                raise TimeoutError(f"not delivered after {DRAIN_TIMEOUT_S:.0f} s: {run.stats}")
 
     return side
 
