@@ -13,7 +13,7 @@ from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.errors import DebuggerConfigError
 from debuggers.gradient_debugger import GradientDebugger
-from debuggers.measurement import summarize
+from debuggers.measurement import measure, summarize
 
 
 def network():
@@ -285,3 +285,46 @@ def test_a_ratio_of_weights_that_are_zero_is_finite():
     debugger.step(0)
     optimizer.step()
     assert np.array_equal(debugger.history.window("update_ratio"), [[0.0]])
+
+
+class Late:
+    """A measurement on a device that is as many steps behind as it is told."""
+
+    finished = 0
+    made = 0
+
+    def __init__(self, tensors):
+        self._pending = measure(tensors)
+        self._number = Late.made
+        Late.made += 1
+
+    def ready(self):
+        return self._number < Late.finished
+
+    def resolve(self):
+        return self._pending.resolve()
+
+
+def test_what_a_late_device_measured_comes_in_order_with_ratios_of_its_own_step(monkeypatch):
+    monkeypatch.setattr(Late, "finished", 0)
+    monkeypatch.setattr(Late, "made", 0)
+    monkeypatch.setattr("debuggers.update_measurement.measure", Late)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer, weights=True)
+    expected, seen = [], []
+    for step in range(5):
+        Late.finished = max(0, step - 1)
+        backward(model)
+        debugger.step(step)
+        before = model[0].weight.detach().double().clone()
+        optimizer.step()
+        after = model[0].weight.detach().double()
+        expected.append(((after - before).norm() / after.norm()).item())
+        seen.append(debugger.history.update_steps.tolist())
+    assert seen == [[], [], [0], [0, 1], [0, 1, 2]]
+    debugger.close()
+    ratios = [a for a in emitter.artifacts if a.name == "updates/0.weight/ratio"]
+    assert [a.step for a in ratios] == [0, 1, 2, 3, 4]
+    assert [a.value for a in ratios] == pytest.approx(expected, rel=1e-5)
+    assert sorted(a.time_ns for a in ratios) == [a.time_ns for a in ratios]
