@@ -1,4 +1,4 @@
-"""Compares ``summarize`` with what users do today: histograms, a naive loop, and the floor of one pass for the norms.
+"""Compares ``measure`` with what users do today: histograms, a naive loop, and the floor of one pass for the norms.
 
 Run: ``python benchmarks/measurement.py``. The sides take turns on the same tensors on one core, and each ratio is the
 median over the turns of ours by theirs: absolute times drift between machines and minutes. ``add_histogram`` sorts
@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
-from debuggers.measurement import prepare, summarize
+from debuggers.measurement import measure, prepare
 
 SIZES = [10_000, 100_000, 1_000_000, 10_000_000]
 NUMBERS = [20, 200, 2_000, 8_000]
 SMALL = 1_000
 GOAL_MS_A_MILLION, GOAL_US_A_TENSOR = 0.7, 8.0
-OURS, AGAIN = "summarize", "again"
+OURS, AGAIN = "measure", "again"
 
 
 def naive(tensors: list[torch.Tensor]) -> None:
@@ -41,8 +41,8 @@ def sides_of(tensors: list[torch.Tensor], board: SummaryWriter) -> dict[str, Cal
             board.add_histogram("values", tensor, 0)
 
     return {
-        OURS: lambda: summarize(tensors),
-        AGAIN: lambda: summarize(tensors),  # the values are now in the cache, as far as they fit
+        OURS: lambda: measure(tensors).resolve(),
+        AGAIN: lambda: measure(tensors).resolve(),  # the values are now in the cache, as far as they fit
         "add_histogram": histograms,
         "naive loop": lambda: naive(tensors),
         "_foreach_norm": lambda: torch._foreach_norm(tensors),
@@ -83,7 +83,7 @@ def sort_ms() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Cost of summarize against what users do today.")
+    parser = argparse.ArgumentParser(description="Cost of measure against what users do today.")
     parser.add_argument("--turns", type=int, default=20)
     turns = parser.parse_args().turns
     torch.manual_seed(0)

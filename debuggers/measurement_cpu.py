@@ -16,7 +16,7 @@ from debuggers.summary_table import SummaryTable
 
 _log = logging.getLogger(__name__)
 _measure = compile_cached(measurement_kernel.measure)
-_MIN_SHARE = 1 << 19  # elements that are worth a thread: it costs as much as a tenth of them
+_MIN_SHARE = 1 << 21  # elements, a millisecond's work: starting a thread and merging what it found costs a third
 _ROW, _ADDRESS, _LENGTH, _IS_DOUBLE = range(4)
 Segments = npt.NDArray[np.int64]
 
