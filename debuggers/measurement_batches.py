@@ -58,7 +58,8 @@ class HostBatch:
 
     def _measure(self) -> None:
         segments = np.array(self._segments, np.int64).reshape(-1, 4)
-        for first, table in self._kernel.measure_shares(segments, torch.get_num_threads()):
+        elements = sum(self._segments[2::4])
+        for first, table in self._kernel.measure_shares(segments, elements, torch.get_num_threads()):
             self._parts.append((self._indices[first : first + len(table)], table))
         self._empty()
 

@@ -21,19 +21,22 @@ _ROW, _ADDRESS, _LENGTH, _IS_DOUBLE = range(4)
 Segments = npt.NDArray[np.int64]
 
 
-def measure_shares(segments: Segments, max_threads: int) -> list[tuple[int, SummaryTable]]:
+def measure_shares(segments: Segments, elements: int, max_threads: int) -> list[tuple[int, SummaryTable]]:
     """Measures tensors in threads that end with the call, each an equal share of the elements.
 
     Args:
         segments: See ``measure_segments``.
+        elements: The sum of their lengths.
         max_threads: How many threads to use at most, this one included.
 
     Returns:
         Tables of consecutive rows, each with the number of its first row; the last row of one is the first row of the
         next where a tensor was cut. Where they are cut depends on the arguments alone.
     """
-    elements = int(segments[:, _LENGTH].sum())
-    shares = _cut(segments, max(1, min(max_threads, elements // _MIN_SHARE)))
+    number = min(max_threads, elements // _MIN_SHARE)
+    if number < 2:
+        return [(0, measure_segments(segments))]
+    shares = _cut(segments, number)
     tables: list[SummaryTable | None] = [None] * len(shares)
 
     def work(share: int) -> None:
