@@ -101,6 +101,6 @@ def load_kernel() -> ModuleType | None:
     try:
         from debuggers import measurement_cpu
     except ImportError as error:
-        _log.warning("measuring with torch operations, several times slower: numba cannot be imported (%s)", error)
+        _log.warning("measuring with torch operations, tens of times slower: numba cannot be imported (%s)", error)
         return None
     return measurement_cpu
