@@ -40,8 +40,8 @@ class ActivationMonitor:
         monitor.close()
 
     Between steps the model carries no hooks. Every tensor in an output (in tuples, lists, mappings and data classes)
-    is measured when the module returns it: a later operation that changes it in place, such as ``ReLU(inplace=True)``
-    after a convolution, is not seen in the convolution's series but in its own.
+    is measured as it is when the module returns it: a later operation that changes it in place, such as
+    ``ReLU(inplace=True)`` after a convolution, is not seen in the convolution's series but in its own.
 
     Names: ``<module>``; its second call in one forward pass of the model is ``<module>:1``, up to 16; several tensors
     are ``<module>.0``, ``<module>.1``. Several forward passes in one step (gradient accumulation) are merged. Emitted
@@ -59,6 +59,8 @@ class ActivationMonitor:
         uncovered: Chosen modules whose forward was not seen in the last step: unused, compiled, or bypassed by code
             that uses their weights alone.
         skipped_calls: Calls of one module beyond 16 in one forward pass, in all steps.
+        lost_outputs: Outputs that changed in place before they were measured, in all steps: at most one for each module
+            that begins to do so in mid-training; see ``debuggers.output_rows``.
         without_gradient: Outputs that required no gradient (frozen, ``no_grad``) although ``gradients`` is set.
     """
 
@@ -99,6 +101,7 @@ class ActivationMonitor:
         self.aliases = {entry.name: entry.aliases for entry in chosen if entry.aliases}
         self.skipped_calls = 0
         self.without_gradient = 0
+        self.lost_outputs = 0
         self.uncovered: list[str] = []
         self._model = model
         self._emitter = emitter
@@ -171,6 +174,9 @@ class ActivationMonitor:
             self.uncovered = [*(layer.name for layer in self._layers if not layer.fired), *self._opaque]
             self.skipped_calls += recording.skipped_calls
             self.without_gradient += recording.without_gradient
+            with self._isolation.guard("measuring activations"):
+                recording.end_forward()
+            self.lost_outputs += recording.outputs.lost
             outputs, gradients = recording.outputs.joined(), recording.gradients.joined()
             nothing_requires_gradients = recording.without_gradient == len(recording.outputs) > 0
             recording.clear()
@@ -237,6 +243,8 @@ class ActivationMonitor:
 
     def _end_of_forward(self, module: torch.nn.Module, inputs: object, output: object) -> None:
         if not torch.compiler.is_compiling() and self._recording.wanted():
+            with self._stopwatch, self._isolation.guard("measuring activations"):
+                self._recording.end_forward()
             for layer in self._layers:
                 layer.begin_forward()
 

@@ -1,8 +1,8 @@
-"""What happens in a forward pass that is watched: every output is measured where it is made."""
+"""What happens in a forward pass that is watched: every output is taken where it is made."""
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from debuggers.isolation import Isolation
 from debuggers.joined_summaries import JoinedSummaries
 from debuggers.measurement import PendingSummaries, measure
 from debuggers.module_selection import NamedModule
+from debuggers.output_rows import OutputRows
 from debuggers.stopwatch import Stopwatch
 from debuggers.torch_import import torch
 from debuggers.unit_activity import UnitActivity, unit_dimension
@@ -55,11 +56,10 @@ class Recording:
         """Forgets the step, and takes the hooks off its tensors."""
         self._hooks.remove()
         self.training = self._model.training
-        self.outputs = _Rows()
+        self.outputs = OutputRows()
         self.gradients = _Rows()
         self.skipped_calls = 0
         self.without_gradient = 0
-        self._last: tuple[weakref.ref[torch.Tensor], int | None, PendingSummaries] | None = None
 
     def wanted(self) -> bool:
         """Whether a forward call is one of the step: not a validation, and not one that checkpointing repeats.
@@ -69,13 +69,21 @@ class Recording:
         return self._model.training is self.training and torch._C._current_graph_task_id() == -1
 
     def add(self, layer: LayerRecorder, call: int, output: Any) -> None:
-        """Measures the tensors of an output now: a later operation may change them in place."""
+        """Measures the tensors of an output, or has them wait; see ``OutputRows``."""
+        self._outside_modes(partial(self._add, layer, call, output))
+
+    def end_forward(self) -> None:
+        """Measures what waits; called when the model's forward pass ends."""
+        self._outside_modes(self.outputs.end_forward)
+
+    @staticmethod
+    def _outside_modes(function: Callable[[], None]) -> None:
+        # Modes such as selective checkpointing count the operations that they see: ours are not to be among them.
         if torch._C._len_torch_dispatch_stack():
-            # Modes such as selective checkpointing count the operations that they see: ours are not to be among them.
             with _disable_current_modes():
-                self._add(layer, call, output)
+                function()
         else:
-            self._add(layer, call, output)
+            function()
 
     def _add(self, layer: LayerRecorder, call: int, output: Any) -> None:
         if isinstance(output, torch.Tensor):
@@ -88,7 +96,7 @@ class Recording:
             self._add_tensor(layer, f"{name}.{index}" if len(tensors) > 1 else name, tensor)
 
     def _add_tensor(self, layer: LayerRecorder, name: str, tensor: torch.Tensor) -> None:
-        self.outputs.add(name, self._measured(tensor))
+        self.outputs.add(name, tensor, layer)
         if layer.dimension is not None:
             self._unit_dimension = layer.dimension
         if layer.counts_units:
@@ -99,20 +107,6 @@ class Recording:
             self._hooks.add_gradient(tensor, partial(self._add_gradient, name))
         else:
             self.without_gradient += 1
-
-    def _measured(self, tensor: torch.Tensor) -> PendingSummaries:
-        """Measures a tensor unless it is the one measured last, as ``Identity`` and an idle ``Dropout`` return it.
-
-        Its version counter, on which autograd relies too, says whether it was changed since.
-        """
-        version = None if tensor.is_inference() else tensor._version
-        if self._last is not None and version is not None:
-            last, last_version, part = self._last
-            if last() is tensor and last_version == version:
-                return part
-        part = measure((tensor,))
-        self._last = weakref.ref(tensor), version, part
-        return part
 
     def _add_gradient(self, name: str, gradient: torch.Tensor) -> None:
         try:
@@ -159,15 +153,17 @@ class LayerRecorder:
         dimension: Where its outputs hold units, or None; see ``unit_dimension``.
         counts_units: Whether its units are counted.
         fired: Whether it was called in this step.
+        waits: See ``output_rows.Producer``.
     """
 
-    __slots__ = ("_calls", "_names", "_recording", "counts_units", "dimension", "fired", "module", "name")
+    __slots__ = ("_calls", "_names", "_recording", "counts_units", "dimension", "fired", "module", "name", "waits")
 
     def __init__(self, named: NamedModule, recording: Recording, *, counts_units: bool) -> None:
         self.name = named.name
         self.module = named.module
         self.dimension = unit_dimension(named.module)
         self.counts_units = counts_units
+        self.waits: bool | None = None
         self._recording = recording
         self._names = [named.name]
         self.begin_step()

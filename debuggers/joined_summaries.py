@@ -15,18 +15,22 @@ class JoinedSummaries:
         names: The name of each row, each once. Rows that were measured under one name are merged.
     """
 
-    __slots__ = ("_parts", "_row_names", "names")
+    __slots__ = ("_parts", "_row_names", "_rows", "names")
 
-    def __init__(self, row_names: Sequence[str], parts: Sequence[PendingSummaries]) -> None:
+    def __init__(
+        self, row_names: Sequence[str], parts: Sequence[PendingSummaries], rows: Sequence[int] | None = None
+    ) -> None:
         """Joins measurements.
 
         Args:
-            row_names: The names of all rows of all parts, in order.
+            row_names: The names of rows.
             parts: The measurements.
+            rows: For each name its row among those of all parts, in order; by default each row has one name.
         """
         self.names = tuple(dict.fromkeys(row_names))
         self._row_names = row_names
         self._parts = parts
+        self._rows = None if rows is None or list(rows) == list(range(len(rows))) else rows
 
     def ready(self) -> bool:
         """Whether ``resolve`` need not wait for a device."""
@@ -35,6 +39,8 @@ class JoinedSummaries:
     def resolve(self) -> SummaryTable:
         """Waits for the devices and returns a table with one row for each of ``names``."""
         table = SummaryTable.concatenate([part.resolve() for part in self._parts])
+        if self._rows is not None:
+            table = table.select(self._rows)
         if len(self.names) == len(self._row_names):
             return table
         rows = {name: row for row, name in enumerate(self.names)}

@@ -91,22 +91,28 @@ def _narrow(block: _Array, narrow: _Array) -> None:
 
 
 @_compile
-def _count_zeros(block: _Array, bits: _Array, tally: _Array, zeros: _Array) -> None:
-    """Counts what float32 has as zero: true zeros, and values of either sign that it rounds to it."""
-    plus = minus = true = above = below = 0
-    for i in range(block.size):
-        is_plus = bits[i] == np.uint32(0)
-        is_minus = bits[i] == np.uint32(0x80000000)
-        plus += is_plus
-        minus += is_minus
-        true += block[i] == 0
-        above += is_plus & (block[i] > 0)
-        below += is_minus & (block[i] < 0)
-    tally[_ZERO] += true
-    tally[_POS_UNDERFLOW] += above
-    tally[_NEG_UNDERFLOW] += below
+def _count_zeros(bits: _Array, tally: _Array, zeros: _Array) -> None:
+    """Counts the zeros of either sign in a block of float32."""
+    plus = minus = np.uint32(0)  # as wide as the elements: a wider sum would halve the vectors
+    for i in range(bits.size):
+        plus += np.uint32(bits[i] == np.uint32(0))
+        minus += np.uint32(bits[i] == np.uint32(0x80000000))
     zeros[0] += plus
     zeros[1] += minus
+    tally[_ZERO] += np.int64(plus) + np.int64(minus)
+
+
+@_compile
+def _count_underflows(block: _Array, tally: _Array) -> None:
+    """Tells the values of a block of float64 that float32 rounds to zero from the zeros that they were counted as."""
+    above = below = 0
+    for i in range(block.size):
+        is_zero = np.float32(block[i]) == 0
+        above += is_zero & (block[i] > 0)
+        below += is_zero & (block[i] < 0)
+    tally[_ZERO] -= above + below
+    tally[_POS_UNDERFLOW] += above
+    tally[_NEG_UNDERFLOW] += below
 
 
 @_compile
@@ -154,7 +160,9 @@ def _add(  # noqa: PLR0917
             bits = narrow[: block.size].view(np.uint32)
         _count_bins(bits, histogram, values.ctypes.data + (start + BLOCK) * values.itemsize)
         if narrow_ends[0] == 0 or narrow_ends[2] == 0:
-            _count_zeros(block, bits, tally, zeros)
+            _count_zeros(bits, tally, zeros)
+            if values.itemsize == 8:
+                _count_underflows(block, tally)
 
 
 @_compile
