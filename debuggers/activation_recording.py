@@ -74,7 +74,7 @@ class Recording:
 
     def end_forward(self) -> None:
         """Measures what waits; called when the model's forward pass ends."""
-        self._outside_modes(self.outputs.end_forward)
+        self._outside_modes(self.outputs.flush)
 
     @staticmethod
     def _outside_modes(function: Callable[[], None]) -> None:

@@ -134,7 +134,18 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         and tensor.dtype in _IS_DOUBLE
         and tensor.is_cpu
         and tensor.layout is torch.strided
-        and tensor.is_contiguous()
+        and (tensor.is_contiguous() or _is_dense(tensor))
         and not tensor.is_neg()
         and tensor.numel() < MAX_LENGTH
     )
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill their memory without gaps, in any order of the dimensions, such as transposed."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True

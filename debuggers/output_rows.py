@@ -9,7 +9,7 @@ from debuggers.joined_summaries import JoinedSummaries
 from debuggers.measurement import PendingSummaries, measure
 from debuggers.torch_import import torch
 
-_MAX_WAITING = 1 << 20  # elements: they stay in the cache, and keep little memory alive
+_MAX_HELD = 1 << 20  # elements: they stay in the cache, and keep little memory alive
 
 
 class Producer(Protocol):
@@ -25,10 +25,10 @@ class Producer(Protocol):
 class OutputRows:
     """Names and measurements of one step's outputs.
 
-    A later operation may change an output in place, so it is measured at once, unless the outputs of its module were
-    seen to stay as they are until the end of the forward pass: from then on they are measured a few at a time. torch
-    counts the changes of a tensor, for autograd; an output that changed while it waited is not recorded but counted,
-    and its module's outputs never wait again. Writes that torch does not count, as through ``.data``, are not seen.
+    A later operation may change an output in place, so it is measured at once, unless an earlier output of its module
+    was held for a while and seen to stay as it was: then it waits to be measured with a few others. torch counts the
+    changes of a tensor, for autograd; an output that changed while it waited is not recorded but counted, and its
+    module's outputs never wait again. Writes that torch does not count, as through ``.data``, are not seen.
 
     Attributes:
         names: The name of each output, in order.
@@ -43,8 +43,7 @@ class OutputRows:
         self._parts: list[PendingSummaries] = []
         self._measured = 0
         self._waiting: list[tuple[int, torch.Tensor, int, Producer]] = []
-        self._waiting_elements = 0
-        self._observed: list[tuple[weakref.ref[torch.Tensor], int, Producer]] = []
+        self._held_elements = 0
         self._last: tuple[weakref.ref[torch.Tensor], int, int] | None = None
 
     def __len__(self) -> int:
@@ -55,26 +54,19 @@ class OutputRows:
         self._slots.append(self._slot_of(tensor, producer))
         self.names.append(name)
 
-    def end_forward(self) -> None:
-        """Measures what waits, and learns whose outputs may wait from now on; call it when the forward pass ends."""
-        self.flush()
-        for reference, version, producer in self._observed:
-            tensor = reference()
-            # Of a tensor that is gone nobody knows.
-            if tensor is not None and producer.waits is not False:
-                producer.waits = tensor._version == version
-        self._observed.clear()
-
     def flush(self) -> None:
-        """Measures what waits."""
-        waiting, self._waiting, self._waiting_elements = self._waiting, [], 0
+        """Measures what waits, and learns whose outputs may wait from now on; call it when the forward pass ends."""
+        waiting, self._waiting, self._held_elements = self._waiting, [], 0
         unchanged = []
         for slot, tensor, version, producer in waiting:
-            if tensor._version == version:
-                unchanged.append((slot, tensor))
-            else:
+            is_measured = self._rows[slot] is not None
+            if tensor._version != version:
                 producer.waits = False
-                self.lost += 1
+                self.lost += not is_measured
+            elif not is_measured:
+                unchanged.append((slot, tensor))
+            elif producer.waits is None:
+                producer.waits = True
         if unchanged:
             self._measure([slot for slot, _ in unchanged], [tensor for _, tensor in unchanged])
 
@@ -98,15 +90,13 @@ class OutputRows:
             return self._last[2]  # ``Identity`` and an idle ``Dropout`` return what they were given
         self._rows.append(None)
         self._last = weakref.ref(tensor), version, slot
-        if producer.waits:
+        if not producer.waits:
+            self._measure([slot], [tensor])
+        if producer.waits is not False:
             self._waiting.append((slot, tensor, version, producer))
-            self._waiting_elements += tensor.numel()
-            if self._waiting_elements > _MAX_WAITING:
+            self._held_elements += tensor.numel()
+            if self._held_elements > _MAX_HELD:
                 self.flush()
-            return slot
-        self._measure([slot], [tensor])
-        if producer.waits is None:
-            self._observed.append((weakref.ref(tensor), version, producer))
         return slot
 
     def _measure(self, slots: list[int], tensors: list[torch.Tensor]) -> None:

@@ -285,3 +285,21 @@ def test_on_cuda_nothing_waits_for_the_device(deterministic):
         torch.use_deterministic_algorithms(False)
     for summary, tensor in zip(pending.resolve(), tensors, strict=True):
         assert_measured(summary, tensor if tensor.dtype is torch.float64 else tensor.float())
+
+
+@pytest.mark.parametrize(
+    ("view", "dense"),
+    [
+        (lambda x: x.permute(2, 0, 1), True),
+        (lambda x: x[:, :1], False),
+        (lambda x: x[..., ::2], False),
+        (lambda x: x.transpose(0, 2), True),
+        (lambda x: x[0].t(), True),
+        (lambda x: x[:1].expand(3, 4, 5), False),
+        (lambda x: x.as_strided((2, 2), (1, 1)), False),
+    ],
+)
+def test_views_hold_the_elements_that_they_show(view, dense):
+    values = view(torch.randn(3, 4, 5))
+    assert measurement._is_dense(values) is dense
+    assert_measured(summarize([values])[0], values.contiguous())

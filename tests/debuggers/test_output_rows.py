@@ -23,7 +23,7 @@ def learn(layer, *, change):
     rows.add("output", output, layer)
     if change:
         output.add_(1)
-    rows.end_forward()
+    rows.flush()
     return means(rows)
 
 
@@ -35,22 +35,13 @@ def test_a_new_module_is_measured_at_once_and_observed_until_the_forward_pass_en
     assert layer.waits is not change
 
 
-def test_of_an_output_that_is_gone_nothing_is_learned():
-    layer, rows = Layer(), OutputRows()
-    rows.add("output", torch.ones(3), layer)
-    rows.end_forward()
-
-    assert layer.waits is None
-    assert means(rows) == {"output": 1.0}
-
-
 def test_outputs_that_wait_are_measured_together_at_the_end():
     rows, outputs = OutputRows(), [torch.full((3,), float(value)) for value in range(4)]
     for value, output in enumerate(outputs):
         rows.add(str(value), output, Layer(waits=True))
     assert means(rows) == {}
 
-    rows.end_forward()
+    rows.flush()
     outputs[0].add_(100)
 
     assert means(rows) == {"0": 0.0, "1": 1.0, "2": 2.0, "3": 3.0}
@@ -61,7 +52,7 @@ def test_an_output_that_changes_while_it_waits_is_lost_and_its_module_waits_no_m
     rows.add("changed", changed, layer)
     rows.add("kept", torch.zeros(3), other)
     changed.add_(1)
-    rows.end_forward()
+    rows.flush()
 
     assert means(rows) == {"kept": 0.0}
     assert rows.lost == 1
@@ -76,7 +67,7 @@ def test_waiting_and_measuring_at_once_keep_names_and_values_together():
     rows.add("waits", torch.full((2,), 1.0), Layer(waits=True))
     rows.add("at once", torch.full((2,), 2.0), Layer())
     rows.add("waits too", torch.full((2,), 3.0), Layer(waits=True))
-    rows.end_forward()
+    rows.flush()
 
     assert means(rows) == {"waits": 1.0, "at once": 2.0, "waits too": 3.0}
 
@@ -85,7 +76,7 @@ def test_large_outputs_do_not_wait_for_the_end():
     rows, output = OutputRows(), torch.ones(1_100_000)
     rows.add("large", output, Layer(waits=True))
     output.add_(1)
-    rows.end_forward()
+    rows.flush()
 
     assert means(rows) == {"large": 1.0}
     assert rows.lost == 0
@@ -95,7 +86,7 @@ def test_a_tensor_that_is_passed_on_is_measured_once():
     rows, output = OutputRows(), torch.ones(3)
     rows.add("layer", output, Layer(waits=True))
     rows.add("identity", output, Layer())
-    rows.end_forward()
+    rows.flush()
 
     assert means(rows) == {"layer": 1.0, "identity": 1.0}
 
@@ -104,7 +95,7 @@ def test_rows_of_one_name_are_merged():
     rows = OutputRows()
     for value in (1.0, 3.0):
         rows.add("output", torch.full((2,), value), Layer(waits=True))
-        rows.end_forward()
+        rows.flush()
 
     assert means(rows) == {"output": 2.0}
 
@@ -115,6 +106,6 @@ def test_tensors_of_inference_mode_are_measured_at_once():
         output = torch.ones(3)
         rows.add("output", output, Layer(waits=True))
         output.add_(1)
-    rows.end_forward()
+    rows.flush()
 
     assert means(rows) == {"output": 1.0}
