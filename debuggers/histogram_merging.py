@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tracker_adapters.compilation import compile_cached
 from tracker_adapters.histogram import N_BINS
 from tracker_adapters.histogram_columns import HistogramColumns
-
-from debuggers.compilation import compile_cached
 
 _Integers = npt.NDArray[np.int64]
 _Bins = npt.NDArray[np.uint16]

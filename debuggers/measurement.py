@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tracker_adapters.store.histogram_codec import compile_encoder
+
 from debuggers import measurement_torch
 from debuggers.deferred import DeferredTensor
 from debuggers.measurement_batches import DeviceBatch, HostBatch, load_kernel
@@ -121,9 +123,14 @@ def measure(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> Pen
 
 
 def prepare() -> float:
-    """Compiles the kernel, or loads it from its cache, so that the first step need not; returns the seconds."""
+    """Compiles the kernel, or loads it from its cache, so that the first step need not; returns the seconds.
+
+    So it does with what the run store packs histograms with.
+    """
     start = time.perf_counter()
     measure([torch.zeros(1)])
+    if load_kernel() is not None:
+        compile_encoder()
     return time.perf_counter() - start
 
 

@@ -8,10 +8,10 @@ import time
 
 import numpy as np
 import numpy.typing as npt
+from tracker_adapters.compilation import compile_cached
 from tracker_adapters.histogram_columns import MOMENTS, TALLIES, HistogramColumns
 
 from debuggers import measurement_kernel
-from debuggers.compilation import compile_cached
 from debuggers.summary_table import SummaryTable
 
 _log = logging.getLogger(__name__)

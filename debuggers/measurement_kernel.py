@@ -13,8 +13,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 from numba import carray
+from tracker_adapters.compilation import OPTIONS
 
-from debuggers.compilation import OPTIONS
 from debuggers.memory_access import pointer, prefetch
 
 BLOCK = 2048

@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 from tracker_adapters.errors import RunError
 from tracker_adapters.histogram import N_BINS, Histogram
 from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.store import histogram_codec
 from tracker_adapters.store.histogram_codec import decode, encode
+
+
+@pytest.fixture(scope="module", params=["NumPy", "compiled"], autouse=True)
+def way(request):
+    """Each test holds for NumPy and for compiled code."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(histogram_codec, "_compiled", None)
+        if request.param == "compiled":
+            pytest.importorskip("numba")
+            histogram_codec.compile_encoder()
+        yield
+
 
 counts = st.integers(0, 2**40) | st.sampled_from([2**62, 63, 64, 8191, 8192])
 
@@ -41,6 +54,16 @@ def test_what_is_decoded_is_what_was_encoded(given_histograms: list[Histogram]) 
     assert decoded.fault() is None
     back = [decoded.histogram(row, "h", step=0, time_ns=0) for row in range(len(decoded))]
     assert back == given_histograms
+
+
+@given(st.lists(histograms(), max_size=6))
+def test_compiled_blobs_are_those_of_numpy(given_histograms: list[Histogram]) -> None:
+    pytest.importorskip("numba")
+    columns = HistogramColumns.of(given_histograms)
+    blobs = encode(columns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(histogram_codec, "_compiled", None)
+        assert encode(columns) == blobs
 
 
 def test_the_largest_count_of_64_bits_is_kept() -> None:
