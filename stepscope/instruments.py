@@ -92,6 +92,7 @@ class Instruments:
 
     def measure(self, step: int) -> None:
         """Measures a step, after its backward pass and before the optimizer's step."""
+        self.summaries = None  # those of an earlier step must not pass for this one's, if something fails
         if self.activations is not None:
             self.activations.detach(step)
         if self._measures_parameters:

@@ -349,6 +349,25 @@ def test_a_failure_inside_a_debugger_is_in_the_report_too(monkeypatch, failing):
     assert list(session.report().failures.values()) == [3]
 
 
+def test_after_a_failure_the_stability_manager_measures_for_itself(monkeypatch):
+    model = network()
+    optimizer = adamw(model)
+    manager = NumericalStabilityManager(GradientClippingConfig(max_norm=1e6), NaNHandlingConfig())
+    norms, expected = [], []
+    with stepscope.DebugSession(model, optimizer, stability=manager, config=FULL) as session:
+
+        def step(loss):
+            expected.append(float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])))
+            norms.append(session.step(loss)["clipping_stats"]["total_norm"])
+            if len(norms) == 2:
+                monkeypatch.setattr(session.activation_monitor, "detach", lambda step=None: 1 / 0)
+
+        train(model, optimizer, step, steps=4)
+        monkeypatch.undo()
+
+    assert norms == pytest.approx(expected, rel=1e-6)
+
+
 def test_the_overhead_is_printed_and_reported(capsys):
     model = network()
     optimizer = adamw(model)
