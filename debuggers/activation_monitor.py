@@ -239,7 +239,8 @@ class ActivationMonitor:
 
     def _begin_forward(self, module: torch.nn.Module) -> None:
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            self.attach(self._expected)
+            with self._isolation.guard("attaching the activation monitor"):
+                self.attach(self._expected)
 
     def _end_of_forward(self, module: torch.nn.Module, inputs: object, output: object) -> None:
         if not torch.compiler.is_compiling() and self._recording.wanted():
