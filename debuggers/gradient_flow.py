@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from tracker_adapters.plain import json_values
 
 from debuggers.detectors import Finding, gradient_detectors, merge_findings
 from debuggers.detectors.observation import Floats
@@ -77,8 +78,8 @@ class GradientFlowAnalysis:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns everything as plain values for JSON; NaN and infinities become None."""
-        values: dict[str, Any] = _plain(asdict(self))
-        return values | {"findings": [_plain(finding.to_dict()) for finding in self.findings]}
+        values: dict[str, Any] = json_values(asdict(self))
+        return values | {"findings": [json_values(finding.to_dict()) for finding in self.findings]}
 
     def summary(self) -> str:
         """Returns the analysis in plain words, a few lines."""
@@ -173,12 +174,3 @@ def _layers(history: GradientHistory, norms: Floats, slopes: Floats) -> tuple[La
             )
         )
     return tuple(flows)
-
-
-def _plain(value: Any) -> Any:
-    """The value with NaN and infinities as None, in dicts and sequences too."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -28,7 +28,7 @@ def merge_columns(ours: HistogramColumns, theirs: HistogramColumns) -> Histogram
 
 
 def _merge_moments(ours: HistogramColumns, theirs: HistogramColumns) -> npt.NDArray[np.float64]:
-    n_ours, n_theirs = _finite_counts(ours), _finite_counts(theirs)
+    n_ours, n_theirs = ours.finite_counts, theirs.finite_counts
     (low, high, mean, m2), (other_low, other_high, other_mean, other_m2) = ours.moments.T, theirs.moments.T
     merged = np.empty(ours.moments.shape)
     np.fmin(low, other_low, out=merged[:, 0])
@@ -44,11 +44,6 @@ def _merge_moments(ours: HistogramColumns, theirs: HistogramColumns) -> npt.NDAr
         merged[:, 2] = both
         merged[:, 3] = m2 + other_m2 + delta * delta * (n_ours * share)
     return merged
-
-
-def _finite_counts(columns: HistogramColumns) -> _Integers:
-    tallies = columns.tallies
-    return tallies[:, 0] - tallies[:, 1] - tallies[:, 2] - tallies[:, 3]
 
 
 @cache

@@ -17,9 +17,9 @@ Selector: TypeAlias = str | re.Pattern[str] | type[torch.nn.Module]
 expression that matches the whole name, or a type."""
 Selection: TypeAlias = Selector | Sequence[Selector]
 
-_WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
+WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 # The names under which torch.compile, FSDP and its checkpoint wrapper keep the module that they wrap.
-_WRAPPED = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
+WRAPPED = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 _PARAMETRIZATIONS = "parametrizations"
 
 
@@ -67,7 +67,7 @@ def select_modules(model: torch.nn.Module, selection: Selection | None = None) -
 
 
 def _walk(model: torch.nn.Module) -> Iterator[NamedModule]:
-    while isinstance(model, _WRAPPERS):
+    while isinstance(model, WRAPPERS):
         model = model.module
     found: dict[int, tuple[torch.nn.Module, dict[str, None], list[bool]]] = {}
     for path, module, opaque in _visit(model, (), opaque=False):
@@ -93,7 +93,7 @@ def _visit(
         return
     for name, child in module._modules.items():
         if child is not None and name != _PARAMETRIZATIONS:
-            inner = path if name in _WRAPPED else (*path, name)
+            inner = path if name in WRAPPED else (*path, name)
             yield from _visit(child, inner, opaque=opaque or _is_compiled(module))
 
 

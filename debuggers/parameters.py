@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from debuggers.module_selection import WRAPPED, WRAPPERS
 from debuggers.torch_import import torch
 
-_WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-# Where torch.compile, FSDP and its checkpoint wrapper keep the module that they wrap.
-_WRAPPED = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 _WALK_EVERY = 100
 
 
@@ -105,5 +103,5 @@ def _visit(module: torch.nn.Module, prefix: str) -> Iterator[tuple[str, torch.Te
             yield prefix + key, parameter
     for key, child in module._modules.items():
         if child is not None:
-            hidden = key in _WRAPPED or isinstance(module, _WRAPPERS)
+            hidden = key in WRAPPED or isinstance(module, WRAPPERS)
             yield from _visit(child, prefix if hidden else f"{prefix}{key}.")

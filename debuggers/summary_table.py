@@ -190,7 +190,7 @@ class SummaryTable(Sequence[TensorSummary]):
     @property
     def finite_count(self) -> npt.NDArray[np.int64]:
         """Elements that are neither."""
-        return self.tally("count") - self.non_finite
+        return self.columns.finite_counts
 
     @property
     def std(self) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from os import PathLike
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -104,10 +104,6 @@ class DebugConfig:
         if unknown := sorted(changes.keys() - known):
             raise ConfigError(f"unknown fields {', '.join(unknown)}; expected some of {', '.join(sorted(known))}")
         return cls(**{**_PRESETS[name], **changes})
-
-    def with_changes(self, **changes: Any) -> Self:
-        """Returns a copy with other values."""
-        return replace(self, **changes)
 
 
 _PRESETS: dict[str, dict[str, Any]] = {

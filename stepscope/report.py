@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
+
+from tracker_adapters.plain import json_values
 
 from debuggers.detectors import Finding
 from debuggers.gradient_flow import GradientFlowAnalysis
@@ -78,11 +79,11 @@ class DebugReport:
         """Returns the report as plain values for JSON; NaN and infinities become None."""
         return {
             "disabled": self.disabled,
-            "overhead": _plain(asdict(self.overhead) | {"share": self.overhead.share}),
+            "overhead": json_values(asdict(self.overhead) | {"share": self.overhead.share}),
             "gradients": None if self.gradients is None else self.gradients.to_dict(),
-            "findings": [_plain(finding.to_dict()) for finding in self.findings],
+            "findings": [json_values(finding.to_dict()) for finding in self.findings],
             "tensors": dict(self.tensors),
-            "leaks": [_plain(asdict(leak)) for leak in self.leaks],
+            "leaks": [json_values(asdict(leak)) for leak in self.leaks],
             "failures": dict(self.failures),
         }
 
@@ -107,11 +108,3 @@ def _steps(overhead: Overhead) -> str:
     if overhead.skipped_by_governor:
         text += f", {overhead.skipped_by_governor} left out to keep the overhead under its limit"
     return text + "."
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -79,3 +79,12 @@ def as_path(what: str, path: object) -> Path:
     if not isinstance(path, (str, PathLike)):
         raise ArtifactError(f"{what}: path is {type(path).__name__} {path!r}; expected a path")
     return Path(path)
+
+
+def json_values(value: Any) -> Any:
+    """Copies nested mappings, lists and tuples for JSON: NaN and infinities, which it does not have, become None."""
+    if isinstance(value, Mapping):
+        return {key: json_values(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_values(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -159,7 +160,7 @@ def test_gradients_are_those_before_the_optimizer_step():
 def test_a_schedule_leaves_steps_out_and_their_layers_untouched():
     model, emitter = network(), MemoryEmitter()
     optimizer = adamw(model)
-    config = FULL.with_changes(schedule=stepscope.Schedule(every=3))
+    config = replace(FULL, schedule=stepscope.Schedule(every=3))
     hooked = []
     with stepscope.DebugSession(model, optimizer, run=emitter, config=config, on_error="raise") as session:
 
@@ -202,7 +203,7 @@ def test_histograms_cover_the_steps_between():
 def test_without_visualization_there_are_no_histograms():
     model, emitter = network(), MemoryEmitter()
     optimizer = adamw(model)
-    config = FULL.with_changes(enable_visualization=False)
+    config = replace(FULL, enable_visualization=False)
     with stepscope.DebugSession(model, optimizer, run=emitter, config=config, on_error="raise") as session:
         train(model, optimizer, session.step, steps=3)
 
@@ -296,7 +297,7 @@ def test_a_step_that_a_scaler_skips_lends_its_number_to_no_other_update():
     model, emitter = network(), MemoryEmitter()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
-    config = FULL.with_changes(schedule=stepscope.Schedule(every=2), max_overhead=None)
+    config = replace(FULL, schedule=stepscope.Schedule(every=2), max_overhead=None)
     with stepscope.DebugSession(
         model, optimizer, run=emitter, scaler=scaler, config=config, on_error="raise"
     ) as session:
@@ -343,7 +344,7 @@ def test_a_failure_inside_a_debugger_is_in_the_report_too(monkeypatch, failing):
     model = network()
     optimizer = adamw(model)
     monkeypatch.setattr(failing, lambda *_: 1 / 0)
-    with stepscope.DebugSession(model, optimizer, config=FULL.with_changes(max_overhead=None)) as session:
+    with stepscope.DebugSession(model, optimizer, config=replace(FULL, max_overhead=None)) as session:
         train(model, optimizer, session.step, steps=3)
 
     assert list(session.report().failures.values()) == [3]
@@ -385,7 +386,7 @@ def test_the_overhead_is_printed_and_reported(capsys):
 def test_a_low_limit_leaves_steps_out_and_counts_them():
     model = network()
     optimizer = adamw(model)
-    config = FULL.with_changes(max_overhead=1e-6)
+    config = replace(FULL, max_overhead=1e-6)
     with stepscope.DebugSession(model, optimizer, config=config) as session:
         train(model, optimizer, session.step, steps=20)
 
