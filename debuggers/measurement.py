@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tracker_adapters.store.histogram_codec import compile_encoder
 
@@ -20,10 +20,18 @@ from debuggers.summary_table import SummaryTable
 from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
-__all__ = ["PendingSummaries", "SummaryTable", "TensorSummary", "measure", "prepare", "summarize"]
+__all__ = ["Difference", "PendingSummaries", "SummaryTable", "TensorSummary", "measure", "prepare", "summarize"]
 
 _ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
 _IS_DOUBLE = {torch.float32: 0, torch.float64: 1}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """What ``measure`` takes as ``after - before``, two tensors of one shape and dtype on one device."""
+
+    after: torch.Tensor
+    before: torch.Tensor
 
 
 class PendingSummaries:
@@ -93,10 +101,13 @@ def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> l
     return list(measure(tensors).resolve())
 
 
-def measure(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> PendingSummaries:
+def measure(
+    tensors: Sequence[torch.Tensor | Difference] | Mapping[str, torch.Tensor | Difference],
+) -> PendingSummaries:
     """Like ``summarize``, but waits for no CUDA device until ``resolve``, and gives all summaries as one table.
 
-    Exceptions: coalescing a sparse tensor, and devices other than CUDA, from which the values are copied first.
+    Exceptions: coalescing a sparse tensor, and devices other than CUDA, from which the values are copied first. A
+    ``Difference`` of plain host tensors is never stored.
     """
     names, values = (list(tensors), tensors.values()) if isinstance(tensors, Mapping) else (None, tensors)
     kernel = load_kernel()
@@ -105,6 +116,13 @@ def measure(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> Pen
     shards: list[int] = []
     for index, tensor in enumerate(values):
         what = index if names is None else names[index]
+        if isinstance(tensor, Difference):
+            after, before = tensor.after, tensor.before
+            if host and _is_plain(after) and _is_plain(before) and _lie_alike(after, before):
+                is_double = _IS_DOUBLE[after.dtype]
+                host.add(index, address(what, after), after.numel(), is_double, address(what, before))
+                continue
+            tensor = torch.sub(after.detach(), before.detach())
         if host and _is_plain(tensor):
             host.add(index, address(what, tensor), tensor.numel(), _IS_DOUBLE[tensor.dtype])
             continue
@@ -145,6 +163,10 @@ def _is_plain(tensor: torch.Tensor) -> bool:
         and not tensor.is_neg()
         and tensor.numel() < MAX_LENGTH
     )
+
+
+def _lie_alike(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.dtype == second.dtype and first.shape == second.shape and first.stride() == second.stride()
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:

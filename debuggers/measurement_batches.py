@@ -33,9 +33,12 @@ class HostBatch:
         self._kept: list[torch.Tensor] = []
         self._kept_elements = 0
 
-    def add(self, index: int, address: int, length: int, is_double: int) -> None:
-        """Adds the whole of the tensor at ``index``; the caller keeps its memory alive."""
-        self._segments.extend((len(self._indices), address, length, is_double))
+    def add(self, index: int, address: int, length: int, is_double: int, before: int = 0) -> None:
+        """Adds the whole of the tensor at ``index``; the caller keeps its memory alive.
+
+        From it is subtracted what lies at ``before``, if that is not 0.
+        """
+        self._segments.extend((len(self._indices), address, length, is_double, before))
         self._indices.append(index)
 
     def add_piece(self, index: int, piece: torch.Tensor) -> None:
@@ -44,7 +47,7 @@ class HostBatch:
             self._indices.append(index)
         length = piece.numel()
         is_double = int(piece.dtype is torch.float64)
-        self._segments.extend((len(self._indices) - 1, piece.data_ptr(), length, is_double))
+        self._segments.extend((len(self._indices) - 1, piece.data_ptr(), length, is_double, 0))
         self._kept.append(piece)
         self._kept_elements += length
         if self._kept_elements > _MAX_KEPT:
@@ -57,10 +60,8 @@ class HostBatch:
         return self._parts
 
     def _measure(self) -> None:
-        segments = np.array(self._segments, np.int64).reshape(-1, 4)
-        elements = sum(self._segments[2::4])
-        for first, table in self._kernel.measure_shares(segments, elements, torch.get_num_threads()):
-            self._parts.append((self._indices[first : first + len(table)], table))
+        segments = np.array(self._segments, np.int64).reshape(-1, 5)
+        self._parts.append((self._indices, self._kernel.measure_segments(segments, sum(self._segments[2::5]))))
         self._empty()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from operator import is_
@@ -18,7 +18,7 @@ from debuggers.deferred import DeferredTensor, plain_tensor
 from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation
 from debuggers.loss_scale import step_was_skipped
-from debuggers.measurement import measure
+from debuggers.measurement import Difference, measure
 from debuggers.parameters import Gradients
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import SummaryStream
@@ -135,11 +135,11 @@ class UpdateMeasurement:
 
     @torch.no_grad()
     def _measure(self, step: int, skipped: DeferredTensor | None) -> None:
-        groups, tensors = [("weights", self._names)], list(self._parameters)
+        groups = [("weights", self._names)]
+        tensors: list[torch.Tensor | Difference] = list(self._parameters)
         if self._with_updates:
-            _subtract_from(self._before, [_local(parameter) for parameter in self._parameters])
             groups.append(("updates", self._names))
-            tensors += self._before
+            tensors += _changes(self._before, [_local(parameter) for parameter in self._parameters])
         if self._with_state:
             for kind, (names, values) in self._state().items():
                 groups.append((f"optimizer/{kind}", tuple(names)))
@@ -197,14 +197,13 @@ def _fit(buffers: list[torch.Tensor], values: list[torch.Tensor]) -> bool:
     return not values or (buffers[0].device, buffers[0].dtype) == (values[0].device, values[0].dtype)
 
 
-def _subtract_from(before: list[torch.Tensor], after: list[torch.Tensor]) -> None:
-    """Puts after minus before in the place of before."""
+def _changes(before: list[torch.Tensor], after: list[torch.Tensor]) -> Sequence[torch.Tensor | Difference]:
+    """Returns after minus before; a device, where each operation is launched, puts it in the place of before."""
     if all(value.is_cpu for value in after):
-        for old, new in zip(before, after, strict=True):
-            torch.sub(new, old, out=old)
-    else:
-        torch._foreach_sub_(before, after)
-        torch._foreach_neg_(before)
+        return [*map(Difference, after, before)]
+    torch._foreach_sub_(before, after)
+    torch._foreach_neg_(before)
+    return before
 
 
 def _rows(table: SummaryTable, start: int, stop: int) -> SummaryTable:

@@ -18,11 +18,29 @@ def compile_cached(function: Callable[..., Any]) -> Any:
     Raises:
         ImportError: If numba is not installed or is switched off.
     """
-    import numba
-
-    if numba.config.DISABLE_JIT:
-        raise ImportError("NUMBA_DISABLE_JIT is set")
+    numba = _numba()
     try:
         return numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # no folder is writable
         return numba.njit(**OPTIONS)(function)
+
+
+def compile_for_threads(function: Callable[[int], None]) -> int:
+    """Compiles a function of one int64 at once, and returns its address: C code may call it in any thread.
+
+    Raises:
+        ImportError: If numba is not installed or is switched off.
+    """
+    numba = _numba()
+    try:
+        return int(numba.cfunc("void(int64)", nopython=True, cache=True, error_model="numpy")(function).address)
+    except RuntimeError:  # no folder is writable
+        return int(numba.cfunc("void(int64)", nopython=True, error_model="numpy")(function).address)
+
+
+def _numba() -> Any:
+    import numba
+
+    if numba.config.DISABLE_JIT:
+        raise ImportError("NUMBA_DISABLE_JIT is set")
+    return numba

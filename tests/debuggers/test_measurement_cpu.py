@@ -1,6 +1,7 @@
 """Threads share the elements of a call: counts are those of one thread, and the split depends on the lengths alone."""
 
-import threading
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -10,18 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tracker_adapters.histogram_columns import MOMENTS
 
-from debuggers.measurement import measure
+from debuggers.measurement import Difference, measure
 
 measurement_cpu = pytest.importorskip("debuggers.measurement_cpu", exc_type=ImportError)
+measurement_shares = pytest.importorskip("debuggers.measurement_shares", exc_type=ImportError)
 
 # The fixture below is the same for all examples.
 SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-LENGTHS = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 30_000)), min_size=1, max_size=8)
+LENGTHS = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 60_000)), min_size=1, max_size=8)
 
 
 @pytest.fixture(autouse=True)
 def small_shares(monkeypatch):
-    monkeypatch.setattr(measurement_cpu, "_MIN_SHARE", 1000)
+    monkeypatch.setattr(measurement_cpu, "_MIN_SHARE", measurement_shares.MIN_SHARE)
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -59,37 +61,100 @@ def test_the_same_lengths_give_the_same_bits():
     np.testing.assert_array_equal(first.columns.moments, second.columns.moments)
 
 
-@SETTINGS
-@given(lengths=LENGTHS.filter(lambda lengths: sum(lengths) >= 6), number=st.integers(1, 6))
-def test_shares_hold_every_element_once_and_are_equal_to_a_block(lengths, number):
+def cut(lengths, number):
+    """The shares of float32 tensors that lie one after the other, as lists of (row, address, length, ...)."""
     starts = 4 * np.cumsum([0, *lengths[:-1]])
-    segments = np.array([[row, starts[row], length, 0] for row, length in enumerate(lengths)], np.int64)
-    shares = measurement_cpu._cut(segments, number)
-    covered = [
-        (first + row, address, address + 4 * length)
-        for first, share in shares
-        for row, address, length, _ in share.tolist()
-    ]
-    assert covered[0][1] == 0
-    for (row, _, end), (next_row, start, _) in pairwise(covered):
-        assert start == end
-        assert next_row in {row, row + 1}
-    assert covered[-1][2] == 4 * sum(lengths)
-    sizes = [int(share[:, 2].sum()) for _, share in shares]
-    assert max(sizes) <= sum(lengths) / number + 2048 * number
+    segments = np.array([[row, starts[row], length, 0, 0] for row, length in enumerate(lengths)], np.int64)
+    shares, pieces = np.empty((number + 1, 3), np.int64), np.empty((len(lengths) + number, 5), np.int64)
+    tensors = np.empty(len(lengths) + number, np.int64)
+    made, parts = measurement_shares._cut(segments, number, shares, pieces, tensors)
+    firsts = shares[: made + 1, 0].tolist()
+    return [pieces[first:following].tolist() for first, following in pairwise(firsts)], tensors[:parts].tolist()
 
 
-def test_threads_end_with_the_call():
-    before = threading.active_count()
-    measured(tensors_of([50_000]), 4)
-    assert threading.active_count() == before
-    assert len(measurement_cpu._cut(np.array([[0, 0, 50_000, 0]]), 4)) == 4
+@SETTINGS
+@given(lengths=LENGTHS, number=st.integers(1, 6))
+def test_shares_hold_every_element_once_and_are_nearly_equal(lengths, number):
+    number = max(1, min(number, sum(lengths) // measurement_shares.MIN_SHARE))
+    shares, tensors = cut(lengths, number)
+    pieces = [piece for share in shares for piece in share]
+    assert pieces[0][1] == 0
+    for (part, address, length, *_), (next_part, start, *_) in pairwise(pieces):
+        assert address + 4 * length == start
+        assert next_part == part + 1
+    assert pieces[-1][1] + 4 * pieces[-1][2] == 4 * sum(lengths)
+    assert sorted(set(tensors)) == list(range(len(lengths)))
+    fair = sum(lengths) / number
+    assert max(sum(piece[2] for piece in share) for share in shares) <= fair * 1.25 + measurement_shares.BLOCK + 1
 
 
-def test_a_small_call_starts_no_thread(monkeypatch):
-    monkeypatch.undo()
-    monkeypatch.setattr(threading, "Thread", None)
-    measured(tensors_of([1000] * 50), 2)
+def test_a_tensor_is_not_cut_where_shares_are_nearly_equal_without():
+    shares, tensors = cut([52_000, 48_000], 2)
+    assert tensors == [0, 1]
+    assert [len(share) for share in shares] == [1, 1]
+    assert cut([80_000, 20_000], 2)[1] == [0, 0, 1]
+
+
+def test_measuring_runs_in_the_threads_that_torch_has(tmp_path):
+    script = tmp_path / "count.py"
+    script.write_text(
+        "import os, torch\n"
+        "from debuggers.measurement import measure, prepare\n"
+        "torch.set_num_threads(4)\n"
+        "prepare()\n"
+        "tensor = torch.ones(1 << 20)\n"
+        "tensor + tensor\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "assert measure([tensor]).resolve().tally('count')[0] == 1 << 20\n"
+        "assert len(os.listdir('/proc/self/task')) == before\n"
+    )
+    subprocess.run([sys.executable, str(script)], check=True, timeout=120)
+
+
+def test_a_forked_process_measures_alone(tmp_path):
+    script = tmp_path / "fork.py"
+    script.write_text(
+        "import os, torch\n"
+        "from debuggers.measurement import measure\n"
+        "torch.set_num_threads(4)\n"
+        "tensor = torch.ones(1 << 20)\n"
+        "measure([tensor])\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(int(measure([tensor]).resolve().moment('max')[0] != 1))\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    subprocess.run([sys.executable, str(script)], check=True, timeout=120)
+
+
+@SETTINGS
+@given(lengths=LENGTHS, threads=st.integers(1, 3), dtype=st.sampled_from([torch.float32, torch.float64]))
+def test_a_difference_is_measured_as_its_tensor_would_be(lengths, threads, dtype):
+    pairs = [(tensor, tensor.flip(0)) for tensor in tensors_of(lengths, dtype)]
+    differences = measured([Difference(new, old) for new, old in pairs], threads)
+    tensors = measured([new - old for new, old in pairs], threads)
+    assert_same_but_for_last_bits(tensors, differences)
+    np.testing.assert_array_equal(tensors.columns.moments, differences.columns.moments)
+
+
+def test_a_difference_of_huge_values_has_the_moments_of_the_wide_formula():
+    after = torch.tensor([1e308, -1e308, 5e307], dtype=torch.float64)
+    before = torch.tensor([5e307, 5e307, float("nan")], dtype=torch.float64)
+    table = measured([Difference(after, before)], 1)
+    expected = measured([after - before], 1)
+    assert table.tally("nan")[0] == 1
+    np.testing.assert_array_equal(expected.columns.moments, table.columns.moments)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex64, torch.int32])
+def test_a_difference_of_other_dtypes_is_that_of_torch(dtype):
+    after, before = torch.arange(9).to(dtype), torch.ones(9).to(dtype)
+    assert measured([Difference(after, before)], 1)[0].l1 == measured([after - before], 1)[0].l1
+
+
+def test_a_difference_of_tensors_that_lie_unlike_is_that_of_torch():
+    after, before = torch.randn(30, 40), torch.randn(40, 30).t()
+    assert measured([Difference(after, before)], 1)[0].l1 == measured([after - before], 1)[0].l1
 
 
 def test_tensors_shared_between_threads_keep_their_order():
