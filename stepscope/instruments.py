@@ -86,6 +86,11 @@ class Instruments:
         if self.activations is not None:
             self.activations.expect(step)
 
+    def pause(self) -> None:
+        """Expects nothing any more."""
+        if self.activations is not None:
+            self.activations.detach()
+
     def begin(self, step: int) -> None:
         """Says that a step begins, measured or not."""
         self.tensors.start_step(step)

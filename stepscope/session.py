@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -106,6 +107,7 @@ class DebugSession:
         self._started = self._stopped = False
         self._last_step, self._stride = -1, 1
         self._granted = True
+        self._paused = False
         self._boundary_s = self._spent_before_s = self._background_before_s = 0.0
 
     @property
@@ -177,6 +179,8 @@ class DebugSession:
         number = self._last_step + self._stride if step is None else check_step("session", "step", step)
         if not self._started or self._stopped:
             raise SessionError("the session is not running; call start() first, or use it as a context manager")
+        if self._paused:
+            raise SessionError("the session is paused; expected step() after the with block of paused()")
         if self._stability is not None and loss is None:
             raise SessionError("the session has a stability manager and got no loss; expected session.step(loss)")
         if self.disabled:
@@ -196,6 +200,24 @@ class DebugSession:
                 self._name_first_non_finite(number, replay)
         self._close_step(number, due=due, measured=measured)
         return result
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves out what happens inside, between two steps: a validation, a checkpoint, the step of another model.
+
+        No layer has a hook meanwhile, and the time counts neither as training nor as overhead.
+        """
+        begun = time.perf_counter()
+        self._paused = True
+        self._instruments.pause()
+        try:
+            yield
+        finally:
+            self._paused = False
+            if self._started and not self._stopped and not self.disabled:
+                with self._isolation.guard("preparing a step"):
+                    self._expect(self._last_step + self._stride)
+            self._boundary_s += time.perf_counter() - begun
 
     def report(self) -> DebugReport:
         """Returns what the session knows so far."""

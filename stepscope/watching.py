@@ -30,7 +30,8 @@ class Watch(DebugSession):
         return super().stop()
 
     def _step_of(self, optimizer: torch.optim.Optimizer) -> None:
-        self.step()
+        if not self._paused:
+            self.step()
 
 
 def watch(

@@ -24,14 +24,9 @@ def watch(settings: Callable[[], stepscope.DebugConfig]) -> Side:
     def side(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
         with stepscope.open_run(folder / RUN_FOLDER, sinks=["tensorboard"]) as run:
             with stepscope.watch(model, optimizer, run=run, config=settings()) as session:
-
-                def leave_out(seconds: float) -> None:
-                    # The governor would take the plain model's step for a part of the watched one's.
-                    session._boundary_s += seconds
-
                 yield Watching(
                     after_backward=lambda step, loss: run.scalar("loss", loss, step=step),
-                    leave_out=leave_out,
+                    paused=session.paused,
                     lag=lambda: sum(sink.pending for sink in run.stats.sinks.values()),
                     own_share=lambda: session.report().overhead.share,
                 )

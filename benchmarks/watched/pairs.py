@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class Pairs:
         model = case.build()
         copied = copy.deepcopy(model)
         self.plain, self.watched = Trainee(model, case.optimizer(model)), Trainee(copied, case.optimizer(copied))
-        self.leave_out: Callable[[float], object] = lambda seconds: None
+        self.paused: Callable[[], AbstractContextManager[None]] = nullcontext
         self._steps = 0
 
     def step(self) -> tuple[float, float]:
@@ -61,8 +62,8 @@ class Pairs:
         self._steps += 1
         watched_first = number % 2 == 0
         watched = self.watched.step(number, batch) if watched_first else 0.0
-        plain = self.plain.step(number, batch)
-        self.leave_out(plain / 1e3)
+        with self.paused():
+            plain = self.plain.step(number, batch)
         return plain, watched if watched_first else self.watched.step(number, batch)
 
     def same_weights(self) -> bool:
@@ -87,7 +88,7 @@ def measure_side(case: Case, side: Side, folder: Path, pairs: int, seconds: floa
     quiet = [trained.step() for _ in range(2 * case.warmup)][case.warmup :]
     peak_mb = [_peak_mb()]
     with side(trained.watched.model, trained.watched.optimizer, folder) as watching:
-        trained.watched.after_backward, trained.leave_out = watching.after_backward, watching.leave_out
+        trained.watched.after_backward, trained.paused = watching.after_backward, watching.paused
         peak_mb.append(_peak_mb())
         for _ in range(case.warmup):
             trained.step()

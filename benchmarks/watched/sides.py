@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +20,13 @@ class Watching:
 
     Attributes:
         after_backward: Called with step and loss between backward and the optimizer's step.
-        leave_out: Called with seconds that passed between two steps and belong to the plain model.
+        paused: Entered between two steps, for what belongs to the plain model.
         lag: How many artifacts still wait for their tracker; None where that cannot be asked.
         own_share: The overhead that the side itself has measured; None if it does not.
     """
 
     after_backward: Callable[[int, float], object]
-    leave_out: Callable[[float], object] = lambda seconds: None
+    paused: Callable[[], AbstractContextManager[None]] = nullcontext
     lag: Callable[[], int | None] = lambda: None
     own_share: Callable[[], float | None] = lambda: None
 

@@ -1,6 +1,7 @@
 """``watch`` finds the steps of an unchanged loop by the optimizer's own hook."""
 
 import copy
+import time
 
 import pytest
 import torch
@@ -125,3 +126,24 @@ def test_the_environment_switches_it_off(monkeypatch):
     with stepscope.watch(model, optimizer, config="full"):
         assert not optimizer._optimizer_step_pre_hooks
         train(model, optimizer)
+
+
+def test_what_is_done_in_a_pause_is_left_out():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = torch.optim.Adam(model.parameters())
+
+    with stepscope.watch(model, optimizer, run=emitter, config="full") as session:
+        train(model, optimizer, steps=2)
+        begun = time.perf_counter()
+        with session.paused():
+            assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+            train(model, optimizer, steps=200)
+            with pytest.raises(SessionError, match="paused"):
+                session.step()
+        pause_s = time.perf_counter() - begun
+        train(model, optimizer, steps=1)
+        overhead = session.report().overhead
+
+    assert {item.step for item in emitter.artifacts if item.name == "activations/0"} == {0, 1, 2}
+    assert overhead.steps == 3
+    assert overhead.plain_s < pause_s
