@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Picture:
     """A picture that a debugger makes of its outputs.
 
-    ``values``: (H, W), floating point from 0 (black) to 1 (white), NaN allowed, on any device.
+    ``values``: (H, W), or (H, W, 3) in red, green and blue; floating point from 0 (black) to 1 (white), NaN allowed, on
+    any device.
     """
 
     name: str

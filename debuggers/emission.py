@@ -30,7 +30,8 @@ def emit_numbers(emitter: Emitter, name: str, outputs: Any) -> None:
 def emit_pictures(emitter: Emitter, name: str, pictures: Iterable[Picture]) -> None:
     """Emits each picture as an image named ``<name>/<picture>``."""
     for picture in pictures:
-        emitter.image(f"{name}/{picture.name}", picture.values, layout="HW", value_range=(0.0, 1.0))
+        layout = "HW" if picture.values.ndim == 2 else "HWC"
+        emitter.image(f"{name}/{picture.name}", picture.values, layout=layout, value_range=(0.0, 1.0))
 
 
 def page_contents(datapoints: Mapping[int, Mapping[str, Any]]) -> Iterator[PageEntry]:
