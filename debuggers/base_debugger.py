@@ -44,6 +44,11 @@ class BaseDebugger(ABC):
             Tensors, arrays, numbers and text, nested in dicts, lists, tuples and data classes.
         """
 
-    def pictures(self, outputs: Any) -> Iterator[Picture]:
-        """Yields pictures of what the debugger returned, for the first datapoint of an epoch; by default none."""
+    def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:
+        """Yields pictures of what the debugger returned, for the first datapoint of an epoch; by default none.
+
+        Args:
+            outputs: What the debugger returned.
+            datapoint: What it was called with.
+        """
         yield from ()

@@ -35,7 +35,7 @@ class FeatureMapDebugger(ForwardDebugger):
             "layer_name": self.layer_name,
         }
 
-    def pictures(self, outputs: Any) -> Iterator[Picture]:
+    def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:
         """Yields the maps of the first datapoint side by side: (B, C, H, W), or (B, H, W) as one map."""
         feature_map = outputs.get("feature_map")
         if feature_map is None or feature_map.ndim not in (3, 4) or not feature_map.numel():

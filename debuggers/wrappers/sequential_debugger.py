@@ -161,7 +161,7 @@ class SequentialDebugger(BaseDebugger):
         finally:
             self._paused = False
         if self._emitter is not None:
-            self._emit(self._emitter.at(self.step), outputs)
+            self._emit(self._emitter.at(self.step), outputs, datapoint)
         self.add_to_buffer(outputs, datapoint)
         self._pictures_wanted = False
         self.step += 1
@@ -267,12 +267,12 @@ class SequentialDebugger(BaseDebugger):
         layer = f" at layer {debugger.layer_name!r}" if isinstance(debugger, ForwardDebugger) else ""
         return f"debugger {name!r}{layer}"
 
-    def _emit(self, emitter: Emitter, outputs: Mapping[str, Any]) -> None:
+    def _emit(self, emitter: Emitter, outputs: Mapping[str, Any], datapoint: dict[str, Any]) -> None:
         for name, output in outputs.items():
             with self._isolation.guard(f"emitting the outputs of {self._place(name)}"):
                 emit_numbers(emitter, name, output)
                 if self._pictures_wanted:
-                    emit_pictures(emitter, name, self.debuggers[name].pictures(output))
+                    emit_pictures(emitter, name, self.debuggers[name].pictures(output, datapoint))
 
     def _alert(self, message: str) -> None:
         if self._emitter is not None:

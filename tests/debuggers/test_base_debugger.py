@@ -23,4 +23,4 @@ def test_it_is_abstract():
 def test_a_subclass_needs_nothing_but_call():
     debugger = Counter(start=4)
     assert debugger({"inputs": 7}, nn.Identity()) == {"count": 5, "seen": 7}
-    assert list(debugger.pictures({"count": 5})) == []
+    assert list(debugger.pictures({"count": 5}, {})) == []

@@ -74,7 +74,7 @@ def test_an_output_without_plain_values_is_reported(output, reason):
 def test_its_picture_shows_the_first_datapoint():
     maps = torch.zeros(2, 3, 8, 8)
     maps[0, 2] = 4.0
-    (picture,) = FeatureMapDebugger("layer").pictures({"feature_map": maps})
+    (picture,) = FeatureMapDebugger("layer").pictures({"feature_map": maps}, {})
     assert (picture.name, picture.values.shape) == ("feature_map", (65, 65))
     assert picture.values[:32].max() == 0
     assert picture.values[33:, :32].min() == 1
@@ -82,8 +82,8 @@ def test_its_picture_shows_the_first_datapoint():
 
 def test_outputs_without_maps_make_no_picture():
     debugger = FeatureMapDebugger("layer")
-    assert list(debugger.pictures({"error": "Output is not a tensor"})) == []
-    assert list(debugger.pictures({"feature_map": torch.ones(4, 10)})) == []
+    assert list(debugger.pictures({"error": "Output is not a tensor"}, {})) == []
+    assert list(debugger.pictures({"feature_map": torch.ones(4, 10)}, {})) == []
 
 
 def test_a_grid_has_one_scale_and_survives_anything():
