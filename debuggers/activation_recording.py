@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from debuggers.torch_import import torch
 from debuggers.unit_activity import UnitActivity, unit_dimension
 from debuggers.utils import apply_tensor_op
 
+_NOTHING = nullcontext()
 MAX_CALLS = 16
 """Calls of one module in one forward pass that are recorded; a recurrent cell may have thousands."""
 
@@ -70,20 +71,13 @@ class Recording:
 
     def add(self, layer: LayerRecorder, call: int, output: Any) -> None:
         """Measures the tensors of an output, or has them wait; see ``OutputRows``."""
-        self._outside_modes(partial(self._add, layer, call, output))
+        with _outside_modes():
+            self._add(layer, call, output)
 
     def end_forward(self) -> None:
         """Measures what waits; called when the model's forward pass ends."""
-        self._outside_modes(self.outputs.flush)
-
-    @staticmethod
-    def _outside_modes(function: Callable[[], None]) -> None:
-        # Modes such as selective checkpointing count the operations that they see: ours are not to be among them.
-        if torch._C._len_torch_dispatch_stack():
-            with _disable_current_modes():
-                function()
-        else:
-            function()
+        with _outside_modes():
+            self.outputs.flush()
 
     def _add(self, layer: LayerRecorder, call: int, output: Any) -> None:
         if isinstance(output, torch.Tensor):
@@ -124,6 +118,11 @@ class Recording:
         # Wide enough that what the scale kept from underflow does not underflow here; a new tensor in any case.
         wide = gradient.detach().to(torch.promote_types(gradient.dtype, torch.float32))
         return wide / scale.to(gradient.device, non_blocking=True)
+
+
+def _outside_modes() -> AbstractContextManager[Any]:
+    # Modes such as selective checkpointing count the operations that they see: ours are not to be among them.
+    return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else _NOTHING
 
 
 class _Rows:

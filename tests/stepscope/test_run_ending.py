@@ -86,7 +86,8 @@ def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path: Path) -> None:
 def test_closing_gives_back_what_a_run_had_open(tmp_path: Path) -> None:
     stepscope.open_run(tmp_path / "first", sinks=["local", MemorySink()]).close()
     process = psutil.Process()
-    files, threads = process.num_fds(), process.num_threads()
+    # Python's count: the system's still has a thread that was joined and is about to leave.
+    files, threads = process.num_fds(), threading.active_count()
     runs = []
     for number in range(3):
         run = stepscope.open_run(tmp_path / str(number), sinks=["local", MemorySink()])
@@ -94,7 +95,7 @@ def test_closing_gives_back_what_a_run_had_open(tmp_path: Path) -> None:
         assert run.close()
         runs.append(run)
     assert process.num_fds() <= files
-    assert process.num_threads() <= threads
+    assert threading.active_count() <= threads
 
 
 def test_a_run_that_is_opened_in_one_thread_may_be_closed_in_another(tmp_path: Path) -> None:
