@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from tracker_adapters.arrays import check_readable
 from tracker_adapters.emitter import PendingArray
+from tracker_adapters.errors import ArtifactError
 
 from debuggers.torch_import import torch
 
@@ -34,21 +35,23 @@ class DeferredTensor:
     cannot change it, and nothing waits until ``resolve``.
     """
 
-    __slots__ = ("_event", "_host", "nbytes", "shape")
+    __slots__ = ("_array", "_event", "nbytes", "shape")
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        source = plain_tensor(tensor)
+        source = readable_tensor(tensor)
         self.nbytes = source.numel() * source.element_size()
         self.shape = tuple(source.shape)
         self._event: torch.cuda.Event | None = None
         if source.device.type == "cuda":
             # Pinned memory is what makes the copy asynchronous; torch keeps and reuses it.
-            self._host = torch.empty(self.shape, dtype=source.dtype, pin_memory=True)
-            self._host.copy_(source, non_blocking=True)
+            host = torch.empty(self.shape, dtype=source.dtype, pin_memory=True)
+            # A dtype that NumPy lacks fails here, not in the thread that resolves.
+            self._array = _as_numpy(host)
+            host.copy_(source, non_blocking=True)
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._event.record(torch.cuda.current_stream(source.device))
         else:
-            self._host = source.clone(memory_format=torch.contiguous_format).cpu()
+            self._array = _as_numpy(source.clone(memory_format=torch.contiguous_format).cpu())
 
     def ready(self) -> bool:
         """Whether the copy has arrived."""
@@ -59,10 +62,18 @@ class DeferredTensor:
         if self._event is not None:
             self._event.synchronize()
             self._event = None
-        narrow = _NARROW_DTYPES.get(self._host.dtype)
-        if narrow is None:
-            return self._host.numpy()
-        return self._host.view(_SAME_SIZE[self._host.element_size()]).numpy().view(narrow)
+        return self._array
+
+
+def _as_numpy(host: torch.Tensor) -> npt.NDArray[Any]:
+    """A view of a host tensor."""
+    narrow = _NARROW_DTYPES.get(host.dtype)
+    if narrow is not None:
+        return host.view(_SAME_SIZE[host.element_size()]).numpy().view(narrow)
+    try:
+        return host.numpy()
+    except TypeError as error:
+        raise ArtifactError(f"tensor: got one of {host.dtype}, a dtype that NumPy and ml_dtypes lack") from error
 
 
 class DeferredRow:
@@ -84,7 +95,8 @@ def defer_tensor(tensor: torch.Tensor) -> DeferredTensor:
     """Copies a tensor without synchronising with its device; any real or complex dense tensor will do.
 
     Raises:
-        ArtifactError: For meta, sparse and nested tensors, and dtypes that NumPy and ml_dtypes lack.
+        ArtifactError: For meta, sparse and nested tensors and others that ``readable_tensor`` refuses, and for dtypes
+            that NumPy and ml_dtypes lack.
     """
     return DeferredTensor(tensor)
 
@@ -106,3 +118,25 @@ def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
     if values.is_quantized:
         values = values.dequantize()
     return values.resolve_neg()
+
+
+def readable_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the values as ``plain_tensor`` does, if they can be read.
+
+    Raises:
+        ArtifactError: For meta, sparse and nested tensors; for subclasses that keep their values out of reach, such as
+            FakeTensor; inside ``torch.vmap`` and ``torch.func.grad``; for a DTensor with sums still to be formed, of
+            which each rank holds a summand; and where the memory was freed, as FSDP does with parameters.
+    """
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise ArtifactError("tensor: got one inside a torch.func transformation; expected a tensor outside of it")
+    if any(placement.is_partial() for placement in getattr(tensor, "placements", ())):
+        raise ArtifactError("tensor: got a DTensor with sums still to be formed; expected tensor.full_tensor()")
+    values = plain_tensor(tensor)
+    if type(values).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise ArtifactError(
+            f"tensor: got a {type(values).__name__}, whose values cannot be read; expected a torch.Tensor"
+        )
+    if values.numel() and not values.untyped_storage().nbytes():
+        raise ArtifactError(f"tensor: the memory of one of shape {tuple(values.shape)} was freed; expected values")
+    return values

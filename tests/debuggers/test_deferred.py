@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryRecorder
@@ -32,10 +33,36 @@ def test_a_row_is_cut_when_it_is_resolved(device):
     assert (row.nbytes, row.resolve().tolist()) == (24, [3, 4, 5])
 
 
-@pytest.mark.parametrize("tensor", [torch.ones(2, device="meta"), torch.eye(2).to_sparse()])
-def test_tensors_without_plain_values_are_refused(tensor):
-    with pytest.raises(ArtifactError, match=r"meta|layout"):
+def freed():
+    """A tensor without memory, as FSDP leaves parameters behind."""
+    tensor = torch.ones(2)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+@pytest.mark.parametrize(
+    ("tensor", "reason"),
+    [
+        (torch.ones(2, device="meta"), "meta"),
+        (torch.eye(2).to_sparse(), "layout"),
+        (FakeTensorMode().from_tensor(torch.ones(2)), "FakeTensor"),
+        (freed(), "freed"),
+    ],
+)
+def test_tensors_without_plain_values_are_refused(tensor, reason):
+    with pytest.raises(ArtifactError, match=reason):
         defer_tensor(tensor)
+
+
+def test_tensors_inside_a_transformation_are_refused():
+    with pytest.raises(ArtifactError, match="transformation"):
+        torch.vmap(defer_tensor)(torch.ones(2))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_dtype_that_numpy_lacks_is_refused_before_the_values_arrive(device):
+    with pytest.raises(ArtifactError, match="complex32"):
+        defer_tensor(torch.ones(2, dtype=torch.complex64, device=device).to(torch.complex32))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
