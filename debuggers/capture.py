@@ -75,42 +75,59 @@ class _Copier:
         if type(value) in _PLAIN:
             return value
         if depth > _MAX_DEPTH:
-            return {"error": f"nested more than {_MAX_DEPTH} levels deep, or contains itself"}
-        if isinstance(value, (torch.Tensor, np.ndarray, np.generic)):
-            if id(value) not in self._known:
-                self._known[id(value)] = (value, _array_copy(value))
-            return self._known[id(value)][1]
+            return {"error": f"nested more than {_MAX_DEPTH} levels deep"}
+        if id(value) not in self._known:
+            name = type(value).__name__
+            self._known[id(value)] = (value, {"error": f"a {name} that contains itself"})
+            try:
+                copy = self._copy(value, depth)
+            except Exception as error:  # unusual values fail in unusual ways, and none may stop the run
+                copy = {"error": f"cannot keep a {name}: {error}"}
+            self._known[id(value)] = (value, copy)
+        return self._known[id(value)][1]
+
+    def _copy(self, value: Any, depth: int) -> Any:
+        if isinstance(value, torch.Tensor):
+            return _tensor_copy(value)
+        if isinstance(value, (np.ndarray, np.generic)):
+            return _numpy_copy(value)
         if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
             value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         elif isinstance(value, tuple) and hasattr(value, "_fields"):
             value = dict(zip(value._fields, value, strict=True))
         if isinstance(value, Mapping):
-            return {_key(key): self.copy(item, depth + 1) for key, item in value.items()}
+            return self._mapping_copy(value, depth)
         if isinstance(value, (tuple, list, AbstractSet)):
             copies = [self.copy(item, depth + 1) for item in value]
             return tuple(copies) if isinstance(value, tuple) else copies
         return _plain(value)
 
+    def _mapping_copy(self, value: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
+        copies: dict[Any, Any] = {}
+        for key, item in value.items():
+            if (kept := _key(key)) in copies:
+                raise ValueError(f"two of its keys are {kept!r} as text")
+            copies[kept] = self.copy(item, depth + 1)
+        return copies
 
-def _array_copy(value: Any) -> Any:
-    try:
-        if not isinstance(value, torch.Tensor):
-            return _numpy_copy(np.asarray(value))
-        copy = DeferredTensor(value)
-        # A copy on the host is there already.
-        if value.device.type == "cuda":
-            return copy
-        array = copy.resolve()
-    except Exception as error:  # unusual tensors fail in unusual ways, and none may stop the run
-        return {"error": f"cannot keep a {type(value).__name__}: {error}"}
+
+def _tensor_copy(value: torch.Tensor) -> Any:
+    copy = DeferredTensor(value)
+    # A copy on the host is there already.
+    if value.device.type == "cuda":
+        return copy
+    array = copy.resolve()
     return array if array.ndim else as_number(array)
 
 
-def _numpy_copy(array: np.ndarray[Any, Any]) -> Any:
+def _numpy_copy(value: Any) -> Any:
+    if np.ma.is_masked(value):
+        raise ValueError("its masked elements have no values; expected value.filled(...)")
+    array: np.ndarray[Any, Any] = np.asarray(value)
     if array.dtype.kind in "USMm":
         return array.astype(str).tolist()
     if array.dtype.kind not in "biufc" and array.dtype not in _NARROW:
-        return {"error": f"cannot keep an array of dtype {array.dtype}: expected numbers, bool, text or dates"}
+        raise ValueError(f"dtype {array.dtype}; expected numbers, bool, text or dates")
     return np.array(array, order="C") if array.ndim else as_number(array.copy())
 
 

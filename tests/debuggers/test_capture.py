@@ -2,7 +2,8 @@
 
 import enum
 from collections import namedtuple
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import ml_dtypes
@@ -114,8 +115,76 @@ def test_what_cannot_be_kept_is_reported_by_name(value, reason):
 
 def test_a_structure_that_contains_itself_ends():
     loop = []
-    loop.append(loop)
-    assert "contains itself" in str(host_copy(loop))
+    loop += [loop, {"again": loop}]
+    assert host_copy(loop) == [
+        {"error": "a list that contains itself"},
+        {"again": {"error": "a list that contains itself"}},
+    ]
+
+
+def test_a_structure_that_is_met_again_and_again_is_copied_once():
+    levels = [torch.ones(1)]
+    for _ in range(40):
+        levels = [levels, levels]
+    first, second = host_copy(levels)
+    assert first is second
+
+
+def test_deep_nesting_ends():
+    nested = []
+    for _ in range(100):
+        nested = [nested]
+    assert "nested more than 50 levels deep" in str(host_copy(nested))
+
+
+class Broken(Mapping):
+    def __getitem__(self, key):
+        raise OSError("gone")
+
+    def __iter__(self):
+        return iter("a")
+
+    def __len__(self):
+        return 1
+
+
+@dataclass
+class Unset:
+    value: int = field(init=False)
+
+
+class Unreadable:
+    @property
+    def __class__(self):
+        raise OSError("gone")
+
+
+def freed():
+    """A tensor without memory, as FSDP leaves parameters behind."""
+    tensor = torch.ones(2)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (Broken, "cannot keep a Broken: gone"),
+        (Unset, "cannot keep a Unset: 'Unset' object has no attribute 'value'"),
+        (Unreadable, "cannot keep a Unreadable: gone"),
+        (lambda: {Path("a"): 1, "a": 2}, "cannot keep a dict: two of its keys are 'a' as text"),
+        (lambda: np.ma.array([1, 2], mask=[0, 1]), "cannot keep a MaskedArray: its masked elements have no values"),
+        (freed, "cannot keep a Tensor: tensor: the memory of one of shape (2,) was freed"),
+    ],
+)
+def test_a_value_that_fails_stops_nothing(make, error):
+    copy = host_copy({"kept": 1, "odd": make()})
+    assert copy["kept"] == 1
+    assert copy["odd"]["error"].startswith(error)
+
+
+def test_an_array_that_masks_nothing_is_kept():
+    assert host_copy(np.ma.array([1, 2])).tolist() == [1, 2]
 
 
 def test_a_batch_is_cut_where_the_first_dimension_matches():
