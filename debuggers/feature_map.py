@@ -9,8 +9,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import real_values, spread
-from debuggers.picture_grid import picture_grid
+from debuggers.layer_values import map_pictures, real_values, spread
 from debuggers.torch_import import torch
 
 
@@ -36,9 +35,5 @@ class FeatureMapDebugger(ForwardDebugger):
         }
 
     def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:
-        """Yields the maps of the first datapoint side by side: (B, C, H, W), or (B, H, W) as one map."""
-        feature_map = outputs.get("feature_map")
-        if feature_map is None or feature_map.ndim not in (3, 4) or not feature_map.numel():
-            return
-        first = real_values(feature_map)[0]
-        yield Picture("feature_map", picture_grid(first if first.ndim == 3 else first[None]))
+        """Yields the maps of the first datapoint; see ``map_pictures``."""
+        yield from map_pictures("feature_map", outputs.get("feature_map"))

@@ -1,16 +1,40 @@
-"""What the built-in debuggers share: checked values of a layer's output, and numbers that need no waiting."""
+"""What the built-in debuggers share: checked values of a layer's output, numbers that need no waiting, and pictures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tracker_adapters.errors import ArtifactError
 
-from debuggers.deferred import plain_tensor
+from debuggers.base_debugger import Picture
+from debuggers.deferred import readable_tensor
+from debuggers.picture_grid import picture_grid
 from debuggers.torch_import import torch
 
 Number = float | torch.Tensor
 """A float; on a device a 0-d tensor, because reading it would make the host wait."""
+
+
+def plain_output(output: Any) -> torch.Tensor:
+    """Returns a layer's output as a dense tensor of real values without gradient.
+
+    Quantised values are dequantised; of a DTensor it is the local shard. It may share memory with ``output``.
+
+    Raises:
+        ArtifactError: When the output is no tensor, or one without plain real values.
+    """
+    if not isinstance(output, torch.Tensor):
+        raise ArtifactError(f"Output is not a tensor: got {type(output).__name__}")
+    try:
+        values = readable_tensor(output)
+    except ArtifactError as error:
+        raise ArtifactError(f"Output has no plain values: {error}") from error
+    except Exception as error:  # unusual tensors fail in unusual ways
+        raise ArtifactError(f"Output is a {type(output).__name__} without plain values: {error}") from error
+    if values.is_complex():
+        raise ArtifactError(f"Output is a complex tensor ({values.dtype}); expected real values, such as its modulus")
+    return values
 
 
 def real_values(output: Any) -> torch.Tensor:
@@ -22,14 +46,13 @@ def real_values(output: Any) -> torch.Tensor:
     Raises:
         ArtifactError: When the output is no tensor, or one without plain real values.
     """
-    if not isinstance(output, torch.Tensor):
-        raise ArtifactError("Output is not a tensor")
-    if output.is_complex():
-        raise ArtifactError(f"Output is a complex tensor ({output.dtype}); its statistics need real values")
-    values = plain_tensor(output)
-    if not values.is_floating_point():
-        return values.double()
-    return values if values.dtype in (torch.float32, torch.float64) else values.float()
+    values = plain_output(output)
+    if values.dtype in (torch.float32, torch.float64):
+        return values
+    try:
+        return values.float() if values.is_floating_point() else values.double()
+    except RuntimeError as error:
+        raise ArtifactError(f"Output has the dtype {values.dtype}, which torch cannot convert: {error}") from error
 
 
 def number(value: torch.Tensor) -> Number:
@@ -56,3 +79,14 @@ def spread(values: torch.Tensor) -> dict[str, Number]:
         "min": number(low),
         "max": number(high),
     }
+
+
+def map_pictures(name: str, maps: Any) -> Iterator[Picture]:
+    """Yields the maps of the first datapoint side by side: (B, C, H, W), or (B, H, W) as one map.
+
+    Anything else, None and empty tensors included, makes no picture.
+    """
+    if not isinstance(maps, torch.Tensor) or maps.ndim not in (3, 4) or not maps.numel():
+        return
+    first = real_values(maps)[0]
+    yield Picture(name, picture_grid(first if first.ndim == 3 else first[None]))

@@ -1,0 +1,75 @@
+"""Keeps a layer's output, maps averaged over blocks to save space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tracker_adapters.errors import ArtifactError
+
+from debuggers.base_debugger import Picture
+from debuggers.errors import DebuggerConfigError
+from debuggers.forward_debugger import ForwardDebugger
+from debuggers.layer_values import map_pictures, plain_output, real_values
+from debuggers.module_selection import Selector
+from debuggers.torch_import import torch
+
+
+class LayerOutputDebugger(ForwardDebugger):
+    """Captures ``layer_name``, ``original_shape``, ``output``, ``downsampled`` and ``downsample_factor``.
+
+    Maps, (B, C, H, W) or with three dimensions (B, H, W) or (C, H, W), are averaged over blocks of
+    ``downsample_factor`` × ``downsample_factor`` elements. Blocks at the lower and right edge, and on maps smaller
+    than a block, average over the elements that there are: H × W becomes ceil(H / factor) × ceil(W / factor).
+    Averages are float32, of float64, integers and bool float64. A block with a NaN is NaN.
+
+    Outputs with another number of dimensions, without elements, or with nothing to average stay as they are, dtype
+    included, and ``downsampled`` is False. An output that is no tensor, or has no plain real values, gives
+    ``{"error": reason}``.
+    """
+
+    draws_random_numbers = False
+
+    def __init__(self, layer_name: Selector, downsample_factor: int = 4, missing_ok: bool = False) -> None:
+        """Makes a debugger for one layer or several.
+
+        Args:
+            layer_name: The layer's dotted name in the model, or a pattern or type; see ``ForwardDebugger``.
+            downsample_factor: Height and width of a block; 1 keeps maps as they are.
+            missing_ok: A model without such a layer is accepted; the debugger then captures nothing.
+
+        Raises:
+            DebuggerConfigError: When the factor is no int, or below 1.
+        """
+        super().__init__(layer_name, missing_ok=missing_ok)
+        if type(downsample_factor) is not int or downsample_factor < 1:
+            raise DebuggerConfigError(f"downsample_factor is {downsample_factor!r}; expected an int of at least 1")
+        self.downsample_factor = downsample_factor
+
+    def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
+        """See the class."""
+        try:
+            values = plain_output(output)
+            kept = self._averaged(values)
+        except ArtifactError as error:
+            return {"error": str(error)}
+        return {
+            "layer_name": self.layer_name,
+            "original_shape": list(output.shape),
+            "output": kept,
+            "downsampled": kept.shape != values.shape,
+            "downsample_factor": self.downsample_factor,
+        }
+
+    def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:
+        """Yields the maps of the first datapoint; see ``map_pictures``."""
+        yield from map_pictures("output", outputs.get("output"))
+
+    def _averaged(self, values: torch.Tensor) -> torch.Tensor:
+        if values.ndim not in (3, 4) or not values.numel():
+            return values
+        height, width = values.shape[-2:]
+        block = (min(self.downsample_factor, height), min(self.downsample_factor, width))
+        if block == (1, 1):
+            return values
+        return torch.nn.functional.avg_pool2d(real_values(values), block, ceil_mode=True, count_include_pad=False)
