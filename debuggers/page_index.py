@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from debuggers.page_loading import load_page
 
 INDEX_NAME = "index.json"
 SCHEMA_VERSION = 1
-_PAGE_NAME = re.compile(r"page_([0-9]+)\.pkl")
+_PAGE_NAME = re.compile(r"page_([0-9]{1,18})\.pkl")
 _log = logging.getLogger(__name__)
 
 
@@ -55,7 +55,7 @@ def read_index(folder: Path) -> list[PageRecord]:
                 records[path.name] = _measured(path)
             except PageError as error:
                 _log.warning("left out of the index of %s: %s", folder, error)
-    return sorted(records.values(), key=lambda record: int(record.page[5:-4]))
+    return _in_order(records.values())
 
 
 def write_index(folder: Path, records: Sequence[PageRecord]) -> None:
@@ -63,6 +63,12 @@ def write_index(folder: Path, records: Sequence[PageRecord]) -> None:
     # Not durable: an index that a power cut damages is read as missing, and rebuilt from the pages.
     with atomic_file(folder / INDEX_NAME, durable=False) as stream:
         stream.write(msgspec.json.encode(_Index(schema_version=SCHEMA_VERSION, pages=tuple(records))))
+
+
+def add_to_index(folder: Path, record: PageRecord) -> None:
+    """Adds a page to the folder's index, or replaces what the index says about it; opens no page."""
+    records = {known.page: known for known in _listed(folder / INDEX_NAME)} | {record.page: record}
+    write_index(folder, _in_order(records.values()))
 
 
 def clear_pages(folder: Path) -> None:
@@ -75,6 +81,10 @@ def clear_pages(folder: Path) -> None:
             name = name.removesuffix(TEMPORARY_SUFFIX).removeprefix(".")
         if _PAGE_NAME.fullmatch(name) or name == INDEX_NAME:
             path.unlink(missing_ok=True)
+
+
+def _in_order(records: Iterable[PageRecord]) -> list[PageRecord]:
+    return sorted(records, key=lambda record: int(record.page[5:-4]))
 
 
 def _listed(path: Path) -> tuple[PageRecord, ...]:

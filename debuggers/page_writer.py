@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from debuggers.errors import PageError
-from debuggers.page_index import PageRecord, read_index, write_index
+from debuggers.page_index import PageRecord, add_to_index
 from debuggers.page_saving import write_page
 
 STALL_TIMEOUT_S = 60.0
@@ -116,8 +116,7 @@ class PageWriter:
     def _write(self, page: FinishedPage) -> None:
         try:
             record = write_page(page.folder, page.number, page.datapoints)
-            earlier = [known for known in read_index(page.folder) if known.page != record.page]
-            write_index(page.folder, [*earlier, record])
+            add_to_index(page.folder, record)
             self._on_written(page, record)
         except Exception as error:
             self._on_error(page, error)

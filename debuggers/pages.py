@@ -49,6 +49,8 @@ class PageReader(Mapping[int, dict[str, Any]]):
         if name != record.page:
             page = load_page(self.folder / record.page, size=record.size, sha256=record.sha256)
             self._open_page = (record.page, page)
+        if idx not in page:
+            raise PageError(f"{self.folder / record.page}: has no datapoint {idx}, which its index says it has")
         return page[idx]
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import joblib
 import ml_dtypes
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as array_strategies
 
-from debuggers.page_index import clear_pages, write_index
+from debuggers.page_index import add_to_index, clear_pages, write_index
 from debuggers.pages import PageError, PageReader, load_page, read_index, write_page
 
 
@@ -158,6 +159,31 @@ def test_the_index_says_what_lies_where(tmp_path):
     index = json.loads((tmp_path / "index.json").read_bytes())
     page = {"page": "page_0.pkl", "size": record.size, "sha256": record.sha256, "datapoints": [3, 1]}
     assert index == {"schema_version": 1, "pages": [page]}
+
+
+def test_an_index_that_promises_too_much_is_found_out(tmp_path):
+    (record,) = write_pages(tmp_path, [page_of(3)])
+    write_index(tmp_path, [replace(record, datapoints=(3, 4))])
+    with pytest.raises(PageError, match=r"page_0\.pkl: has no datapoint 4"):
+        PageReader(tmp_path)[4]
+
+
+def test_a_page_joins_the_index_and_no_other_is_opened(tmp_path, caplog):
+    records = write_pages(tmp_path, [page_of(0), page_of(1)])
+    (tmp_path / "page_1.pkl").write_bytes(b"changed")
+    (tmp_path / "page_7.pkl").write_bytes(b"unlisted")
+    added = write_page(tmp_path, 10, page_of(9))
+    add_to_index(tmp_path, added)
+    again = write_page(tmp_path, 0, page_of(5))
+    add_to_index(tmp_path, again)
+    assert not caplog.records
+    index = json.loads((tmp_path / "index.json").read_bytes())["pages"]
+    assert [(page["page"], page["datapoints"]) for page in index] == [
+        ("page_0.pkl", [5]),
+        ("page_1.pkl", [1]),
+        ("page_10.pkl", [9]),
+    ]
+    assert index[1]["sha256"] == records[1].sha256
 
 
 def test_an_index_cannot_lead_out_of_its_folder(tmp_path):
