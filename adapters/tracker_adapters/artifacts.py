@@ -227,7 +227,7 @@ def _fill_file_fields(artifact: File | Page) -> None:
         try:
             status = path.stat()
             size, is_regular = status.st_size, stat.S_ISREG(status.st_mode)
-            digest = sha256_of(path) if is_regular else ""
+            digest = (artifact.sha256 or sha256_of(path)) if is_regular else ""
         except OSError as error:
             raise ArtifactError(f"{what}: cannot read {path}: {error.strerror}; expected a readable file") from error
         except ValueError as error:

@@ -214,6 +214,7 @@ class Emitter:
         step: int | None = None,
         name: str | None = None,
         contents: Sequence[PageEntry] = (),
+        sha256: str = "",
     ) -> None:
         """Emits a page of debug outputs. The run's folder gets a hard link to it, or a copy across file systems.
 
@@ -222,9 +223,10 @@ class Emitter:
             step: Its step.
             name: By default the file's name without its suffix: ``page_0``.
             contents: Its table of contents, which trackers show beside it.
+            sha256: Its checksum in hexadecimal digits; without it the file is read to compute it.
         """
         full, step = self._checked("page", name if name is not None else as_path("page", path).stem, step)
-        page = Page(name=full, path=as_path(f"page {full!r}", path), contents=tuple(contents), step=step)
+        page = Page(name=full, path=as_path(f"page {full!r}", path), contents=tuple(contents), sha256=sha256, step=step)
         self._put_file(page, 128 * (1 + len(page.contents)))
 
     def file(

@@ -72,3 +72,13 @@ def test_a_pages_contents_are_entries(tmp_path: Path) -> None:
 def test_an_entry_is_a_number_and_two_texts(change: dict[str, Any]) -> None:
     with pytest.raises(ArtifactError, match="expected an int and two str"):
         PageEntry(**({"datapoint": 0, "debugger": "d", "summary": "s"} | change))
+
+
+def test_a_known_checksum_is_not_computed_again(tmp_path: Path) -> None:
+    path = tmp_path / "page_0.pkl"
+    path.write_bytes(b"content")
+    known = hashlib.sha256(b"known").hexdigest()
+    page = Page(name="p", step=0, path=path, sha256=known)
+    assert (page.size, page.sha256) == (7, known)
+    with pytest.raises(ArtifactError, match="cannot read"):
+        Page(name="p", step=0, path=tmp_path / "gone", sha256=known)
