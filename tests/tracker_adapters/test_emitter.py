@@ -48,6 +48,14 @@ def test_each_call_makes_one_artifact_of_its_kind(emitter: MemoryEmitter, tmp_pa
     assert all(before <= artifact.time_ns <= after for artifact in made)
 
 
+def test_a_page_may_come_with_its_checksum(emitter: MemoryEmitter, tmp_path: Path) -> None:
+    (tmp_path / "page_0.pkl").write_bytes(b"page")
+    emitter.page(tmp_path / "page_0.pkl", step=0, sha256="ab" * 32)
+    (page,) = emitter.artifacts
+    assert isinstance(page, Page)
+    assert (page.size, page.sha256) == (4, "ab" * 32)
+
+
 def test_scopes_and_steps_are_derived_and_leave_the_original_alone(emitter: MemoryEmitter, tmp_path: Path) -> None:
     emit_every_kind(emitter.scoped("val").scoped("fold/1").at(7), tmp_path)
     emitter.at(1).scoped("val").at(8).scalar("loss", 1.0)
