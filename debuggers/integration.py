@@ -42,15 +42,15 @@ def debugger_folder(work_dir: str | Path, epoch: int | None = None) -> Path:
 
 
 def before_epoch(
-    debugger: SequentialDebugger, work_dir: str | Path, epoch: int | None, indices: Container[int]
+    debugger: SequentialDebugger, work_dir: str | Path, epoch: int | None = None, indices: Container[int] = ()
 ) -> bool:
     """Enables the debugger for an epoch that is to be saved, and disables it for any other.
 
     Args:
         debugger: The debugger.
         work_dir: The folder of the training or evaluation.
-        epoch: The epoch, from 0; None for an evaluator, which is always debugged.
-        indices: What ``checkpoint_indices`` returned; an evaluator passes ``()``.
+        epoch: The epoch, from 0; left out by an evaluator, which is always debugged.
+        indices: What ``checkpoint_indices`` returned; an evaluator leaves it out.
 
     Returns:
         Whether the debugger is enabled now.

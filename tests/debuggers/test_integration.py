@@ -54,7 +54,7 @@ def test_a_trainer_saves_each_chosen_epoch_in_its_own_folder(tmp_path):
                 debugger({"outputs": outputs, "meta_info": {"idx": idx}}, model)
             after_epoch(debugger)
             assert not debugger.enabled
-        before_epoch(debugger, tmp_path, None, ())
+        before_epoch(debugger, tmp_path)
         model(images[:1])
         debugger({"meta_info": {"idx": torch.tensor([0])}}, model)
         after_epoch(debugger)
