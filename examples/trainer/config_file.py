@@ -1,0 +1,23 @@
+"""Reads a configuration and makes objects from it."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+
+def load_config(path: Path) -> dict[str, Any]:
+    """Runs a Python file and returns the ``config`` that it defines.
+
+    The file is code. It is run because you name it: name only files that you would also run as programs.
+    """
+    config = runpy.run_path(str(path)).get("config")
+    if not isinstance(config, dict):
+        raise TypeError(f"{path}: config is {config!r}; expected a Python file that defines config = {{...}}")
+    return config
+
+
+def build(config: dict[str, Any], **others: Any) -> Any:
+    """Makes an object from ``{"class": ..., "args": {...}}`` and what only the caller knows."""
+    return config["class"](**config.get("args", {}), **others)

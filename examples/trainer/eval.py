@@ -1,0 +1,28 @@
+"""Evaluates what a configuration describes: ``python eval.py --config-filepath configs/digits_evaluation.py``."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from base_evaluator import BaseEvaluator
+from config_file import load_config
+
+from debuggers.failures import failures
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--config-filepath", type=Path, required=True, help="a Python file that defines config; it is run"
+    )
+    config = load_config(parser.parse_args().config_filepath)
+    scores = BaseEvaluator(config).evaluate()
+    print(f"evaluation: {scores}; saved in {config['work_dir']}")
+    if config.get("debugger"):
+        found = failures(config["work_dir"], limit=5)
+        print(f"{found.wrong} of {found.wrong + found.right} were wrong; the worst:")
+        for failure in found:
+            print(f"  {failure.datapoint}: a {failure.label} taken for a {failure.prediction}, loss {failure.loss:.3g}")
+
+
+if __name__ == "__main__":
+    main()
