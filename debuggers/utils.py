@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from debuggers.errors import LayerNotFoundError
@@ -21,10 +21,15 @@ def get_layer_by_name(model: torch.nn.Module, name: str) -> torch.nn.Module:
     layers: dict[str, torch.nn.Module] = dict(model.named_modules(remove_duplicate=False))
     if name in layers:
         return layers[name]
-    names = [known for known in layers if known]
-    near = difflib.get_close_matches(name, names, n=5, cutoff=0.4) or names[:5]
-    hint = f"nearest names: {', '.join(near)}" if near else "it has no named layers"
+    hint = nearest_names(name, (known for known in layers if known))
     raise LayerNotFoundError(f"{type(model).__name__} has no layer {name!r}; {hint}")
+
+
+def nearest_names(name: str, names: Iterable[str]) -> str:
+    """Returns what a message about a missing layer ends with: the nearest of the names that there are."""
+    known = list(names)
+    near = difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known[:5]
+    return f"nearest names: {', '.join(near)}" if near else "it has no named layers"
 
 
 def apply_tensor_op(func: Callable[[torch.Tensor], Any], inputs: Any) -> Any:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from debuggers.errors import LayerNotFoundError
-from debuggers.utils import apply_tensor_op, get_layer_by_name
+from debuggers.utils import apply_tensor_op, get_layer_by_name, nearest_names
 
 Pair = namedtuple("Pair", ["first", "second"])
 
@@ -81,3 +81,10 @@ def test_every_tensor_is_reached_once_and_nothing_else_changes(structure):
     result = apply_tensor_op(lambda tensor: seen.append(tensor) or tensor.clone(), structure)
     assert leaves(structure) == leaves(result)
     assert all(isinstance(tensor, torch.Tensor) for tensor in seen)
+
+
+def test_the_nearest_names_are_the_most_alike_or_the_first():
+    names = ["backbone.conv1", "backbone.conv2", "head"]
+    assert nearest_names("hea", names) == "nearest names: head"
+    assert nearest_names("zzz", names) == "nearest names: backbone.conv1, backbone.conv2, head"
+    assert nearest_names("zzz", iter(())) == "it has no named layers"
