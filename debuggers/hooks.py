@@ -9,6 +9,8 @@ from typing import Any, Self
 from debuggers.torch_import import torch
 
 HookFunction = Callable[[torch.nn.Module, Any, Any], None]
+ArgumentsFunction = Callable[[torch.nn.Module, tuple[Any, ...], dict[str, Any]], None]
+ModuleFunction = Callable[[torch.nn.Module], None]
 GradientFunction = Callable[[torch.Tensor], None]
 OptimizerFunction = Callable[[torch.optim.Optimizer], None]
 
@@ -43,6 +45,28 @@ class ForwardPreHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, inputs: Any) -> None:
         """Called by torch before the module's forward."""
+        if self._function is not None:
+            self._function(module)
+
+
+class ForwardArgumentsHook(_Hook):
+    """Hands a module and all its arguments to a function before its forward, and never changes them."""
+
+    __slots__ = ()
+
+    def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        """Called by torch before the module's forward."""
+        if self._function is not None:
+            self._function(module, args, kwargs)
+
+
+class ForwardEndHook(_Hook):
+    """Hands a module to a function when its forward ends, and never changes the output."""
+
+    __slots__ = ()
+
+    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        """Called by torch after the module's forward, or when that raised."""
         if self._function is not None:
             self._function(module)
 
@@ -92,9 +116,18 @@ class Hooks:
             raise
         self._handles += added
 
-    def add_forward_pre(self, module: torch.nn.Module, function: Callable[[torch.nn.Module], None]) -> None:
+    def add_forward_pre(self, module: torch.nn.Module, function: ModuleFunction) -> None:
         """Registers a function that is called before a module's forward."""
         self._handles.append(module.register_forward_pre_hook(ForwardPreHook(function)))
+
+    def add_around_forward(self, module: torch.nn.Module, before: ArgumentsFunction, after: ModuleFunction) -> None:
+        """Registers a function that is called before a module's forward, and one right after it, also if it raises.
+
+        Of several pairs on one module the first is the outermost. ``after`` runs before all other forward hooks. It
+        does not run when something that is no ``Exception`` ends the forward, such as KeyboardInterrupt.
+        """
+        self._handles.append(module.register_forward_pre_hook(ForwardArgumentsHook(before), with_kwargs=True))
+        self._handles.append(module.register_forward_hook(ForwardEndHook(after), prepend=True, always_call=True))
 
     def add_gradient(self, tensor: torch.Tensor, function: GradientFunction) -> None:
         """Registers a function for the gradient with respect to a tensor that requires one.

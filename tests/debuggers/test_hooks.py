@@ -60,6 +60,57 @@ def test_the_hook_never_changes_the_output():
     assert layer(3) == 3
 
 
+class TestAroundForward:
+    """Two functions around a module's forward."""
+
+    def hooked(self, layer, count=1):
+        hooks, seen = Hooks(), []
+        for name in "abc"[:count]:
+            hooks.add_around_forward(
+                layer,
+                lambda module, args, kwargs, name=name: seen.append((f"before {name}", args, kwargs)),
+                lambda module, name=name: seen.append(f"after {name}"),
+            )
+        return hooks, seen
+
+    def test_they_see_the_arguments_and_the_end(self):
+        layer = nn.Bilinear(2, 2, 1)
+        hooks, seen = self.hooked(layer)
+        first, second = torch.ones(1, 2), torch.zeros(1, 2)
+        layer(first, input2=second)
+        assert seen == [("before a", (first,), {"input2": second}), "after a"]
+        hooks.remove()
+        layer(first, second)
+        assert (len(seen), len(layer._forward_hooks), len(layer._forward_pre_hooks)) == (2, 0, 0)
+        assert not layer._forward_hooks_always_called
+        assert not layer._forward_pre_hooks_with_kwargs
+
+    def test_the_first_pair_is_the_outermost_and_all_end_before_other_hooks(self):
+        layer = nn.Identity()
+        seen = []
+        Hooks().add_forward([(layer, lambda module, inputs, output: seen.append("hook"))])
+        _, ends = self.hooked(layer, 3)
+        Hooks().add_forward([(layer, lambda module, inputs, output: seen.append(list(ends)))])
+        layer(1)
+        order = [each if isinstance(each, str) else each[0] for each in ends]
+        assert order == ["before a", "before b", "before c", "after c", "after b", "after a"]
+        assert seen == ["hook", ends]
+
+    def test_the_end_is_seen_when_the_forward_raises(self):
+        layer = nn.Linear(2, 2)
+        _, seen = self.hooked(layer, 2)
+        with pytest.raises(RuntimeError, match="shape"):
+            layer(torch.ones(1, 3))
+        assert seen[2:] == ["after b", "after a"]
+
+    def test_a_copied_model_does_not_call_them(self):
+        layer = nn.Linear(2, 2)
+        _, seen = self.hooked(layer)
+        copy.deepcopy(layer)(torch.ones(1, 2))
+        pickle.loads(pickle.dumps(layer))(torch.ones(1, 2))
+        assert seen == []
+
+
 def hooked_optimizer():
     model, seen, hooks = nn.Linear(2, 1), [], Hooks()
     optimizer = torch.optim.Adam(model.parameters())
