@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from os import PathLike
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from debuggers.deferred import DeferredRow, DeferredTensor
-from debuggers.page_loading import NARROW_FLOATS
 from debuggers.page_saving import as_number
+from debuggers.page_unpickling import MAX_DIMENSIONS, MAX_INTEGER_BYTES, NARROW_FLOATS
 from debuggers.torch_import import torch
 
 DATAPOINT = "datapoint"
 """The reserved name under which a page keeps the datapoint itself."""
 _MAX_DEPTH = 50
+_MAX_CONTAINERS = 100_000
 _NARROW = frozenset(np.dtype(dtype) for dtype in NARROW_FLOATS.values())
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
@@ -70,37 +71,43 @@ class _Copier:
     def __init__(self) -> None:
         # The values hold on to the originals: an id is only theirs as long as they live.
         self._known: dict[int, tuple[Any, Any]] = {}
+        self._open: set[int] = set()
+        self._containers = 0
 
     def copy(self, value: Any, depth: int) -> Any:
-        if type(value) in _PLAIN:
+        if _is_plain(value):
             return value
-        if depth > _MAX_DEPTH:
-            return {"error": f"nested more than {_MAX_DEPTH} levels deep"}
-        if id(value) not in self._known:
-            name = type(value).__name__
-            self._known[id(value)] = (value, {"error": f"a {name} that contains itself"})
-            try:
-                copy = self._copy(value, depth)
-            except Exception as error:  # unusual values fail in unusual ways, and none may stop the run
-                copy = {"error": f"cannot keep a {name}: {error}"}
-            self._known[id(value)] = (value, copy)
-        return self._known[id(value)][1]
+        try:
+            return self._copy(value, depth)
+        except Exception as error:  # unusual values fail in unusual ways, and none may stop the run
+            return {"error": f"cannot keep a {type(value).__name__}: {error}"}
 
     def _copy(self, value: Any, depth: int) -> Any:
-        if isinstance(value, torch.Tensor):
-            return _tensor_copy(value)
-        if isinstance(value, (np.ndarray, np.generic)):
-            return _numpy_copy(value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
-            value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            value = dict(zip(value._fields, value, strict=True))
-        if isinstance(value, Mapping):
-            return self._mapping_copy(value, depth)
-        if isinstance(value, (tuple, list, AbstractSet)):
-            copies = [self.copy(item, depth + 1) for item in value]
-            return tuple(copies) if isinstance(value, tuple) else copies
-        return _plain(value)
+        if isinstance(value, (torch.Tensor, np.ndarray, np.generic)):
+            if id(value) not in self._known:
+                if value.ndim > MAX_DIMENSIONS:
+                    raise ValueError(f"it has {value.ndim} dimensions; a page holds arrays of at most {MAX_DIMENSIONS}")
+                copy = _tensor_copy(value) if isinstance(value, torch.Tensor) else _numpy_copy(value)
+                self._known[id(value)] = (value, copy)
+            return self._known[id(value)][1]
+        parts = _parts(value)
+        if parts is None:
+            return _plain(value)
+        if not isinstance(parts, Mapping) and all(map(_is_plain, parts)):
+            return tuple(parts) if isinstance(parts, tuple) else list(parts)
+        if id(value) in self._open:
+            raise ValueError("it contains itself")
+        self._containers += 1
+        if depth >= _MAX_DEPTH or self._containers > _MAX_CONTAINERS:
+            raise ValueError(f"it lies more than {_MAX_DEPTH} levels deep or behind {_MAX_CONTAINERS} other containers")
+        self._open.add(id(value))
+        try:
+            if isinstance(parts, Mapping):
+                return self._mapping_copy(parts, depth)
+            copies = [self.copy(item, depth + 1) for item in parts]
+            return tuple(copies) if isinstance(parts, tuple) else copies
+        finally:
+            self._open.remove(id(value))
 
     def _mapping_copy(self, value: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
         copies: dict[Any, Any] = {}
@@ -131,11 +138,28 @@ def _numpy_copy(value: Any) -> Any:
     return np.array(array, order="C") if array.ndim else as_number(array.copy())
 
 
+def _parts(value: Any) -> Mapping[Any, Any] | Collection[Any] | None:
+    """What a container holds; None for what is no container."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return dict(zip(value._fields, value, strict=True))
+    return value if isinstance(value, (Mapping, tuple, list, AbstractSet)) else None
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in _PLAIN and (type(value) is not int or value.bit_length() < 8 * MAX_INTEGER_BYTES)
+
+
 def _key(key: Any) -> Any:
-    return key if type(key) in _PLAIN else str(key)
+    return key if _is_plain(key) else str(key)
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, int) and value.bit_length() >= 8 * MAX_INTEGER_BYTES:
+        raise ValueError(
+            f"it has {value.bit_length()} bits; a page holds integers of at most {MAX_INTEGER_BYTES} bytes"
+        )
     if isinstance(value, (int, float)):  # subclasses, such as members of an IntEnum
         return int(value) if isinstance(value, int) else float(value)
     if isinstance(value, (str, bytes)):

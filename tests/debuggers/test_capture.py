@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from debuggers.capture import by_datapoint, datapoint_indices, host_copy
+from debuggers.pages import load_page, write_page
 
 
 class Colour(enum.IntEnum):
@@ -116,25 +117,30 @@ def test_what_cannot_be_kept_is_reported_by_name(value, reason):
 def test_a_structure_that_contains_itself_ends():
     loop = []
     loop += [loop, {"again": loop}]
-    assert host_copy(loop) == [
-        {"error": "a list that contains itself"},
-        {"again": {"error": "a list that contains itself"}},
-    ]
+    error = {"error": "cannot keep a list: it contains itself"}
+    assert host_copy(loop) == [error, {"again": error}]
 
 
-def test_a_structure_that_is_met_again_and_again_is_copied_once():
-    levels = [torch.ones(1)]
-    for _ in range(40):
-        levels = [levels, levels]
-    first, second = host_copy(levels)
-    assert first is second
+def test_a_structure_that_is_met_again_is_no_loop():
+    shared = [torch.ones(1)]
+    copies = host_copy({"a": shared, "b": [shared, shared]})
+    assert copies == {"a": [1], "b": [[1], [1]]}
 
 
-def test_deep_nesting_ends():
-    nested = []
+def test_sharing_and_deep_nesting_end():
+    shared = nested = []
+    for _ in range(45):
+        shared = [shared, shared]
     for _ in range(100):
         nested = [nested]
-    assert "nested more than 50 levels deep" in str(host_copy(nested))
+    text = str(host_copy([nested, shared]))
+    assert "more than 50 levels deep" in text
+    assert "behind 100000 other containers" in text
+
+
+def test_rows_of_plain_values_may_be_many():
+    points = [(number, None) for number in range(150_000)]
+    assert host_copy({"points": points}) == {"points": points}
 
 
 class Broken(Mapping):
@@ -174,6 +180,8 @@ def freed():
         (Unreadable, "cannot keep a Unreadable: gone"),
         (lambda: {Path("a"): 1, "a": 2}, "cannot keep a dict: two of its keys are 'a' as text"),
         (lambda: np.ma.array([1, 2], mask=[0, 1]), "cannot keep a MaskedArray: its masked elements have no values"),
+        (lambda: torch.ones([1] * 40), "cannot keep a Tensor: it has 40 dimensions"),
+        (lambda: 1 << 40_000, "cannot keep a int: it has 40001 bits"),
         (freed, "cannot keep a Tensor: tensor: the memory of one of shape (2,) was freed"),
     ],
 )
@@ -181,6 +189,14 @@ def test_a_value_that_fails_stops_nothing(make, error):
     copy = host_copy({"kept": 1, "odd": make()})
     assert copy["kept"] == 1
     assert copy["odd"]["error"].startswith(error)
+
+
+def test_the_largest_values_that_are_kept_can_be_read(tmp_path):
+    values = {"integers": [1 - (1 << 32_767), (1 << 32_767) - 1], "dimensions": torch.ones([1] * 32)}
+    write_page(tmp_path, 0, {0: {"d": host_copy(values)}})
+    page = load_page(tmp_path / "page_0.pkl")
+    assert page[0]["d"]["integers"] == values["integers"]
+    assert page[0]["d"]["dimensions"].ndim == 32
 
 
 def test_an_array_that_masks_nothing_is_kept():
