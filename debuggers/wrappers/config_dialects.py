@@ -1,0 +1,60 @@
+"""The forms in which a configuration may describe an object: a class and its arguments, in four dialects."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from debuggers.errors import DebuggerConfigError
+
+_NESTED = {"class": "args", "class_path": "init_args"}
+_FLAT = ("type", "_target_")
+CLASS_KEYS = (*_NESTED, *_FLAT)
+"""The keys that hold the class, one a dialect."""
+
+
+def class_and_arguments(what: str, config: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns the class of a configuration, as it is written there, and the keyword arguments.
+
+    Args:
+        what: Whose configuration it is, for messages.
+        config: ``{"class": C, "args": {...}}``, ``{"type": C, **arguments}`` as in mmengine, ``{"_target_": path,
+            **arguments}`` as in Hydra, or ``{"class_path": path, "init_args": {...}}`` as in jsonargparse; OmegaConf
+            containers too. Arguments may be left out.
+
+    Raises:
+        DebuggerConfigError: For anything else.
+    """
+    config = plain(config)
+    keys = [key for key in CLASS_KEYS if key in config] if isinstance(config, Mapping) else []
+    if len(keys) != 1:
+        found = f"has both {' and '.join(map(repr, keys))}" if keys else "has no 'class'"
+        raise DebuggerConfigError(
+            f"{what}: {config!r} {found}; expected {{'class': C, 'args': {{...}}}}, {{'type': C, ...}}, "
+            "{'_target_': 'dotted.path', ...} or {'class_path': 'dotted.path', 'init_args': {...}}"
+        )
+    key = keys[0]
+    rest = {name: value for name, value in config.items() if name != key}
+    arguments = rest if key in _FLAT else _nested_arguments(what, key, rest)
+    return config[key], {name: plain(value) for name, value in arguments.items()}
+
+
+def plain(value: Any) -> Any:
+    """Returns an OmegaConf container as dicts and lists, with its interpolations resolved; all else as it is."""
+    package = type(value).__module__.partition(".")[0]
+    if package != "omegaconf":
+        return value
+    return sys.modules[package].OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
+
+
+def _nested_arguments(what: str, key: str, rest: dict[Any, Any]) -> Mapping[Any, Any]:
+    arguments_key = _NESTED[key]
+    arguments = plain(rest.pop(arguments_key, None) or {})
+    if rest:
+        raise DebuggerConfigError(
+            f"{what}: beside {key!r} stands {next(iter(rest))!r}; expected nothing but {arguments_key!r}"
+        )
+    if not isinstance(arguments, Mapping):
+        raise DebuggerConfigError(f"{what}: {arguments_key!r} is {arguments!r}; expected a dict of keyword arguments")
+    return arguments
