@@ -1,4 +1,4 @@
-"""Emits what debuggers return by type: numbers as scalars, pictures as images, and a page's contents."""
+"""Emits what debuggers return by type: numbers, pictures and histograms, and a page's contents."""
 
 from __future__ import annotations
 
@@ -6,23 +6,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from tracker_adapters.artifacts import PageEntry
+from tracker_adapters.artifacts import Histogram, PageEntry
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.image import Layout
 
 from debuggers.base_debugger import Picture
+from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
 _MAX_SUMMARY = 200
 
 
-def emit_numbers(emitter: Emitter, name: str, outputs: Any) -> None:
-    """Emits each number in nested dicts as a scalar named ``<name>/<key path>``.
+def emit_outputs(emitter: Emitter, name: str, outputs: Any) -> None:
+    """Emits what nested dicts hold, each named ``<name>/<key path>``, at the emitter's step.
 
-    Numbers are int, float, bool, and 0-d arrays and tensors of real values. Lists are data, and emit nothing.
+    Numbers (int, float, bool, and 0-d arrays and tensors of real values) become scalars, each ``Picture`` an image,
+    each ``TensorSummary`` and ``Histogram`` a histogram. Everything else is data, lists included, and emits nothing.
     """
     if isinstance(outputs, Mapping):
         for key, item in outputs.items():
-            emit_numbers(emitter, f"{name}/{key}", item)
+            emit_outputs(emitter, f"{name}/{key}", item)
+    elif isinstance(outputs, Picture):
+        _emit_picture(emitter, name, outputs)
+    elif isinstance(outputs, (TensorSummary, Histogram)):
+        histogram = outputs if isinstance(outputs, Histogram) else outputs.histogram("summary", 0)
+        emitter.histograms((name,), HistogramColumns.of([histogram]), time_ns=histogram.time_ns)
     elif _is_number(outputs):
         emitter.scalar(name, outputs)
 
@@ -30,8 +39,12 @@ def emit_numbers(emitter: Emitter, name: str, outputs: Any) -> None:
 def emit_pictures(emitter: Emitter, name: str, pictures: Iterable[Picture]) -> None:
     """Emits each picture as an image named ``<name>/<picture>``."""
     for picture in pictures:
-        layout = "HW" if picture.values.ndim == 2 else "HWC"
-        emitter.image(f"{name}/{picture.name}", picture.values, layout=layout, value_range=(0.0, 1.0))
+        _emit_picture(emitter, f"{name}/{picture.name}", picture)
+
+
+def _emit_picture(emitter: Emitter, name: str, picture: Picture) -> None:
+    layout: Layout = "HW" if picture.values.ndim == 2 else "HWC"
+    emitter.image(name, picture.values, layout=layout, value_range=(0.0, 1.0))
 
 
 def page_contents(datapoints: Mapping[int, Mapping[str, Any]]) -> Iterator[PageEntry]:

@@ -1,30 +1,38 @@
-"""The base of debuggers that look at one layer's output during the forward pass."""
+"""The base of debuggers that look at layers' outputs during the forward pass."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from typing import Any
 
 from debuggers.base_debugger import BaseDebugger
+from debuggers.module_selection import Selector
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 
 
 class ForwardDebugger(BaseDebugger):
-    """Captures what ``process_forward`` makes of a layer's output.
+    """Captures what ``process_forward`` makes of a layer's output, or of the outputs of several layers.
 
-    ``last_capture`` holds the result of the layer's last call, or None before it. SequentialDebugger attaches
-    ``forward_hook_fn`` to the layer, and sets ``last_capture`` back to None once it has taken it.
+    ``last_capture`` holds the result of the last call of a layer, or None before it. SequentialDebugger calls
+    ``forward_hook_fn`` after each call, and sets ``last_capture`` back to None once it has taken the results.
+
+    ``layer_name`` is what the debugger was made with. While SequentialDebugger calls ``process_forward``,
+    ``around_forward`` or the debugger itself, it is the plain name of the layer in question.
     """
 
-    def __init__(self, layer_name: str, missing_ok: bool = False) -> None:
-        """Makes a debugger for one layer.
+    def __init__(self, layer_name: Selector, missing_ok: bool = False) -> None:
+        """Makes a debugger for one layer or several.
 
         Args:
-            layer_name: The layer's dotted name in the model; ``""`` is the model itself.
-            missing_ok: A model without this layer is accepted; the debugger then captures nothing.
+            layer_name: The layer's dotted name in the model, without the names of wrappers such as those of
+                DistributedDataParallel and ``torch.compile``; ``""`` is the model itself. Or for several layers: a
+                pattern such as ``"backbone.layer*"`` (as in ``fnmatch``; ``*`` also matches dots), a regular
+                expression that matches the whole name, ``"re:.*attn"`` or compiled, or a type of modules.
+            missing_ok: A model without such a layer is accepted; the debugger then captures nothing.
         """
-        self.layer_name = layer_name
+        self.layer_name: Any = layer_name
         self.missing_ok = missing_ok
         self.last_capture: Any = None
 
@@ -38,13 +46,28 @@ class ForwardDebugger(BaseDebugger):
             output: What it returned; not to be changed.
         """
 
+    def around_forward(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> AbstractContextManager[Any] | None:
+        """Returns a context to be open while the layer's forward runs, or None; by default None.
+
+        For debuggers that have to see what happens inside a forward. The context is left when the forward returns or
+        raises, and before ``process_forward`` is called; calls may nest. An exception of the forward is handed to the
+        context, which cannot hold it back. If the context itself fails, its call is captured as ``{"error": ...}``.
+
+        Args:
+            module: The layer.
+            args: Its positional arguments; not to be changed.
+            kwargs: Its keyword arguments; not to be changed.
+        """
+        return None
+
     def forward_hook_fn(self, module: torch.nn.Module, input: Any, output: Any) -> None:
         """A forward hook: keeps a copy of what ``process_forward`` returns in ``last_capture``.
 
         The copy is made at once, because a later layer may change the output in place.
         """
-        # During a backward pass the layer runs again only to recompute what activation checkpointing dropped.
-        if torch._C._current_graph_task_id() != -1:
+        if is_recomputation():
             return
         with torch.no_grad():
             self.last_capture = apply_tensor_op(_copied, self.process_forward(module, input, output))
@@ -52,6 +75,11 @@ class ForwardDebugger(BaseDebugger):
     def __call__(self, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:
         """Returns ``last_capture``."""
         return self.last_capture
+
+
+def is_recomputation() -> bool:
+    """Whether a backward pass runs: layers then run only to recompute what activation checkpointing dropped."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:

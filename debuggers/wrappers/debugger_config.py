@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,51 +10,62 @@ from debuggers.base_debugger import BaseDebugger
 from debuggers.capture import DATAPOINT
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.forward_debugger import ForwardDebugger
+from debuggers.layer_captures import LayerCaptures
+from debuggers.module_selection import module_named, select_modules
 from debuggers.torch_import import torch
-from debuggers.utils import get_layer_by_name
+from debuggers.wrappers.config_dialects import CLASS_KEYS, class_and_arguments, plain
+from debuggers.wrappers.debugger_registry import find_class
 
 KEPT_PARTS = ("inputs", "labels", "outputs", "meta_info", "scores", "correct")
 
 
-def build_debuggers(debuggers_config: Sequence[Mapping[str, Any]]) -> dict[str, BaseDebugger]:
+def build_debuggers(
+    debuggers_config: Sequence[Mapping[str, Any]], allow_imports: Sequence[str] = ()
+) -> dict[str, BaseDebugger]:
     """Returns the debuggers by name, in the order of the configuration.
 
     Args:
-        debuggers_config: One ``{"name": ..., "debugger_config": {"class": ..., "args": {...}}}`` each;
-            ``args`` may be left out.
+        debuggers_config: One ``{"name": ..., "debugger_config": {"class": ..., "args": {...}}}`` each. The inner
+            dict may have any form that ``config_dialects`` knows, and may stand in the entry itself, beside the name.
+        allow_imports: Prefixes of the dotted paths that may be imported; see ``debugger_registry``.
 
     Raises:
         DebuggerConfigError: For another form, a name that is missing, empty, reserved or met twice, or a class
             that is no debugger.
     """
     debuggers: dict[str, BaseDebugger] = {}
-    for entry in debuggers_config:
-        name = _value(entry, "name", "a debugger")
+    for entry in plain(debuggers_config):
+        name, config = _name_and_config(plain(entry))
         if not isinstance(name, str) or not name:
             raise DebuggerConfigError(f"a debugger's name is {name!r}; expected a non-empty str")
         if name == DATAPOINT:
             raise DebuggerConfigError(f"a debugger is named {name!r}, which pages reserve for the datapoint itself")
         if name in debuggers:
             raise DebuggerConfigError(f"two debuggers are named {name!r}; expected different names")
-        debuggers[name] = _build(name, _value(entry, "debugger_config", f"debugger {name!r}"))
+        debuggers[name] = _build(name, config, allow_imports)
     return debuggers
 
 
-def find_layers(debuggers: Mapping[str, BaseDebugger], model: torch.nn.Module) -> dict[str, torch.nn.Module]:
-    """Returns the layer of each debugger that watches one, by the debugger's name.
+def find_layers(
+    debuggers: Mapping[str, BaseDebugger], model: torch.nn.Module
+) -> dict[str, tuple[ForwardDebugger, LayerCaptures]]:
+    """Returns each debugger that watches layers with these, by its name.
 
     Raises:
         LayerNotFoundError: When the model lacks a layer, unless the debugger has ``missing_ok``.
     """
-    layers: dict[str, torch.nn.Module] = {}
+    found: dict[str, tuple[ForwardDebugger, LayerCaptures]] = {}
     for name, debugger in debuggers.items():
         if isinstance(debugger, ForwardDebugger):
             try:
-                layers[name] = get_layer_by_name(model, debugger.layer_name)
+                found[name] = debugger, _layers_of(debugger.layer_name, model)
             except LayerNotFoundError as error:
                 if not debugger.missing_ok:
                     raise LayerNotFoundError(f"debugger {name!r}: {error}") from error
-    return layers
+                found[name] = debugger, LayerCaptures((), by_name=False)
+            except DebuggerConfigError as error:
+                raise DebuggerConfigError(f"debugger {name!r}: {error}") from error
+    return found
 
 
 def check_keep(keep: Sequence[str]) -> tuple[str, ...]:
@@ -69,24 +81,57 @@ def check_keep(keep: Sequence[str]) -> tuple[str, ...]:
     return parts
 
 
-def _value(entry: Any, key: str, what: str) -> Any:
-    if not isinstance(entry, Mapping) or key not in entry:
+def _name_and_config(entry: Any) -> tuple[Any, Any]:
+    if not isinstance(entry, Mapping) or "name" not in entry:
         raise DebuggerConfigError(
-            f"{what}: {entry!r} has no {key!r}; expected "
+            f"a debugger: {entry!r} has no 'name'; expected "
             "{'name': ..., 'debugger_config': {'class': ..., 'args': {...}}}"
         )
-    return entry[key]
+    rest = {key: value for key, value in entry.items() if key != "name"}
+    if "debugger_config" not in rest:
+        if not rest.keys() & set(CLASS_KEYS):
+            raise DebuggerConfigError(
+                f"debugger {entry['name']!r}: {entry!r} has no 'debugger_config', and none of "
+                f"{', '.join(map(repr, CLASS_KEYS))} in its place"
+            )
+        return entry["name"], rest
+    config = rest.pop("debugger_config")
+    if rest:
+        raise DebuggerConfigError(
+            f"debugger {entry['name']!r}: beside 'debugger_config' stands {next(iter(rest))!r}; expected only 'name'"
+        )
+    return entry["name"], config
 
 
-def _build(name: str, config: Any) -> BaseDebugger:
-    cls = _value(config, "class", f"debugger {name!r}")
+def _build(name: str, config: Any, allow_imports: Sequence[str]) -> BaseDebugger:
+    what = f"debugger {name!r}"
+    cls, arguments = class_and_arguments(what, config)
+    if isinstance(cls, str):
+        try:
+            cls = find_class(cls, allow_imports)
+        except DebuggerConfigError as error:
+            raise DebuggerConfigError(f"{what}: {error}") from error
     if not (isinstance(cls, type) and issubclass(cls, BaseDebugger)):
-        raise DebuggerConfigError(f"debugger {name!r}: the class is {cls!r}; expected a subclass of BaseDebugger")
-    args = config.get("args") or {}
+        raise DebuggerConfigError(f"{what}: the class is {cls!r}; expected a subclass of BaseDebugger")
     try:
-        debugger = cls(**args)
+        debugger = cls(**arguments)
     except TypeError as error:
-        raise DebuggerConfigError(f"debugger {name!r}: cannot make a {cls.__name__} from {args!r}: {error}") from error
-    if isinstance(debugger, ForwardDebugger) and not isinstance(debugger.layer_name, str):
-        raise DebuggerConfigError(f"debugger {name!r}: layer_name is {debugger.layer_name!r}; expected a str")
+        raise DebuggerConfigError(f"{what}: cannot make a {cls.__name__} from {arguments!r}: {error}") from error
+    if isinstance(debugger, ForwardDebugger) and not _is_selector(debugger.layer_name):
+        raise DebuggerConfigError(
+            f"{what}: layer_name is {debugger.layer_name!r}; expected a name, a pattern, a regular expression or a "
+            "type of modules"
+        )
     return debugger
+
+
+def _is_selector(value: Any) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, torch.nn.Module)
+    return isinstance(value, (str, re.Pattern))
+
+
+def _layers_of(selector: Any, model: torch.nn.Module) -> LayerCaptures:
+    if isinstance(selector, str) and (layer := module_named(model, selector)) is not None:
+        return LayerCaptures([layer], by_name=True)
+    return LayerCaptures(select_modules(model, selector), by_name=False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from functools import partial
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,20 +12,24 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.capture import DATAPOINT, by_datapoint, datapoint_indices, host_copy
-from debuggers.emission import emit_numbers, emit_pictures, page_contents
+from debuggers.emission import emit_outputs, emit_pictures, page_contents
 from debuggers.errors import PageError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.hooks import Hooks
-from debuggers.isolation import Isolation, OnError, describe
+from debuggers.isolation import Isolation, OnError
+from debuggers.layer_captures import pictured
 from debuggers.page_buffer import PageBuffer
 from debuggers.page_index import PageRecord
 from debuggers.page_writer import FinishedPage
-from debuggers.random_state import preserved_random_state
 from debuggers.torch_import import torch
 from debuggers.wrappers.debugger_config import build_debuggers, check_keep, find_layers
+from debuggers.wrappers.debugger_registry import check_allow_imports
+from debuggers.wrappers.isolated_debugger import IsolatedDebugger
+from debuggers.wrappers.layer_watch import LayerWatch
+from debuggers.wrappers.watched_debugger import WatchedDebugger
 
 _BYTES_PER_MB = 1024 * 1024
 _SAVE_TIMEOUT_S = 600.0
+_log = logging.getLogger(__name__)
 
 
 class SequentialDebugger(BaseDebugger):
@@ -35,6 +38,10 @@ class SequentialDebugger(BaseDebugger):
     Hooks exist in the model only while ``enabled`` is True, which it is not at first. Nothing that the
     debuggers do reaches the training: their exceptions are caught (see ``on_error``), the random number
     generators are put back, and what is kept is copied at once.
+
+    The slot of a debugger that names one layer is its capture. If that layer was called several times in the
+    model's last forward pass, or the debugger chose its layers by a pattern or a type, the slot is
+    ``{capture_name: capture}``: ``<layer>``, for its second call ``<layer>:1`` and so on; 16 calls are captured.
 
     A batch is split: where ``datapoint["meta_info"]["idx"]`` has one entry a row, each array with as many rows
     is cut along its first dimension. With one index the whole batch is one entry.
@@ -51,18 +58,22 @@ class SequentialDebugger(BaseDebugger):
         emitter: Emitter | None = None,
         on_error: OnError = "isolate",
         keep: Sequence[str] = (),
+        allow_imports: Sequence[str] = (),
     ) -> None:
         """Builds the debuggers and finds their layers.
 
         Args:
-            debuggers_config: One ``{"name": ..., "debugger_config": {"class": ..., "args": {...}}}`` a debugger.
+            debuggers_config: One ``{"name": ..., "debugger_config": {"class": ..., "args": {...}}}`` a debugger, or
+                another form of it: see ``debuggers.wrappers.config_dialects``.
             model: Where the layers are looked up.
             page_size_mb: Size of a page; two of them, or of the largest datapoint, lie in memory.
-            emitter: Where numbers, pictures, alerts and pages are emitted.
+            emitter: Where numbers, pictures, histograms, alerts and pages are emitted.
             on_error: ``isolate``: a debugger that raises leaves ``{"error": ...}`` in its slot, one alert for each
                 cause, and the rest runs on. ``raise``: exceptions reach the caller.
             keep: What pages keep of the datapoint itself, under the name ``datapoint``: some of ``inputs``,
                 ``labels``, ``outputs``, ``meta_info``, ``scores``, ``correct``.
+            allow_imports: Where classes that the configuration names by their dotted paths may come from, such as
+                ``["my_package."]``; built-in debuggers and those of installed plug-ins may always be named.
 
         Raises:
             DebuggerConfigError: For a configuration of another form, a duplicate or reserved name.
@@ -71,15 +82,21 @@ class SequentialDebugger(BaseDebugger):
         if not page_size_mb > 0:
             raise ValueError(f"page_size_mb is {page_size_mb!r}; expected a positive number")
         self.page_size = int(page_size_mb * _BYTES_PER_MB)
-        self.debuggers: dict[str, BaseDebugger] = build_debuggers(debuggers_config)
+        self.debuggers: dict[str, BaseDebugger] = build_debuggers(debuggers_config, check_allow_imports(allow_imports))
         self.keep = check_keep(keep)
         self.step = 0
-        self._layers = find_layers(self.debuggers, model)
         self._emitter = emitter
         self._isolation = Isolation(on_error, self._alert)
-        self._hooks = Hooks()
+        self._watched = {
+            name: WatchedDebugger(name, debugger, self._isolation, layers, self._warn)
+            for name, (debugger, layers) in find_layers(self.debuggers, model).items()
+        }
+        self._isolated: dict[str, IsolatedDebugger] = {
+            name: self._watched.get(name) or IsolatedDebugger(name, debugger, self._isolation)
+            for name, debugger in self.debuggers.items()
+        }
+        self._watch = LayerWatch(model, list(self._watched.values()))
         self._enabled = False
-        self._paused = False
         self._closed = False
         self._pictures_wanted = True
         self._page_errors: list[Exception] = []
@@ -88,11 +105,17 @@ class SequentialDebugger(BaseDebugger):
     @property
     def forward_debuggers(self) -> dict[str, list[ForwardDebugger]]:
         """The debuggers that watch a layer, by layer name."""
-        found: dict[str, list[ForwardDebugger]] = {}
-        for debugger in self.debuggers.values():
-            if isinstance(debugger, ForwardDebugger):
-                found.setdefault(debugger.layer_name, []).append(debugger)
-        return found
+        return self._watch.debuggers
+
+    @property
+    def aliases(self) -> dict[str, tuple[str, ...]]:
+        """The other names of the watched layers that have several: their captures have the first name."""
+        return self._watch.aliases
+
+    @property
+    def skipped_calls(self) -> dict[str, int]:
+        """How many calls of layers each debugger left out: those beyond 16 of one layer in one forward pass."""
+        return {name: count for name, one in self._watched.items() if (count := one.captures.skipped_calls)}
 
     @property
     def enabled(self) -> bool:
@@ -104,9 +127,9 @@ class SequentialDebugger(BaseDebugger):
         if value and self._closed:
             raise RuntimeError("this SequentialDebugger is closed and cannot be enabled again")
         if value and not self._enabled:
-            self._hooks.add_forward((module, partial(self._on_forward, name)) for name, module in self._layers.items())
+            self._watch.attach()
         elif not value:
-            self._hooks.remove()
+            self._watch.detach()
         self._enabled = bool(value)
 
     @property
@@ -155,11 +178,8 @@ class SequentialDebugger(BaseDebugger):
         """
         if not self._enabled:
             return {}
-        self._paused = True  # a debugger may run the model again; that is not the forward pass to capture
-        try:
-            outputs = {name: self._outputs(name, datapoint, model) for name in self.debuggers}
-        finally:
-            self._paused = False
+        with self._watch.paused():  # a debugger may run the model again; that is not the forward pass to capture
+            outputs = {name: debugger.outputs(datapoint, model) for name, debugger in self._isolated.items()}
         if self._emitter is not None:
             self._emit(self._emitter.at(self.step), outputs, datapoint)
         self.add_to_buffer(outputs, datapoint)
@@ -230,53 +250,23 @@ class SequentialDebugger(BaseDebugger):
     ) -> None:
         self.close()
 
-    def _on_forward(self, name: str, module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        debugger = self.debuggers[name]
-        if self._paused or not isinstance(debugger, ForwardDebugger):
-            return
-        if (failure := self._attempt(name, debugger.forward_hook_fn, module, inputs, output)) is not None:
-            debugger.last_capture = failure
-
-    def _outputs(self, name: str, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:
-        debugger = self.debuggers[name]
-        if isinstance(debugger, ForwardDebugger) and name not in self._layers:
-            return {"error": f"the model has no layer {debugger.layer_name!r}"}
-        outputs = self._attempt(name, debugger, datapoint, model)
-        if isinstance(debugger, ForwardDebugger):
-            if outputs is None:
-                nothing = LookupError("captured nothing: the layer did not run since the previous datapoint")
-                self._isolation.record(self._place(name), nothing)
-                return {"error": describe(nothing)}
-            debugger.last_capture = None
-        return outputs
-
-    def _attempt(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls a debugger; its exception becomes ``{"error": ...}``."""
-        random_state = preserved_random_state() if self.debuggers[name].draws_random_numbers else nullcontext()
-        try:
-            with random_state:
-                return function(*args)
-        except Exception as error:
-            self._isolation.record(self._place(name), error)
-            if self._isolation.on_error == "raise":
-                raise
-            return {"error": describe(error)}
-
-    def _place(self, name: str) -> str:
-        debugger = self.debuggers[name]
-        layer = f" at layer {debugger.layer_name!r}" if isinstance(debugger, ForwardDebugger) else ""
-        return f"debugger {name!r}{layer}"
-
     def _emit(self, emitter: Emitter, outputs: Mapping[str, Any], datapoint: dict[str, Any]) -> None:
         for name, output in outputs.items():
-            with self._isolation.guard(f"emitting the outputs of {self._place(name)}"):
-                emit_numbers(emitter, name, output)
-                if self._pictures_wanted:
-                    emit_pictures(emitter, name, self.debuggers[name].pictures(output, datapoint))
+            place = self._isolated[name].place
+            with self._isolation.guard(f"emitting the outputs of {place}"):
+                emit_outputs(emitter, name, output)
+            for picture_name, capture in pictured(name, output) if self._pictures_wanted else ():
+                with self._isolation.guard(f"emitting the pictures of {place}"):
+                    emit_pictures(emitter, picture_name, self.debuggers[name].pictures(capture, datapoint))
 
     def _alert(self, message: str) -> None:
         if self._emitter is not None:
             self._emitter.at(self.step).alert("debugger_failed", message, level="error")
+
+    def _warn(self, message: str) -> None:
+        _log.warning("%s", message)
+        if self._emitter is not None:
+            self._emitter.at(self.step).alert("calls_not_captured", message)
 
     def _page_written(self, page: FinishedPage, record: PageRecord) -> None:
         if self._emitter is None:

@@ -58,3 +58,14 @@ def test_recomputation_under_activation_checkpointing_is_not_a_call(use_reentran
     checkpoint(layer, torch.ones(1, 3, requires_grad=True), use_reentrant=use_reentrant).sum().backward()
     assert debugger.calls == 1
     assert layer.weight.grad is not None
+
+
+def test_by_default_nothing_is_open_around_a_forward():
+    layer = nn.Linear(3, 2)
+    assert Raw().around_forward(layer, (torch.ones(1, 3),), {}) is None
+
+
+@pytest.mark.parametrize("layer_name", ["backbone.*", "re:.*conv", nn.Conv2d])
+def test_it_may_be_made_for_several_layers(layer_name):
+    debugger = Raw(layer_name)
+    assert (debugger.layer_name, debugger.missing_ok) == (layer_name, False)

@@ -47,9 +47,16 @@ def test_it_starts_disabled_and_empty():
         ([{"name": "a", "debugger_config": {"args": {}}}], "debugger 'a': .* has no 'class'"),
         (["a"], "'a' has no 'name'"),
         ([{"name": "a", "debugger_config": {"class": nn.ReLU}}], "expected a subclass of BaseDebugger"),
-        ([{"name": "a", "debugger_config": {"class": "FeatureMapDebugger"}}], "expected a subclass of BaseDebugger"),
+        (
+            [{"name": "a", "debugger_config": {"class": "torch.nn.ReLU"}}],
+            "debugger 'a': 'torch.nn.ReLU' is no registered",
+        ),
+        ([{"name": "a", "type": nn.ReLU}], "debugger 'a': the class is .*ReLU.*expected a subclass of BaseDebugger"),
+        ([{"name": "a", "enabled": True}], "has no 'debugger_config', and none of 'class', 'class_path'"),
+        ([{**maps("a"), "enabled": True}], "debugger 'a': beside 'debugger_config' stands 'enabled'"),
+        ([{"type": "FeatureMapDebugger", "layer_name": "head"}], "has no 'name'"),
         ([maps("a", layer=1)], "cannot make a FeatureMapDebugger from"),
-        ([maps("a", layer_name=None)], "layer_name is None"),
+        ([maps("a", layer_name=None)], "layer_name is None; expected a name, a pattern"),
     ],
 )
 def test_a_wrong_configuration_is_an_error(config, message):
@@ -83,3 +90,38 @@ def test_other_options_are_checked():
         SequentialDebugger([], digit_network(), keep=["gradients"])
     with pytest.raises(ValueError, match="on_error is 'ignore'"):
         SequentialDebugger([], digit_network(), on_error="ignore")
+
+
+PATH = "debuggers.feature_map.FeatureMapDebugger"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"class": FeatureMapDebugger, "args": {"layer_name": "head"}},
+        {"class": "FeatureMapDebugger", "args": {"layer_name": "head"}},
+        {"type": FeatureMapDebugger, "layer_name": "head"},
+        {"type": "FeatureMapDebugger", "layer_name": "head"},
+        {"_target_": PATH, "layer_name": "head"},
+        {"class_path": PATH, "init_args": {"layer_name": "head"}},
+    ],
+)
+def test_every_dialect_builds_the_same(config):
+    for entry in ({"name": "a", "debugger_config": config}, {"name": "a", **config}):
+        (debugger,) = SequentialDebugger([entry], digit_network()).debuggers.values()
+        assert (type(debugger), debugger.layer_name) == (FeatureMapDebugger, "head")
+
+
+def test_other_classes_are_imported_only_where_that_is_allowed(tmp_path, monkeypatch):
+    (tmp_path / "debuggers_of_a_project.py").write_text(
+        "from debuggers.base_debugger import BaseDebugger\n\n"
+        "class Mine(BaseDebugger):\n    def __call__(self, datapoint, model):\n        return {}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    config = [{"name": "a", "_target_": "debuggers_of_a_project.Mine"}]
+    with pytest.raises(DebuggerConfigError, match=r"debugger 'a': .* a dotted path that allow_imports covers: \[\]"):
+        SequentialDebugger(config, digit_network())
+    sequential = SequentialDebugger(config, digit_network(), allow_imports=["debuggers_of_a_project."])
+    assert type(sequential.debuggers["a"]).__name__ == "Mine"
+    with pytest.raises(DebuggerConfigError, match="allow_imports holds ''"):
+        SequentialDebugger([], digit_network(), allow_imports=[""])

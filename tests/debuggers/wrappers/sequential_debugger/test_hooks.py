@@ -17,7 +17,7 @@ CONFIG = [
 
 
 def hook_count(model):
-    return sum(len(module._forward_hooks) for module in model.modules())
+    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
 
 
 def test_toggling_adds_and_removes_them():
@@ -27,7 +27,8 @@ def test_toggling_adds_and_removes_them():
     for _ in range(2):
         sequential.enabled = True
         sequential.enabled = True
-        assert (hook_count(model), sequential.enabled) == (3, True)
+        layers = (model.backbone.conv1, model.backbone.conv2, model)
+        assert ([hook_count(layer) for layer in layers], sequential.enabled) == ([1, 2, 5], True)
         sequential.enabled = False
         assert (hook_count(model), sequential.enabled) == (0, False)
 
@@ -71,3 +72,21 @@ def test_a_watched_model_can_be_copied_pickled_and_saved():
             sequential.debuggers["a"].last_capture = None
             twin(images)
             assert sequential.debuggers["a"].last_capture is None
+
+
+def test_without_forward_debuggers_none_is_added():
+    model = digit_network()
+    with SequentialDebugger([], model) as sequential:
+        sequential.enabled = True
+        assert hook_count(model) == 0
+
+
+def test_all_are_added_or_none():
+    model = digit_network()
+    sequential = SequentialDebugger(CONFIG, model)
+    del model.backbone.conv2._forward_hooks
+    with pytest.raises(AttributeError):
+        sequential.enabled = True
+    assert not sequential.enabled
+    assert not model._forward_hooks
+    assert not model.backbone.conv1._forward_hooks

@@ -1,6 +1,7 @@
 """What the debuggers return reaches the pages: complete, unchanged, in the epoch's own folder."""
 
 import shutil
+import threading
 
 import joblib
 import numpy as np
@@ -24,6 +25,7 @@ class Inputs(BaseDebugger):
         return {"inputs": datapoint["inputs"]}
 
 
+DEADLINE_S = 60
 INPUTS = {"name": "inputs", "debugger_config": {"class": Inputs}}
 MAPS = {"name": "maps", "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": "backbone.conv1"}}}
 
@@ -183,3 +185,26 @@ def test_a_folder_that_cannot_be_made_stops_nothing(tmp_path):
         record(sequential, 5)
         sequential.save_all(tmp_path / "elsewhere")
     assert list(PageReader(tmp_path / "elsewhere")) == list(range(5))
+
+
+def test_eight_threads_keep_every_datapoint_exactly_once(tmp_path):
+    start = threading.Barrier(8)
+    with SequentialDebugger([], nn.Identity(), page_size_mb=100 / 1024) as sequential:
+        sequential.begin_epoch(tmp_path)
+
+        def add(first):
+            start.wait(DEADLINE_S)
+            for idx in range(first, 10_000, 8):
+                sequential.add_to_buffer({"d": {"value": torch.full((20,), idx)}}, {"meta_info": {"idx": idx}})
+
+        threads = [threading.Thread(target=add, args=(first,)) for first in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(DEADLINE_S)
+        sequential.save_all()
+        assert sequential.failures == {}
+    reader = PageReader(tmp_path)
+    assert sorted(idx for record in reader.records for idx in record.datapoints) == list(range(10_000))
+    assert all((outputs["d"]["value"] == idx).all() for idx, outputs in reader.items())
+    assert len(reader.records) > 10

@@ -1,0 +1,51 @@
+"""A debugger whose failures and random draws stay its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from debuggers.base_debugger import BaseDebugger
+from debuggers.forward_debugger import ForwardDebugger
+from debuggers.isolation import Isolation, describe
+from debuggers.module_selection import selector_text
+from debuggers.random_state import preserved_random_state
+from debuggers.torch_import import torch
+
+
+class IsolatedDebugger:
+    """A debugger by name: whatever is called of it cannot stop the run, or change its random numbers."""
+
+    def __init__(self, name: str, debugger: BaseDebugger, isolation: Isolation) -> None:
+        self.name = name
+        self.debugger = debugger
+        self._isolation = isolation
+
+    @property
+    def place(self) -> str:
+        """Names the debugger, and the layer that it is looking at, in messages."""
+        if not isinstance(self.debugger, ForwardDebugger):
+            return f"debugger {self.name!r}"
+        return f"debugger {self.name!r} at layer {selector_text(self.debugger.layer_name)}"
+
+    def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls a function of the debugger; its exception becomes ``{"error": ...}``."""
+        random_state = preserved_random_state() if self.debugger.draws_random_numbers else nullcontext()
+        try:
+            with random_state:
+                return function(*args)
+        except Exception as error:
+            failure = self.fail(error)
+            if self._isolation.on_error == "raise":
+                raise
+            return failure
+
+    def fail(self, error: Exception) -> dict[str, str]:
+        """Records what went wrong, and returns it as the slot of the debugger says it."""
+        self._isolation.record(self.place, error)
+        return {"error": describe(error)}
+
+    def outputs(self, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:
+        """Returns the slot of the debugger for a datapoint."""
+        return self.attempt(self.debugger, datapoint, model)

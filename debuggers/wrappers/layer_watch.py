@@ -1,0 +1,155 @@
+"""Watches the layers of a model for the forward debuggers of one SequentialDebugger."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from debuggers.forward_contexts import ForwardContexts
+from debuggers.forward_debugger import ForwardDebugger, is_recomputation
+from debuggers.hooks import Hooks
+from debuggers.module_selection import WRAPPERS
+from debuggers.torch_import import torch
+from debuggers.wrappers.watched_debugger import WatchedDebugger
+
+
+class LayerWatch:
+    """The hooks of forward debuggers, while attached: they hand each call of a layer to its debuggers.
+
+    A forward pass of the model forgets what an earlier one left. Ignored are calls inside ``torch.compile``, calls
+    that activation checkpointing repeats in the backward pass, and calls that a debugger itself makes.
+    """
+
+    def __init__(self, model: torch.nn.Module, watched: Sequence[WatchedDebugger]) -> None:
+        self._models = list(_wrappers_and_model(model))
+        self._watched = watched
+        self._hooks = Hooks()
+        self._here = _Thread()
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._paused = False
+
+    @property
+    def debuggers(self) -> dict[str, list[ForwardDebugger]]:
+        """The debuggers of each layer, by the layer's name."""
+        found: dict[str, list[ForwardDebugger]] = {}
+        for watched in self._watched:
+            for layer in watched.captures.layers:
+                found.setdefault(layer.name, []).append(watched.debugger)
+        return found
+
+    @property
+    def aliases(self) -> dict[str, tuple[str, ...]]:
+        """The other names of the watched layers that have several."""
+        layers = (layer for watched in self._watched for layer in watched.captures.layers)
+        return {layer.name: layer.aliases for layer in layers if layer.aliases}
+
+    def attach(self) -> None:
+        """Adds the hooks to the model: all of them, or none if one cannot be added."""
+        if not self._watched:
+            return
+        try:
+            for model in self._models:
+                self._hooks.add_around_forward(model, self._begin_pass, self._end_pass)
+            for watched in self._watched:
+                self._attach(watched)
+        except BaseException:
+            self._hooks.remove()
+            raise
+
+    def detach(self) -> None:
+        """Removes the hooks, and forgets what is captured."""
+        self._hooks.remove()
+        self._here.contexts.leave_all()
+        self._depth = 0
+        self._forget()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Ignores all calls of layers meanwhile, in every thread; afterwards the next forward pass begins anew."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+            self._depth = 0
+
+    def _attach(self, watched: WatchedDebugger) -> None:
+        for layer in watched.captures.layers:
+            if layer.opaque:
+                continue
+            if watched.has_contexts:
+                enter, leave = partial(self._enter, watched, layer.name), partial(self._leave, watched, layer.name)
+                self._hooks.add_around_forward(layer.module, enter, leave)
+            self._hooks.add_forward([(layer.module, partial(self._capture, watched, layer.name))])
+
+    def _begin_pass(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        if self._ignores():
+            return
+        with self._lock:
+            self._depth += 1
+            if self._depth > 1:  # a model may call itself, and a wrapper calls what it wraps
+                return
+        self._here.contexts.leave_all()
+        self._forget()
+
+    def _end_pass(self, module: torch.nn.Module) -> None:
+        if not self._ignores():
+            with self._lock:
+                self._depth = max(0, self._depth - 1)
+
+    def _enter(
+        self, watched: WatchedDebugger, layer: str, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]
+    ) -> None:
+        if not self._ignores():
+            self._here.failures.pop((watched.name, layer), None)
+            with self._here.working():
+                watched.enter(self._here.contexts, layer, module, args, kwargs)
+
+    def _leave(self, watched: WatchedDebugger, layer: str, module: torch.nn.Module) -> None:
+        if not self._ignores():
+            with self._here.working():
+                self._here.failures[watched.name, layer] = watched.leave(self._here.contexts, layer)
+
+    def _capture(self, watched: WatchedDebugger, layer: str, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        if not self._ignores():
+            failure = self._here.failures.pop((watched.name, layer), None)
+            with self._here.working():
+                watched.capture(layer, module, inputs, output, failure)
+
+    def _ignores(self) -> bool:
+        # torch.compile evaluates this while it traces: what it compiles captures nothing, and no graph breaks here.
+        return torch.compiler.is_compiling() or self._paused or self._here.is_working or is_recomputation()
+
+    def _forget(self) -> None:
+        for watched in self._watched:
+            watched.captures.take()
+
+
+class _Thread(threading.local):
+    """What belongs to one thread: open contexts, what failed in the last ones, and whether a debugger works in it."""
+
+    def __init__(self) -> None:
+        self.contexts = ForwardContexts()
+        self.failures: dict[tuple[str, str], Any] = {}
+        self.is_working = False
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        self.is_working = True
+        try:
+            yield
+        finally:
+            self.is_working = False
+
+
+def _wrappers_and_model(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """Yields the wrappers of data parallelism from the outside in, and the model: any of them may be called."""
+    while isinstance(model, WRAPPERS):
+        yield model
+        model = model.module
+    if not isinstance(model, torch.jit.ScriptModule):  # which takes no such hooks
+        yield model

@@ -1,0 +1,271 @@
+"""A debugger may hold a context open while its layers run; it is left whatever happens."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import checkpoint
+
+from debuggers.forward_debugger import ForwardDebugger
+from debuggers.wrappers.sequential_debugger import SequentialDebugger
+
+
+class Journal(ForwardDebugger):
+    """Writes down what happens around and after each forward."""
+
+    def __init__(self, layer_name, name="", lines=None):
+        super().__init__(layer_name)
+        self.name = name
+        self.lines = [] if lines is None else lines
+
+    @contextmanager
+    def around_forward(self, module, args, kwargs):
+        self.lines.append(f"enter {self.name}{self.layer_name}")
+        try:
+            yield
+        except Exception as error:
+            self.lines.append(f"{self.name}{self.layer_name} saw {type(error).__name__}")
+            raise
+        finally:
+            self.lines.append(f"leave {self.name}{self.layer_name}")
+
+    def process_forward(self, module, input, output):
+        self.lines.append(f"process {self.name}{self.layer_name}")
+        return {"value": float(output.sum())}
+
+
+class Counting(TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.calls += func is torch.nn.functional.linear
+        return func(*args, **(kwargs or {}))
+
+
+class LinearCalls(ForwardDebugger):
+    """Counts the linear functions inside a layer's forward."""
+
+    def around_forward(self, module, args, kwargs):
+        self.mode = Counting()
+        return self.mode
+
+    def process_forward(self, module, input, output):
+        calls = self.mode.calls
+        if self.layer_name != "0":
+            torch.nn.functional.linear(torch.ones(1, 1), torch.ones(1, 1))
+        return {"calls": calls, "after": self.mode.calls}
+
+
+class Nested(nn.Module):
+    """Calls itself as often as ``depth`` says."""
+
+    def forward(self, x, depth=0):
+        return x if depth == 0 else self(x + 1, depth=depth - 1)
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        raise ValueError("on purpose")
+
+
+class Interrupted(nn.Module):
+    def forward(self, x):
+        raise KeyboardInterrupt
+
+
+def entry(cls, layer_name, name="seen", **args):
+    return {"name": name, "debugger_config": {"class": cls, "args": {"layer_name": layer_name, **args}}}
+
+
+@pytest.fixture
+def watching():
+    """Returns a function that enables debuggers on a model; they are closed at the end of the test."""
+    opened = []
+
+    def watch(model, *entries, **options):
+        sequential = SequentialDebugger(entries, model, **options)
+        opened.append(sequential)
+        sequential.enabled = True
+        return sequential
+
+    yield watch
+    for sequential in opened:
+        sequential.reset_buffer()
+        sequential.close()
+
+
+def slots(sequential):
+    return sequential({"meta_info": {"idx": 0}}, nn.Identity())
+
+
+def lines(sequential, name="seen"):
+    return sequential.debuggers[name].lines
+
+
+ONE = torch.ones(1, 1)
+
+
+def test_the_context_is_left_before_the_output_is_processed(watching):
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU())
+    sequential = watching(model, entry(Journal, "?"))
+    model(ONE)
+    assert lines(sequential) == ["enter 0", "leave 0", "process 0", "enter 1", "leave 1", "process 1"]
+
+
+def test_it_sees_what_happens_inside_and_nothing_else(watching):
+    model = nn.Sequential(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1)), nn.Linear(1, 1))
+    sequential = watching(model, entry(LinearCalls, "0"), entry(LinearCalls, "", "all"))
+    model(ONE)
+    outputs = slots(sequential)
+    assert (outputs["seen"], outputs["all"]) == ({"calls": 2, "after": 2}, {"calls": 3, "after": 3})
+
+
+def test_calls_of_the_same_module_nest_and_repeat(watching):
+    model = Nested()
+    sequential = watching(model, entry(Journal, ""))
+    for _ in range(2):
+        model(ONE, depth=2)
+        assert lines(sequential) == 3 * ["enter Nested"] + 3 * ["leave Nested", "process Nested"]
+        lines(sequential).clear()
+
+
+def test_debuggers_of_one_layer_leave_in_the_reverse_order(watching):
+    model, seen = nn.Sequential(nn.ReLU()), []
+    watching(
+        model,
+        journal_entry("first", "a ", seen),
+        journal_entry("second", "b ", seen),
+    )
+    model(ONE)
+    assert seen == ["enter a 0", "enter b 0", "leave b 0", "leave a 0", "process a 0", "process b 0"]
+
+
+def journal_entry(name, prefix, seen):
+    args = {"layer_name": "0", "name": prefix, "lines": seen}
+    return {"name": name, "debugger_config": {"class": Journal, "args": args}}
+
+
+def test_it_is_left_when_the_forward_raises(watching):
+    model = nn.Sequential(Fails())
+    sequential = watching(model, entry(Journal, "*"))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="on purpose"):
+            model(ONE)
+    expected = ["enter Sequential", "enter 0", "0 saw ValueError", "leave 0"]
+    assert lines(sequential)[:6] == [*expected, "Sequential saw ValueError", "leave Sequential"]
+    assert lines(sequential)[6:] == lines(sequential)[:6]
+    assert "did not run" in slots(sequential)["seen"]["0"]["error"]
+
+
+def test_what_an_interrupt_left_open_is_left_at_the_next_forward_or_the_end(watching):
+    model = nn.Sequential(Interrupted(), nn.ReLU())
+    sequential = watching(model, entry(Journal, "0"))
+    with pytest.raises(KeyboardInterrupt):
+        model(ONE)
+    assert lines(sequential) == ["enter 0"]
+    sequential.enabled = False
+    assert lines(sequential) == ["enter 0", "leave 0"]
+    assert "did not run" in _after_enabling(sequential)["seen"]["error"]
+
+
+def _after_enabling(sequential):
+    sequential.enabled = True
+    return slots(sequential)
+
+
+def test_no_mode_is_left_behind(watching):
+    model = nn.Sequential(nn.Linear(1, 1), Fails())
+    sequential = watching(model, entry(LinearCalls, "*"))
+    with pytest.raises(ValueError, match="on purpose"):
+        model(ONE)
+    assert torch._C._len_torch_function_stack() == 0
+    sequential.close()
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+class FailsToOpen(Journal):
+    def around_forward(self, module, args, kwargs):
+        raise OSError("cannot open")
+
+
+class FailsToLeave(Journal):
+    @contextmanager
+    def around_forward(self, module, args, kwargs):
+        yield
+        raise OSError("cannot leave")
+
+
+@pytest.mark.parametrize(("cls", "message"), [(FailsToOpen, "cannot open"), (FailsToLeave, "cannot leave")])
+def test_failures_in_it_are_isolated(watching, cls, message):
+    model = nn.Sequential(nn.Identity())
+    sequential = watching(model, entry(cls, "0"))
+    assert torch.equal(model(ONE), ONE)
+    assert slots(sequential) == {"seen": {"error": f"OSError: {message}"}}
+    assert lines(sequential) == []
+    assert sequential.failures == {("debugger 'seen' at layer '0'", "OSError"): 1}
+
+
+@pytest.mark.parametrize("cls", [FailsToOpen, FailsToLeave])
+def test_failures_in_it_reach_the_caller_when_asked_to(watching, cls):
+    model = nn.Sequential(nn.Identity())
+    watching(model, entry(cls, "0"), on_error="raise")
+    with pytest.raises(OSError, match="cannot"):
+        model(ONE)
+
+
+class Draws(Journal):
+    @contextmanager
+    def around_forward(self, module, args, kwargs):
+        torch.rand(3)
+        yield
+        torch.rand(3)
+
+
+def test_it_draws_no_random_numbers_of_the_run(watching):
+    model = nn.Sequential(nn.Dropout(0.5))
+    x = torch.ones(100)
+    torch.manual_seed(3)
+    plain, state = model(x), torch.get_rng_state()
+    watching(model, entry(Draws, "0"))
+    torch.manual_seed(3)
+    assert torch.equal(model(x), plain)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_recomputation_opens_nothing(watching, use_reentrant):
+    model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1))
+    sequential = watching(model, entry(Journal, "0"))
+    checkpoint(model, torch.ones(1, 1, requires_grad=True), use_reentrant=use_reentrant).sum().backward()
+    assert lines(sequential) == ["enter 0", "leave 0", "process 0"]
+
+
+def test_calls_that_are_not_captured_open_nothing(watching):
+    class Loop(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.Identity()
+
+        def forward(self, x):
+            for _ in range(20):
+                x = self.cell(x)
+            return x
+
+    model = Loop()
+    sequential = watching(model, entry(Journal, "cell"))
+    model(ONE)
+    assert len(lines(sequential)) == 3 * 16
+
+
+def test_without_one_no_hook_is_added_before_the_layer(watching):
+    class Plain(ForwardDebugger):
+        def process_forward(self, module, input, output):
+            return {}
+
+    model = nn.Sequential(nn.ReLU())
+    watching(model, entry(Plain, "0"))
+    assert (len(model[0]._forward_pre_hooks), len(model[0]._forward_hooks)) == (0, 1)
