@@ -9,10 +9,14 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from tracker_adapters.artifacts import Histogram
 
+from debuggers.base_debugger import Picture
 from debuggers.deferred import DeferredRow, DeferredTensor
 from debuggers.page_saving import as_number
 from debuggers.page_unpickling import MAX_DIMENSIONS, MAX_INTEGER_BYTES, NARROW_FLOATS
+from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
 DATAPOINT = "datapoint"
@@ -28,7 +32,8 @@ def host_copy(outputs: Any) -> Any:
 
     Tensors and arrays become NumPy arrays (on a device: pending ones), 0-d ones plain numbers. Named tuples,
     data classes and mappings become dicts, sets and arrays of text or dates lists. What cannot be kept
-    becomes ``{"error": reason}``; a path its text. A tensor that is met twice is copied once.
+    becomes ``{"error": reason}``; a path its text. A ``Picture`` becomes its array, which belongs to every datapoint of
+    a batch, and the arrays in a ``TensorSummary`` or ``Histogram`` lists. A tensor that is met twice is copied once.
     """
     return _Copier().copy(outputs, 0)
 
@@ -90,6 +95,11 @@ class _Copier:
                 copy = _tensor_copy(value) if isinstance(value, torch.Tensor) else _numpy_copy(value)
                 self._known[id(value)] = (value, copy)
             return self._known[id(value)][1]
+        if isinstance(value, Picture):
+            return _whole(self.copy(value.values, depth))
+        if isinstance(value, (TensorSummary, Histogram)):
+            items = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            return {name: item.tolist() if isinstance(item, np.ndarray) else item for name, item in items.items()}
         parts = _parts(value)
         if parts is None:
             return _plain(value)
@@ -116,6 +126,24 @@ class _Copier:
                 raise ValueError(f"two of its keys are {kept!r} as text")
             copies[kept] = self.copy(item, depth + 1)
         return copies
+
+
+class WholeArray:
+    """An array, pending or not, that is never cut into the rows of a batch; ``nbytes`` is its size in bytes."""
+
+    __slots__ = ("_array", "nbytes")
+
+    def __init__(self, array: npt.NDArray[Any] | DeferredTensor) -> None:
+        self._array = array
+        self.nbytes = array.nbytes
+
+    def resolve(self) -> npt.NDArray[Any]:
+        """Waits for the array and returns it."""
+        return self._array.resolve() if isinstance(self._array, DeferredTensor) else self._array
+
+
+def _whole(copy: Any) -> Any:
+    return WholeArray(copy) if isinstance(copy, (np.ndarray, DeferredTensor)) else copy
 
 
 def _tensor_copy(value: torch.Tensor) -> Any:

@@ -1,12 +1,15 @@
-"""With an emitter, numbers become scalars, feature maps an image, and pages pages."""
+"""With an emitter, what debuggers return is emitted by its type: numbers, pictures, histograms and pages."""
 
 import numpy as np
+import pytest
 import torch
 from digit_models import digit_network, digits
+from tracker_adapters.artifacts import Histogram
 from tracker_adapters.testing import MemoryEmitter
 
-from debuggers.base_debugger import BaseDebugger
+from debuggers.base_debugger import BaseDebugger, Picture
 from debuggers.feature_map import FeatureMapDebugger
+from debuggers.measurement import summarize
 from debuggers.pages import load_page
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
@@ -82,3 +85,88 @@ def test_pages_come_with_their_contents(tmp_path):
     first = pages[0].contents[0]
     assert (len(pages[0].contents), first.datapoint, first.debugger) == (6, 0, "maps")
     assert first.summary.startswith("feature_map float32 (2, 4, 8, 8), stats {mean, std, min, max, shape}")
+
+
+class Typed(BaseDebugger):
+    def __call__(self, datapoint, model):
+        values = torch.tensor([-1.0, 0.0, 2.0, float("nan")])
+        return {
+            "picture": Picture("ignored", torch.linspace(0, 1, 6).reshape(2, 3)),
+            "deep": {"summary": summarize([values])[0], "colour": Picture("c", torch.zeros(4, 5, 3))},
+            "histogram": Histogram.from_values("other", values.numpy(), step=99, time_ns=7),
+            "list": [Picture("p", torch.zeros(2, 2))],
+        }
+
+
+TYPED = {"name": "typed", "debugger_config": {"class": Typed}}
+
+
+def test_pictures_and_histograms_in_the_outputs_are_emitted_by_their_path(tmp_path):
+    artifacts = run([TYPED], tmp_path, calls=2)
+    images = [artifact for artifact in artifacts if artifact.kind == "image"]
+    assert [(image.name, image.step, image.width, image.height) for image in images[:2]] == [
+        ("typed/picture", 0, 3, 2),
+        ("typed/deep/colour", 0, 5, 4),
+    ]
+    assert [(image.name, image.step) for image in images[2:]] == [("typed/picture", 1), ("typed/deep/colour", 1)]
+    histograms = [artifact for artifact in artifacts if artifact.kind == "histogram"]
+    assert [(each.name, each.step) for each in histograms] == [
+        ("typed/deep/summary", 0),
+        ("typed/histogram", 0),
+        ("typed/deep/summary", 1),
+        ("typed/histogram", 1),
+    ]
+    for each in histograms:
+        assert (each.count, each.nan, each.zero, each.min, each.max) == (4, 1, 1, -1, 2)
+    assert histograms[1].time_ns == 7
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_in_a_page_pictures_are_arrays_and_summaries_plain_values(tmp_path, rows):
+    """Two rows are as many as a picture and the occupied bins have; nothing of them is cut all the same."""
+    model = digit_network()
+    with SequentialDebugger([TYPED], model) as sequential:
+        sequential.begin_epoch(tmp_path)
+        sequential({"meta_info": {"idx": list(range(rows))}}, model)
+        sequential.save_all()
+    for entry in load_page(tmp_path / "page_0.pkl").values():
+        outputs = entry["typed"]
+        np.testing.assert_allclose(outputs["picture"], np.linspace(0, 1, 6).reshape(2, 3))
+        assert outputs["deep"]["colour"].shape == (4, 5, 3)
+        assert outputs["list"][0].shape == (2, 2)
+        summary = outputs["deep"]["summary"]
+        assert (summary["count"], summary["nan"], summary["max"], summary["counts"]) == (4, 1, 2, [1, 1])
+        assert (outputs["histogram"]["name"], outputs["histogram"]["counts"]) == ("other", [1, 1])
+
+
+def test_a_copied_picture_is_not_changed_later(tmp_path):
+    class Live(BaseDebugger):
+        values = torch.zeros(2, 2)
+
+        def __call__(self, datapoint, model):
+            return {"picture": Picture("p", self.values)}
+
+    with SequentialDebugger([{"name": "live", "debugger_config": {"class": Live}}], digit_network()) as sequential:
+        sequential.begin_epoch(tmp_path)
+        sequential({"meta_info": {"idx": 0}}, digit_network())
+        Live.values += 1
+        sequential.save_all()
+    assert not load_page(tmp_path / "page_0.pkl")[0]["live"]["picture"].any()
+
+
+class DrawsBadly(FeatureMapDebugger):
+    def pictures(self, outputs, datapoint):
+        yield from super().pictures(outputs, datapoint)
+        raise RuntimeError("no more")
+
+
+def test_a_debugger_whose_pictures_fail_is_isolated(tmp_path):
+    config = {"class": DrawsBadly, "args": {"layer_name": "backbone.conv?"}}
+    artifacts = run([{"name": "bad", "debugger_config": config}, MIXTURE], tmp_path, calls=1)
+    assert [artifact.name for artifact in artifacts if artifact.kind == "image"] == [
+        "bad/backbone.conv1/feature_map",
+        "bad/backbone.conv2/feature_map",
+    ]
+    (alert,) = [artifact for artifact in artifacts if artifact.kind == "alert"]
+    assert "emitting the pictures of debugger 'bad' at layer 'backbone.conv?' failed: RuntimeError" in alert.message
+    assert "mix/float" in {artifact.name for artifact in artifacts}
