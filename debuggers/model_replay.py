@@ -1,0 +1,178 @@
+"""Runs a model once more without leaving a trace: in its weights and buffers, the generators, or other debuggers."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+from debuggers.errors import DebuggerConfigError
+from debuggers.hooks import _Hook
+from debuggers.module_selection import WRAPPERS
+from debuggers.random_state import preserved_random_state
+from debuggers.torch_import import torch
+from debuggers.utils import apply_tensor_op
+
+Result = TypeVar("Result")
+
+
+def run_aside(model: torch.nn.Module, work: Callable[[], Result], *, gradients: bool) -> Result:
+    """Returns what ``work`` returns, which may call the model and differentiate through it.
+
+    Nothing of it stays, also after an exception. The model works on copies of its buffers, so that running statistics
+    are never touched: not even their version changes, which a backward pass still to come would refuse. Parameters made
+    in inference mode are copied too, because nothing can be differentiated through them. The generators of torch (host,
+    and the CUDA devices that hold parameters), NumPy and Python are put back; generators and other state that a module
+    keeps in plain attributes are not. Hooks of other debuggers do nothing meanwhile; those that users put on the model
+    are called. What ``torch.compile`` made runs eagerly, and attention never takes its fast path, which calls no
+    submodules.
+
+    Args:
+        model: The model, unwrapped; see ``plain_model``.
+        work: Called without arguments, outside inference mode.
+        gradients: Whether gradients are on, whatever the caller's mode.
+
+    Raises:
+        DebuggerConfigError: When the model computes together with other processes, which would wait for each other.
+    """
+    for name, module in model.named_modules():
+        if _needs_other_processes(module):
+            raise DebuggerConfigError(
+                f"{name or type(model).__name__} ({type(module).__name__}) computes together with other processes, so "
+                "one process alone cannot run the model again; expected a model that is whole in this process"
+            )
+    with (
+        torch.inference_mode(False),
+        torch.set_grad_enabled(gradients),
+        preserved_random_state(),
+        _preserved_device_states(model),
+        _silent_hooks(model),
+        _without_compilation(),
+        _without_fast_attention(),
+    ):
+        return torch.func.functional_call(_Work(model, work), _stand_ins(model), ())  # type: ignore[no-any-return]
+
+
+def plain_model(model: torch.nn.Module) -> torch.nn.Module:
+    """Returns what DataParallel, DistributedDataParallel or ``torch.compile`` wraps; any other module as it is."""
+    while True:
+        if isinstance(model, WRAPPERS):
+            model = model.module
+        elif (original := model._modules.get("_orig_mod")) is not None:
+            model = original
+        else:
+            return model
+
+
+def replay_arguments(model: torch.nn.Module, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns copies of a datapoint's inputs as the model's positional and keyword arguments.
+
+    A tuple or list holds positional arguments, and a mapping keyword arguments, unless ``forward`` does not take its
+    keys but takes the whole mapping. Anything else is the only argument.
+
+    Raises:
+        DebuggerConfigError: For a mapping that ``forward`` takes in neither way.
+    """
+    with torch.no_grad():
+        copies = apply_tensor_op(torch.clone, inputs)
+    if isinstance(copies, (tuple, list)):
+        return tuple(copies), {}
+    if not isinstance(copies, Mapping):
+        return (copies,), {}
+    signature = inspect.signature(model.forward)
+    if all(isinstance(key, str) for key in copies) and _binds(signature, **copies):
+        return (), dict(copies)
+    if _binds(signature, copies):
+        return (copies,), {}
+    raise DebuggerConfigError(
+        f"the inputs have the keys {', '.join(map(repr, copies))}; expected arguments of "
+        f"{type(model).__name__}.forward{signature}"
+    )
+
+
+def _binds(signature: inspect.Signature, *args: Any, **kwargs: Any) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+class _Work(torch.nn.Module):
+    """Lets ``functional_call`` cover a backward pass too, in which activation checkpointing calls modules again."""
+
+    def __init__(self, model: torch.nn.Module, work: Callable[[], Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.work = work
+
+    def forward(self) -> Any:
+        return self.work()
+
+
+def _stand_ins(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    with torch.no_grad():
+        copies = {f"model.{name}": buffer.clone() for name, buffer in model.named_buffers()}
+        for name, parameter in model.named_parameters():
+            if parameter.is_inference():
+                copies[f"model.{name}"] = parameter.clone()
+    return copies
+
+
+def _needs_other_processes(module: torch.nn.Module) -> bool:
+    # By name: importing the class of sharded modules is slow.
+    if any(cls.__name__ in ("DistributedDataParallel", "FullyShardedDataParallel") for cls in type(module).__mro__):
+        return True
+    if any(hasattr(parameter, "to_local") for parameter in module.parameters(recurse=False)):
+        return True
+    synchronized = isinstance(module, torch.nn.SyncBatchNorm) and module.training
+    distributed = torch.distributed
+    return (
+        synchronized
+        and distributed.is_available()
+        and distributed.is_initialized()
+        and distributed.get_world_size() > 1
+    )
+
+
+def _preserved_device_states(model: torch.nn.Module) -> AbstractContextManager[None]:
+    """The states of the devices that hold parameters; ``preserved_random_state`` keeps that of the current one."""
+    devices = sorted({parameter.device.index for parameter in model.parameters() if parameter.is_cuda})
+    return torch.random.fork_rng(devices, device_type="cuda") if devices else nullcontext()
+
+
+@contextmanager
+def _silent_hooks(model: torch.nn.Module) -> Iterator[None]:
+    """Keeps this run out of what other debuggers measure."""
+    found: Iterator[Any] = (
+        hook
+        for module in model.modules()
+        for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    )
+    hooks = [(hook, hook._function) for hook in found if isinstance(hook, _Hook)]
+    try:
+        for hook, _ in hooks:
+            hook._function = None
+        yield
+    finally:
+        for hook, function in hooks:
+            hook._function = function
+
+
+def _without_compilation() -> AbstractContextManager[Any]:
+    # Nothing is compiled where this was never imported, and importing it takes a second. The stance is as of torch 2.6.
+    if "torch._dynamo" not in sys.modules or not hasattr(torch.compiler, "set_stance"):
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _without_fast_attention() -> Iterator[None]:
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
