@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from debuggers.activation_monitor import ActivationMonitor
     from debuggers.activation_stats import ActivationStatsDebugger
-    from debuggers.base_debugger import BaseDebugger
+    from debuggers.attention import AttentionDebugger
+    from debuggers.attention_rollout import attention_rollout
+    from debuggers.base_debugger import BaseDebugger, Picture
+    from debuggers.debug_outputs import load_debug_outputs
+    from debuggers.eigencam import EigenCAMDebugger
     from debuggers.errors import DebuggerConfigError, LayerNotFoundError, PageError
+    from debuggers.failures import failures
     from debuggers.feature_map import FeatureMapDebugger
     from debuggers.forward_debugger import ForwardDebugger
+    from debuggers.gradcam import GradCAMDebugger
+    from debuggers.gradcam_plus_plus import GradCAMPlusPlusDebugger
     from debuggers.gradient_debugger import GradientDebugger
+    from debuggers.layer_output import LayerOutputDebugger
     from debuggers.measurement import summarize
+    from debuggers.page_comparison import compare_pages
     from debuggers.pages import PageReader, load_page
     from debuggers.tensor_info import HealthLevel
     from debuggers.tensor_inspector import TensorInspector
@@ -27,18 +36,28 @@ if TYPE_CHECKING:
 _HOMES = {
     "ActivationMonitor": "debuggers.activation_monitor",
     "ActivationStatsDebugger": "debuggers.activation_stats",
+    "AttentionDebugger": "debuggers.attention",
     "BaseDebugger": "debuggers.base_debugger",
     "DebuggerConfigError": "debuggers.errors",
+    "EigenCAMDebugger": "debuggers.eigencam",
     "FeatureMapDebugger": "debuggers.feature_map",
     "ForwardDebugger": "debuggers.forward_debugger",
+    "GradCAMDebugger": "debuggers.gradcam",
+    "GradCAMPlusPlusDebugger": "debuggers.gradcam_plus_plus",
     "GradientDebugger": "debuggers.gradient_debugger",
     "HealthLevel": "debuggers.tensor_info",
     "LayerNotFoundError": "debuggers.errors",
+    "LayerOutputDebugger": "debuggers.layer_output",
     "PageError": "debuggers.errors",
     "PageReader": "debuggers.pages",
+    "Picture": "debuggers.base_debugger",
     "SequentialDebugger": "debuggers.wrappers.sequential_debugger",
     "TensorInspector": "debuggers.tensor_inspector",
     "TensorSummary": "debuggers.tensor_summary",
+    "attention_rollout": "debuggers.attention_rollout",
+    "compare_pages": "debuggers.page_comparison",
+    "failures": "debuggers.failures",
+    "load_debug_outputs": "debuggers.debug_outputs",
     "load_page": "debuggers.pages",
     "summarize": "debuggers.measurement",
 }
@@ -53,18 +72,28 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "ActivationMonitor",
     "ActivationStatsDebugger",
+    "AttentionDebugger",
     "BaseDebugger",
     "DebuggerConfigError",
+    "EigenCAMDebugger",
     "FeatureMapDebugger",
     "ForwardDebugger",
+    "GradCAMDebugger",
+    "GradCAMPlusPlusDebugger",
     "GradientDebugger",
     "HealthLevel",
     "LayerNotFoundError",
+    "LayerOutputDebugger",
     "PageError",
     "PageReader",
+    "Picture",
     "SequentialDebugger",
     "TensorInspector",
     "TensorSummary",
+    "attention_rollout",
+    "compare_pages",
+    "failures",
+    "load_debug_outputs",
     "load_page",
     "summarize",
 ]
