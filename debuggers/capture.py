@@ -14,13 +14,12 @@ from tracker_adapters.artifacts import Histogram
 
 from debuggers.base_debugger import Picture
 from debuggers.deferred import DeferredRow, DeferredTensor
+from debuggers.page_index import DATAPOINT
 from debuggers.page_saving import as_number
 from debuggers.page_unpickling import MAX_DIMENSIONS, MAX_INTEGER_BYTES, NARROW_FLOATS
 from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
-DATAPOINT = "datapoint"
-"""The reserved name under which a page keeps the datapoint itself."""
 _MAX_DEPTH = 50
 _MAX_CONTAINERS = 100_000
 _NARROW = frozenset(np.dtype(dtype) for dtype in NARROW_FLOATS.values())

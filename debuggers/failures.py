@@ -13,9 +13,8 @@ from tracker_adapters.artifacts import Page
 from debuggers.datapoint_verdicts import Verdict, judge
 from debuggers.debug_outputs import load_debug_outputs
 from debuggers.errors import PageError
+from debuggers.page_index import DATAPOINT
 from debuggers.pages import PageReader, load_page
-
-DATAPOINT = "datapoint"  # debuggers.capture has it too, but needs torch
 
 
 class RecordWithPages(Protocol):

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from tracker_adapters.artifacts import Cell
 
-from debuggers.tensor_comparison import ElementDifference
+from debuggers.element_difference import ElementDifference
 
 Change: TypeAlias = Literal["values", "dtype", "shape", "text", "type", "only in a", "only in b"]
 COLUMNS = (

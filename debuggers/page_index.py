@@ -16,6 +16,8 @@ from debuggers.errors import PageError
 from debuggers.page_loading import load_page
 
 INDEX_NAME = "index.json"
+DATAPOINT = "datapoint"
+"""The reserved name under which a page keeps the datapoint itself."""
 SCHEMA_VERSION = 1
 _PAGE_NAME = re.compile(r"page_([0-9]{1,18})\.pkl")
 _log = logging.getLogger(__name__)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.capture import DATAPOINT
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.forward_debugger import ForwardDebugger
 from debuggers.layer_captures import LayerCaptures
 from debuggers.module_selection import module_named, select_modules
+from debuggers.page_index import DATAPOINT
 from debuggers.torch_import import torch
 from debuggers.wrappers.config_dialects import CLASS_KEYS, class_and_arguments, plain
 from debuggers.wrappers.debugger_registry import find_class

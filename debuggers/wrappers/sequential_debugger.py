@@ -11,14 +11,14 @@ from typing import Any, Self
 from tracker_adapters.emitter import Emitter
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.capture import DATAPOINT, by_datapoint, datapoint_indices, host_copy
+from debuggers.capture import by_datapoint, datapoint_indices, host_copy
 from debuggers.emission import emit_outputs, emit_pictures, page_contents
 from debuggers.errors import PageError
 from debuggers.forward_debugger import ForwardDebugger
 from debuggers.isolation import Isolation, OnError
 from debuggers.layer_captures import pictured
 from debuggers.page_buffer import PageBuffer
-from debuggers.page_index import PageRecord
+from debuggers.page_index import DATAPOINT, PageRecord
 from debuggers.page_writer import FinishedPage
 from debuggers.torch_import import torch
 from debuggers.wrappers.debugger_config import build_debuggers, check_keep, find_layers

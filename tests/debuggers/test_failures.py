@@ -5,9 +5,8 @@ import pytest
 from tracker_adapters.artifacts import PageEntry
 
 import stepscope
-from debuggers.capture import DATAPOINT as RESERVED
 from debuggers.errors import PageError
-from debuggers.failures import DATAPOINT, failures
+from debuggers.failures import failures
 from debuggers.page_index import write_index
 from debuggers.pages import PageReader, write_page
 
@@ -24,10 +23,6 @@ def write_pages(folder, *pages):
 
 def classified(label, **outputs):
     return {"outputs": np.array([outputs.get(f"c{number}", 0.0) for number in range(3)]), "labels": label}
-
-
-def test_the_name_that_pages_reserve():
-    assert DATAPOINT == RESERVED
 
 
 def test_the_wrong_ones_are_listed_with_the_greatest_loss_first(tmp_path):
