@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from debuggers.activation_monitor import ActivationMonitor
     from debuggers.activation_stats import ActivationStatsDebugger
     from debuggers.attention import AttentionDebugger
-    from debuggers.attention_rollout import attention_rollout
     from debuggers.base_debugger import BaseDebugger, Picture
     from debuggers.debug_outputs import load_debug_outputs
     from debuggers.eigencam import EigenCAMDebugger
     from debuggers.errors import DebuggerConfigError, LayerNotFoundError, PageError
-    from debuggers.failures import failures
+    from debuggers.failed_datapoints import failures
     from debuggers.feature_map import FeatureMapDebugger
     from debuggers.forward_debugger import ForwardDebugger
     from debuggers.gradcam import GradCAMDebugger
@@ -54,9 +53,8 @@ _HOMES = {
     "SequentialDebugger": "debuggers.wrappers.sequential_debugger",
     "TensorInspector": "debuggers.tensor_inspector",
     "TensorSummary": "debuggers.tensor_summary",
-    "attention_rollout": "debuggers.attention_rollout",
     "compare_pages": "debuggers.page_comparison",
-    "failures": "debuggers.failures",
+    "failures": "debuggers.failed_datapoints",
     "load_debug_outputs": "debuggers.debug_outputs",
     "load_page": "debuggers.pages",
     "summarize": "debuggers.measurement",
@@ -90,7 +88,6 @@ __all__ = [
     "SequentialDebugger",
     "TensorInspector",
     "TensorSummary",
-    "attention_rollout",
     "compare_pages",
     "failures",
     "load_debug_outputs",

@@ -79,7 +79,6 @@ PUBLIC = {
         "SequentialDebugger",
         "TensorInspector",
         "TensorSummary",
-        "attention_rollout",
         "compare_pages",
         "failures",
         "load_debug_outputs",

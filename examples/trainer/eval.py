@@ -6,7 +6,7 @@ from pathlib import Path
 from base_evaluator import BaseEvaluator
 from config_file import load_config
 
-from debuggers.failures import failures
+from debuggers.failed_datapoints import failures
 
 
 def main() -> None:

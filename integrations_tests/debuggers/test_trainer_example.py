@@ -18,7 +18,7 @@ import torch
 
 import stepscope
 from debuggers.debug_outputs import load_debug_outputs
-from debuggers.failures import failures
+from debuggers.failed_datapoints import failures
 from debuggers.page_comparison import compare_pages
 from debuggers.pages import PageReader
 
