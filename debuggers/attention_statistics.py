@@ -72,9 +72,7 @@ class _Rows:
         statistics: dict[str, Any] = {"entropy": number(_mean(entropies, attends))}
         if per_head:
             heads, counted = (values.movedim(-2, 0).flatten(1) for values in (entropies, attends))
-            means = numbers(_mean(heads, counted, 1))
-            # A list, because a tensor with one entry a head could be cut into datapoints where there are as many.
-            statistics["entropy_per_head"] = means if isinstance(means, list) else list(means.unbind())
+            statistics["entropy_per_head"] = numbers(_mean(heads, counted, 1))
         return {
             **statistics,
             "max_attention": number(torch.stack(self._largest).amax()),

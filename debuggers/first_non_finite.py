@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from debuggers.hooks import HookFunction, Hooks
-from debuggers.random_state import preserved_random_state
+from debuggers.model_replay import run_aside
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 
@@ -22,6 +21,9 @@ def find_first_non_finite(model: torch.nn.Module, replay: Callable[[], Any]) -> 
     Args:
         model: The model that ``replay`` calls.
         replay: Repeats the forward pass, such as ``lambda: model(inputs)``.
+
+    Raises:
+        DebuggerConfigError: When the model computes together with other processes; see ``run_aside``.
     """
     found: list[str] = []
 
@@ -32,9 +34,12 @@ def find_first_non_finite(model: torch.nn.Module, replay: Callable[[], Any]) -> 
 
         return hook
 
-    with Hooks() as hooks, torch.no_grad(), preserved_random_state(), _preserved_buffers(model):
-        hooks.add_forward((module, examine(name or "the model")) for name, module in model.named_modules())
-        replay()
+    def examined_replay() -> None:
+        with Hooks() as hooks:
+            hooks.add_forward((module, examine(name or "the model")) for name, module in model.named_modules())
+            replay()
+
+    run_aside(model, examined_replay, gradients=False)
     return found[0] if found else None
 
 
@@ -42,13 +47,3 @@ def _note(tensor: torch.Tensor, name: str, found: list[str]) -> torch.Tensor:
     if not found and (tensor.is_floating_point() or tensor.is_complex()) and not bool(torch.isfinite(tensor).all()):
         found.append(name)
     return tensor
-
-
-@contextmanager
-def _preserved_buffers(model: torch.nn.Module) -> Iterator[None]:
-    kept = [(buffer, buffer.clone()) for buffer in model.buffers()]
-    try:
-        yield
-    finally:
-        for buffer, copy in kept:
-            buffer.copy_(copy)

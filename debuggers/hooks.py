@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from debuggers.torch_import import torch
 
 HookFunction = Callable[[torch.nn.Module, Any, Any], None]
+OutputFunction = Callable[[Any], Any]
 ArgumentsFunction = Callable[[torch.nn.Module, tuple[Any, ...], dict[str, Any]], None]
 ModuleFunction = Callable[[torch.nn.Module], None]
 GradientFunction = Callable[[torch.Tensor], None]
@@ -20,7 +22,7 @@ class _Hook:
 
     __slots__ = ("_function",)
 
-    def __init__(self, function: Callable[..., None] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
         self._function = function
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
@@ -36,6 +38,16 @@ class ForwardHook(_Hook):
         """Called by torch after the module's forward."""
         if self._function is not None:
             self._function(module, inputs, output)
+
+
+class OutputHook(_Hook):
+    """Puts what a function makes of a module's output in the output's place."""
+
+    __slots__ = ()
+
+    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> Any:
+        """Called by torch after the module's forward."""
+        return None if self._function is None else self._function(output)
 
 
 class ForwardPreHook(_Hook):
@@ -116,6 +128,10 @@ class Hooks:
             raise
         self._handles += added
 
+    def add_output(self, module: torch.nn.Module, function: OutputFunction) -> None:
+        """Registers a function whose result takes the place of a module's output, for a model that is run aside."""
+        self._handles.append(module.register_forward_hook(OutputHook(function)))
+
     def add_forward_pre(self, module: torch.nn.Module, function: ModuleFunction) -> None:
         """Registers a function that is called before a module's forward."""
         self._handles.append(module.register_forward_pre_hook(ForwardPreHook(function)))
@@ -159,3 +175,21 @@ class Hooks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.remove()
+
+
+@contextmanager
+def silenced(model: torch.nn.Module) -> Iterator[None]:
+    """Keeps all hooks that were registered here on a model's modules from doing anything while the block runs."""
+    found: Iterator[Any] = (
+        hook
+        for module in model.modules()
+        for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    )
+    hooks = [(hook, hook._function) for hook in found if isinstance(hook, _Hook)]
+    try:
+        for hook, _ in hooks:
+            hook._function = None
+        yield
+    finally:
+        for hook, function in hooks:
+            hook._function = function

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from debuggers.errors import DebuggerConfigError
-from debuggers.hooks import ForwardHook
+from debuggers.hooks import Hooks
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 
@@ -29,11 +29,9 @@ class LayerCut:
 
         Activation checkpointing calls the layer again there, and needs the same graph as in the forward pass.
         """
-        handle = layer.register_forward_hook(_CuttingHook(self._cut))
-        try:
+        with Hooks() as hooks:
+            hooks.add_output(layer, self._cut)
             yield
-        finally:
-            handle.remove()
 
     def leaf(self, name: str) -> torch.Tensor:
         """Returns the leaf.
@@ -59,7 +57,7 @@ class LayerCut:
             )
         return leaf
 
-    def _cut(self, module: torch.nn.Module, inputs: Any, output: Any) -> Any:
+    def _cut(self, output: Any) -> Any:
         self._called = True
         self._leaf = None
         return apply_tensor_op(self._replacement, output)
@@ -71,13 +69,3 @@ class LayerCut:
         self._leaf = leaf.requires_grad_(leaf.is_floating_point())
         with torch.enable_grad():
             return leaf.clone()
-
-
-class _CuttingHook(ForwardHook):
-    """Puts what a function returns in place of a module's output."""
-
-    __slots__ = ()
-
-    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> Any:
-        """Called by torch after the module's forward."""
-        return None if self._function is None else self._function(module, inputs, output)

@@ -61,8 +61,11 @@ def number(value: torch.Tensor) -> Number:
 
 
 def numbers(values: torch.Tensor) -> list[float] | torch.Tensor:
-    """Returns a 1-d tensor as a list of float if it lies on the host, else as it is."""
-    return values.tolist() if values.device.type == "cpu" else values
+    """Returns a tensor (n,) as a list of float if it lies on the host, else as (1, n).
+
+    As (n,) it could be taken for one number for each datapoint of a batch.
+    """
+    return values.tolist() if values.device.type == "cpu" else values[None]
 
 
 def spread(values: torch.Tensor) -> dict[str, Number]:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from debuggers.errors import DebuggerConfigError
-from debuggers.hooks import _Hook
+from debuggers.hooks import silenced
 from debuggers.module_selection import WRAPPERS
 from debuggers.random_state import preserved_random_state
 from debuggers.torch_import import torch
@@ -48,7 +48,7 @@ def run_aside(model: torch.nn.Module, work: Callable[[], Result], *, gradients: 
         torch.set_grad_enabled(gradients),
         preserved_random_state(),
         _preserved_device_states(model),
-        _silent_hooks(model),
+        silenced(model),  # this run is none of other debuggers' business
         _without_compilation(),
         _without_fast_attention(),
     ):
@@ -141,24 +141,6 @@ def _preserved_device_states(model: torch.nn.Module) -> AbstractContextManager[N
     """The states of the devices that hold parameters; ``preserved_random_state`` keeps that of the current one."""
     devices = sorted({parameter.device.index for parameter in model.parameters() if parameter.is_cuda})
     return torch.random.fork_rng(devices, device_type="cuda") if devices else nullcontext()
-
-
-@contextmanager
-def _silent_hooks(model: torch.nn.Module) -> Iterator[None]:
-    """Keeps this run out of what other debuggers measure."""
-    found: Iterator[Any] = (
-        hook
-        for module in model.modules()
-        for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-    )
-    hooks = [(hook, hook._function) for hook in found if isinstance(hook, _Hook)]
-    try:
-        for hook, _ in hooks:
-            hook._function = None
-        yield
-    finally:
-        for hook, function in hooks:
-            hook._function = function
 
 
 def _without_compilation() -> AbstractContextManager[Any]:
