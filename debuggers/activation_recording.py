@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
-
-from torch.utils._python_dispatch import _disable_current_modes
 
 from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation
@@ -14,12 +11,12 @@ from debuggers.joined_summaries import JoinedSummaries
 from debuggers.measurement import PendingSummaries, measure
 from debuggers.module_selection import NamedModule
 from debuggers.output_rows import OutputRows
+from debuggers.quiet_computation import outside_modes
 from debuggers.stopwatch import Stopwatch
 from debuggers.torch_import import torch
 from debuggers.unit_activity import UnitActivity, unit_dimension
 from debuggers.utils import apply_tensor_op
 
-_NOTHING = nullcontext()
 MAX_CALLS = 16
 """Calls of one module in one forward pass that are recorded; a recurrent cell may have thousands."""
 
@@ -71,12 +68,12 @@ class Recording:
 
     def add(self, layer: LayerRecorder, call: int, output: Any) -> None:
         """Measures the tensors of an output, or has them wait; see ``OutputRows``."""
-        with _outside_modes():
+        with outside_modes():
             self._add(layer, call, output)
 
     def end_forward(self) -> None:
         """Measures what waits; called when the model's forward pass ends."""
-        with _outside_modes():
+        with outside_modes():
             self.outputs.flush()
 
     def _add(self, layer: LayerRecorder, call: int, output: Any) -> None:
@@ -118,11 +115,6 @@ class Recording:
         # Wide enough that what the scale kept from underflow does not underflow here; a new tensor in any case.
         wide = gradient.detach().to(torch.promote_types(gradient.dtype, torch.float32))
         return wide / scale.to(gradient.device, non_blocking=True)
-
-
-def _outside_modes() -> AbstractContextManager[Any]:
-    # Modes such as selective checkpointing count the operations that they see: ours are not to be among them.
-    return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else _NOTHING
 
 
 class _Rows:

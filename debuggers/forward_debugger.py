@@ -8,6 +8,7 @@ from typing import Any
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.module_selection import Selector
+from debuggers.quiet_computation import outside_modes
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 
@@ -69,7 +70,7 @@ class ForwardDebugger(BaseDebugger):
         """
         if is_recomputation():
             return
-        with torch.no_grad():
+        with torch.no_grad(), outside_modes():
             self.last_capture = apply_tensor_op(_copied, self.process_forward(module, input, output))
 
     def __call__(self, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
 
 from debuggers.torch_import import torch
+
+_NOTHING = nullcontext()
+
+
+def outside_modes() -> AbstractContextManager[Any]:
+    """Runs torch operations unseen by dispatch modes of the caller.
+
+    Selective activation checkpointing, for one, keeps results by their order and would mix ours with the layer's.
+    """
+    return torch.utils._python_dispatch._disable_current_modes() if torch._C._len_torch_dispatch_stack() else _NOTHING
 
 
 @contextmanager
 def quiet_computation(device_type: str) -> Iterator[None]:
-    """Runs torch operations without gradient and autocast, and unseen by the caller's modes.
-
-    Modes are those of ``torch.overrides`` and of ``torch.utils._python_dispatch``: selective activation
-    checkpointing, for one, keeps results by their order and would mix ours with the layer's.
+    """Runs torch operations without gradient and autocast, and unseen by modes of the caller, of dispatch or overrides.
 
     Args:
         device_type: Where the operations run, such as ``cpu``.
@@ -23,6 +31,5 @@ def quiet_computation(device_type: str) -> Iterator[None]:
         stack.enter_context(torch.no_grad())
         if torch.amp.is_autocast_available(device_type):
             stack.enter_context(torch.autocast(device_type, enabled=False))
-        if torch._C._len_torch_dispatch_stack():
-            stack.enter_context(torch.utils._python_dispatch._disable_current_modes())
+        stack.enter_context(outside_modes())
         yield

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from debuggers.forward_debugger import ForwardDebugger
 
@@ -58,6 +58,29 @@ def test_recomputation_under_activation_checkpointing_is_not_a_call(use_reentran
     checkpoint(layer, torch.ones(1, 3, requires_grad=True), use_reentrant=use_reentrant).sum().backward()
     assert debugger.calls == 1
     assert layer.weight.grad is not None
+
+
+class Doubled(Raw):
+    def process_forward(self, module, input, output):
+        return {"doubled": torch.mm(output, torch.eye(3)) * 2}
+
+
+def test_selective_checkpointing_does_not_see_what_a_debugger_computes():
+    """Its cache of results counts operations: one more in the first forward would shift all others."""
+    torch.manual_seed(0)
+    layer, values = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3)), torch.randn(4, 3)
+
+    def contexts():
+        return create_selective_checkpoint_contexts(lambda context, op, *args, **kwargs: CheckpointPolicy.MUST_SAVE)
+
+    def gradients():
+        output = checkpoint(layer, values, use_reentrant=False, context_fn=contexts)
+        return torch.autograd.grad(output.sum(), list(layer.parameters()))
+
+    plain, debugger = gradients(), Doubled()
+    layer[0].register_forward_hook(debugger.forward_hook_fn)
+    assert all(map(torch.equal, plain, gradients()))
+    assert torch.equal(debugger.last_capture["doubled"], 2 * layer[0](values))
 
 
 def test_by_default_nothing_is_open_around_a_forward():
