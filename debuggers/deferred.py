@@ -130,13 +130,35 @@ def readable_tensor(tensor: torch.Tensor) -> torch.Tensor:
     """
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise ArtifactError("tensor: got one inside a torch.func transformation; expected a tensor outside of it")
-    if any(placement.is_partial() for placement in getattr(tensor, "placements", ())):
+    if _is_partial(tensor):
         raise ArtifactError("tensor: got a DTensor with sums still to be formed; expected tensor.full_tensor()")
     values = plain_tensor(tensor)
     if type(values).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         raise ArtifactError(
             f"tensor: got a {type(values).__name__}, whose values cannot be read; expected a torch.Tensor"
         )
-    if values.numel() and not values.untyped_storage().nbytes():
+    if _is_freed(values):
         raise ArtifactError(f"tensor: the memory of one of shape {tuple(values.shape)} was freed; expected values")
     return values
+
+
+def may_be_cloned(tensor: torch.Tensor) -> bool:
+    """Whether a copy can be made on the spot.
+
+    Of a freed storage it would end the process, and of a DTensor with sums still to be formed it would wait for the
+    other ranks.
+    """
+    return not _is_freed(tensor) and not _is_partial(tensor)
+
+
+def _is_freed(tensor: torch.Tensor) -> bool:
+    if tensor.layout is not torch.strided or not tensor.numel():
+        return False
+    try:
+        return not tensor.untyped_storage().nbytes()
+    except (RuntimeError, NotImplementedError):  # made of other tensors, or inside a transformation
+        return False
+
+
+def _is_partial(tensor: torch.Tensor) -> bool:
+    return any(placement.is_partial() for placement in getattr(tensor, "placements", ()))

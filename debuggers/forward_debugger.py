@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from debuggers.base_debugger import BaseDebugger
+from debuggers.deferred import may_be_cloned
 from debuggers.module_selection import Selector
 from debuggers.quiet_computation import outside_modes
 from debuggers.torch_import import torch
@@ -84,4 +85,4 @@ def is_recomputation() -> bool:
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone()
+    return tensor.detach().clone() if may_be_cloned(tensor) else tensor.detach()

@@ -121,7 +121,7 @@ def _token_grid(tokens: int, image: torch.Tensor | None, inputs: Any) -> tuple[i
         return 0, 1, tokens
     height, width = image.shape[2:] if image is not None else (1, 1)
     for skipped in (0, 1):
-        count = tokens - skipped
+        count = max(0, tokens - skipped)
         rows = round(math.sqrt(count * height / width))
         columns = count // max(rows, 1)
         if count and rows * columns == count and rows * width == columns * height:

@@ -83,6 +83,15 @@ def test_selective_checkpointing_does_not_see_what_a_debugger_computes():
     assert torch.equal(debugger.last_capture["squashed"], torch.tanh(2 * layer[0](values)))
 
 
+def test_an_output_whose_memory_was_freed_is_not_copied():
+    layer, debugger = nn.Identity(), Raw()
+    layer.register_forward_hook(debugger.forward_hook_fn)
+    freed = torch.ones(3)
+    freed.untyped_storage().resize_(0)
+    layer(freed)
+    assert debugger.last_capture["output"].shape == (3,)
+
+
 def test_by_default_nothing_is_open_around_a_forward():
     layer = nn.Linear(3, 2)
     assert Raw().around_forward(layer, (torch.ones(1, 3),), {}) is None

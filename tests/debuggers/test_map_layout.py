@@ -45,7 +45,7 @@ def test_tokens_of_text_are_one_row():
     assert maps_of(torch.zeros(2, 10, 8), inputs=(TEXT, TEXT)).shape == (2, 8, 1, 10)
 
 
-@pytest.mark.parametrize("tokens", [15, 18])
+@pytest.mark.parametrize("tokens", [0, 15, 18])
 def test_tokens_that_are_no_grid_are_refused(tokens):
     with pytest.raises(DebuggerConfigError, match=rf"{tokens} tokens.*32 x 32; pass reshape"):
         maps_of(torch.zeros(2, tokens, 8))
