@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from contextlib import suppress
 from queue import SimpleQueue
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -13,7 +14,7 @@ Piece = bytes | memoryview
 
 _BATCH_BYTES = 1 << 20
 """How much is handed to the thread that hashes at a time; less is not worth waking it."""
-AHEAD_BYTES = 16 << 20
+AHEAD_BYTES = 8 << 20
 """How much is written before the disk is asked to begin with it."""
 
 
@@ -35,7 +36,9 @@ class Checksum:
             self._hand_over()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        # While the interpreter shuts down, Python from 3.12 on starts no thread: then all is hashed at the end.
+        with suppress(RuntimeError):
+            self._thread.start()
         return self
 
     def __exit__(
@@ -44,7 +47,10 @@ class Checksum:
         if self._batch:
             self._hand_over()
         self._batches.put([])
-        self._thread.join()
+        if self._thread.ident is None:
+            self._work()
+        else:
+            self._thread.join()
 
     def _hand_over(self) -> None:
         self._batches.put(self._batch)
@@ -73,11 +79,13 @@ class PageStream:
 
     def write(self, piece: Piece) -> int:
         """Appends bytes, which must not change until the checksum is complete."""
-        self._checksum.update(piece)
-        self._file.write(piece)
-        self.size += len(piece)
-        if self.size - self._begun >= AHEAD_BYTES:
-            self._begin_sync()
+        for start in range(0, len(piece), AHEAD_BYTES):
+            part = memoryview(piece)[start : start + AHEAD_BYTES]
+            self._checksum.update(part)
+            self._file.write(part)
+            self.size += len(part)
+            if self.size - self._begun >= AHEAD_BYTES:
+                self._begin_sync()
         return len(piece)
 
     def _begin_sync(self) -> None:

@@ -44,3 +44,14 @@ def test_an_exception_ends_the_thread_that_hashes():
         checksum.update(b"x" * 2_000_000)
         raise OSError("no space left")
     assert not [thread for thread in threading.enumerate() if thread.name == "stepscope-page-checksum"]
+
+
+def test_without_a_thread_the_checksum_is_the_same(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with Checksum() as checksum:
+        checksum.update(b"ab")
+        checksum.update(b"c")
+    assert checksum.sha256 == hashlib.sha256(b"abc").hexdigest()
