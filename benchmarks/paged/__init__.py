@@ -1,0 +1,1 @@
+"""The sides of the benchmark of pages, each run in a process of its own."""
