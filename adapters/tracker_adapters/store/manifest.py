@@ -128,9 +128,11 @@ def claim_folder(run_folder: Path) -> Manifest | None:
         raise NotARunError(f"cannot write into {run_folder}: {error.strerror}; expected a writable folder") from error
     except ValueError as error:
         raise NotARunError(f"the path {str(run_folder)!r} is impossible: {error}") from error
+    # Looked for first: another rank that opens the run at this moment makes the store after the manifest.
+    has_store = (run_folder / STORE).exists()
     if (run_folder / MANIFEST).exists():
         return load_manifest(run_folder)
-    if (run_folder / STORE).exists():
+    if has_store:
         raise NotARunError(
             f"{run_folder} has a folder {STORE!r} but no {MANIFEST}: it belongs to another program or lost its "
             "identity; choose another folder for the run"
