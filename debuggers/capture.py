@@ -15,12 +15,14 @@ from tracker_adapters.artifacts import Histogram
 from debuggers.base_debugger import Picture
 from debuggers.deferred import DeferredRow, DeferredTensor
 from debuggers.page_index import DATAPOINT
+from debuggers.page_memory import PageMemory
 from debuggers.page_saving import as_number
 from debuggers.page_unpickling import MAX_DIMENSIONS, MAX_INTEGER_BYTES, NARROW_FLOATS
 from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
 _MAX_DEPTH = 50
+_MEMORY = PageMemory()
 _MAX_CONTAINERS = 100_000
 _NARROW = frozenset(np.dtype(dtype) for dtype in NARROW_FLOATS.values())
 _PLAIN = (bool, int, float, str, bytes, type(None))
@@ -146,7 +148,7 @@ def _whole(copy: Any) -> Any:
 
 
 def _tensor_copy(value: torch.Tensor) -> Any:
-    copy = DeferredTensor(value)
+    copy = DeferredTensor(value, _MEMORY.empty)
     # A copy on the host is there already.
     if value.device.type == "cuda":
         return copy
@@ -162,7 +164,11 @@ def _numpy_copy(value: Any) -> Any:
         return array.astype(str).tolist()
     if array.dtype.kind not in "biufc" and array.dtype not in _NARROW:
         raise ValueError(f"dtype {array.dtype}; expected numbers, bool, text or dates")
-    return np.array(array, order="C") if array.ndim else as_number(array.copy())
+    if not array.ndim:
+        return as_number(array)
+    copy = _MEMORY.empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _parts(value: Any) -> Mapping[Any, Any] | Collection[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -37,7 +38,12 @@ class DeferredTensor:
 
     __slots__ = ("_array", "_event", "nbytes", "shape")
 
-    def __init__(self, tensor: torch.Tensor) -> None:
+    def __init__(
+        self,
+        tensor: torch.Tensor,
+        empty: Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[Any]] = np.empty,
+    ) -> None:
+        """Copies a tensor; ``empty`` makes the array that a tensor on the host is copied to."""
         source = readable_tensor(tensor)
         self.nbytes = source.numel() * source.element_size()
         self.shape = tuple(source.shape)
@@ -51,7 +57,9 @@ class DeferredTensor:
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._event.record(torch.cuda.current_stream(source.device))
         else:
-            self._array = _as_numpy(source.clone(memory_format=torch.contiguous_format).cpu())
+            self._array = empty(self.shape, _as_numpy(torch.empty(0, dtype=source.dtype)).dtype)
+            content = torch.from_numpy(self._array.reshape(-1).view(np.uint8))
+            content.view(source.dtype).view(self.shape).copy_(source)
 
     def ready(self) -> bool:
         """Whether the copy has arrived."""
