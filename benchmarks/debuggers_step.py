@@ -93,7 +93,7 @@ def timed(action: Callable[[], object]) -> float:
 
 @dataclass
 class Clones:
-    """Bare copies of the layers' outputs; those of a step are dropped when the next one brings its own."""
+    """Bare copies of the layers' outputs, kept until they are dropped: as captures are, after the step."""
 
     model: nn.Module
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -149,14 +149,15 @@ def compare_feature_maps(turns: int, *, tiny: bool) -> dict[str, float]:
                 if turn >= WARM_UP:
                     seconds[name].append(spent)
                 debugger.save_all()  # the writer works for its own side alone
-                alone_turn(model, clones.kept, alone)
-    return report_maps(seconds, alone, sum(kept.nbytes for kept in clones.kept.values()))
+                if clones.kept:
+                    nbytes = sum(kept.nbytes for kept in clones.kept.values())
+                    alone_turn(model, clones.kept, alone)
+                    clones.kept.clear()
+    return report_maps(seconds, alone, nbytes)
 
 
 def alone_turn(model: nn.Module, outputs: dict[str, torch.Tensor], seconds: dict[str, list[float]]) -> None:
     """Copies and captures the same outputs, outside of a step."""
-    if len(outputs) < len(LAYERS):
-        return
     debuggers = [(FeatureMapDebugger(name), model.get_submodule(name), outputs[name]) for name in LAYERS]
 
     def capture() -> None:

@@ -9,7 +9,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import map_pictures, real_values, spread
+from debuggers.layer_values import copy_and_spread, map_pictures, real_values
 from debuggers.torch_import import torch
 
 
@@ -21,6 +21,7 @@ class FeatureMapDebugger(ForwardDebugger):
     """
 
     draws_random_numbers = False
+    returns_copies = True
 
     def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
         """See the class."""
@@ -28,9 +29,10 @@ class FeatureMapDebugger(ForwardDebugger):
             values = real_values(output)
         except ArtifactError as error:
             return {"error": str(error)}
+        feature_map, stats = copy_and_spread(output, values)
         return {
-            "feature_map": output.detach(),
-            "stats": {**spread(values), "shape": list(output.shape)},
+            "feature_map": feature_map,
+            "stats": {**stats, "shape": list(output.shape)},
             "layer_name": self.layer_name,
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.deferred import may_be_cloned
@@ -22,7 +22,12 @@ class ForwardDebugger(BaseDebugger):
 
     ``layer_name`` is what the debugger was made with. While SequentialDebugger calls ``process_forward``,
     ``around_forward`` or the debugger itself, it is the plain name of the layer in question.
+
+    ``returns_copies`` set to True promises that the tensors that ``process_forward`` returns share no memory with the
+    model: they are then kept as they are, instead of being copied once more.
     """
+
+    returns_copies: ClassVar[bool] = False
 
     def __init__(self, layer_name: Selector, missing_ok: bool = False) -> None:
         """Makes a debugger for one layer or several.
@@ -67,12 +72,13 @@ class ForwardDebugger(BaseDebugger):
     def forward_hook_fn(self, module: torch.nn.Module, input: Any, output: Any) -> None:
         """A forward hook: keeps a copy of what ``process_forward`` returns in ``last_capture``.
 
-        The copy is made at once, because a later layer may change the output in place.
+        The copy is made at once, because a later layer may change the output in place; see also ``returns_copies``.
         """
         if is_recomputation():
             return
         with torch.no_grad(), outside_modes():
-            self.last_capture = apply_tensor_op(_copied, self.process_forward(module, input, output))
+            capture = self.process_forward(module, input, output)
+            self.last_capture = capture if self.returns_copies else apply_tensor_op(_copied, capture)
 
     def __call__(self, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:
         """Returns ``last_capture``."""

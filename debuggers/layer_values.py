@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from tracker_adapters.errors import ArtifactError
@@ -12,6 +13,8 @@ from debuggers.deferred import readable_tensor
 from debuggers.picture_grid import picture_grid
 from debuggers.torch_import import torch
 
+_COMPILED_FROM = 1 << 14  # elements; torch's operations are as fast on fewer, and numba takes a second to import
+_SPREAD = ("mean", "std", "min", "max")
 Number = float | torch.Tensor
 """A float; on a device a 0-d tensor, because reading it would make the host wait."""
 
@@ -73,15 +76,53 @@ def spread(values: torch.Tensor) -> dict[str, Number]:
 
     NaN anywhere makes all four NaN. An empty tensor gives NaN, and so does the std of a single value.
     """
+    found = _compiled_spread(values, None) if _may_be_compiled(values) else None
+    return _spread_by_torch(values) if found is None else found
+
+
+def copy_and_spread(output: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, dict[str, Number]]:
+    """Returns a copy of a layer's output, and ``spread(values)`` of its ``real_values``; reads them once if it can."""
+    if values.dtype != output.dtype or type(output) is not torch.Tensor or not _may_be_compiled(values):
+        return output.detach().clone(), spread(values)
+    copy = torch.empty_like(values)
+    found = _compiled_spread(values, copy)
+    return copy, _spread_by_torch(values) if found is None else found
+
+
+def _spread_by_torch(values: torch.Tensor) -> dict[str, Number]:
     if not values.numel():
-        return dict.fromkeys(("mean", "std", "min", "max"), float("nan"))
+        return dict.fromkeys(_SPREAD, float("nan"))
     low, high = torch.aminmax(values)
-    return {
-        "mean": number(values.mean()),
-        "std": number(values.std()) if values.numel() > 1 else float("nan"),
-        "min": number(low),
-        "max": number(high),
-    }
+    std = number(values.std()) if values.numel() > 1 else float("nan")
+    return dict(zip(_SPREAD, (number(values.mean()), std, number(low), number(high)), strict=True))
+
+
+def _may_be_compiled(values: torch.Tensor) -> bool:
+    return (
+        values.device.type == "cpu"
+        and values.dtype in (torch.float32, torch.float64)
+        and values.numel() >= _COMPILED_FROM
+        and torch.ops.aten.is_non_overlapping_and_dense(values)
+        and _numba_is_here()
+    )
+
+
+@cache
+def _numba_is_here() -> bool:
+    try:
+        import debuggers.spread_kernel  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _compiled_spread(values: torch.Tensor, copy: torch.Tensor | None) -> dict[str, Number] | None:
+    """The same in one pass, a tenth as long; None for what is not finite. ``copy`` has the strides of the values."""
+    from debuggers.spread_kernel import spread_of
+
+    target = 0 if copy is None else copy.data_ptr()
+    found = spread_of(values.data_ptr(), values.numel(), is_double=values.dtype == torch.float64, copy=target)
+    return None if found is None else dict(zip(_SPREAD, found, strict=True))
 
 
 def map_pictures(name: str, maps: Any) -> Iterator[Picture]:
