@@ -10,16 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stability.config import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig
+    from stability.clipping_config import GradientClippingConfig
+    from stability.debugging_config import PyTorchDebuggingConfig
     from stability.errors import StabilityConfigError, StabilityError
+    from stability.handling_config import NaNHandlingConfig
     from stability.numerical_stability import NumericalStabilityManager
     from stability.training_wrapper import TrainingWrapper, create_training_wrapper
 
 _HOMES = {
-    "GradientClippingConfig": "stability.config",
-    "NaNHandlingConfig": "stability.config",
+    "GradientClippingConfig": "stability.clipping_config",
+    "NaNHandlingConfig": "stability.handling_config",
     "NumericalStabilityManager": "stability.numerical_stability",
-    "PyTorchDebuggingConfig": "stability.config",
+    "PyTorchDebuggingConfig": "stability.debugging_config",
     "StabilityConfigError": "stability.errors",
     "StabilityError": "stability.errors",
     "TrainingWrapper": "stability.training_wrapper",

@@ -8,7 +8,7 @@ import math
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
-from stability.config import DebugLevel
+from stability.debugging_config import DebugLevel
 from stability.nan_handling import describe_faults
 from stability.results import Anomaly, AnomalyKind, NaNStats
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stability.config import DebugLevel, PyTorchDebuggingConfig
 from stability.debug_files import save_debug_files
+from stability.debugging_config import DebugLevel, PyTorchDebuggingConfig
 from stability.errors import StabilityError
 from stability.gradients import Gradients
 from stability.memory import process_memory

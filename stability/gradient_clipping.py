@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from debuggers.torch_import import torch
-from stability.config import GradientClippingConfig
+from stability.clipping_config import GradientClippingConfig
 from stability.gradients import CLIP_EPSILON, Gradients, Norms, scale
 
 

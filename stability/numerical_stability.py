@@ -13,12 +13,14 @@ from tracker_adapters.emitter import Emitter
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.anomalies import AnomalyAlerts, find_anomalies
-from stability.config import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig
+from stability.clipping_config import GradientClippingConfig
+from stability.debugging_config import PyTorchDebuggingConfig
 from stability.debugging_manager import HISTORY_LENGTH, PyTorchDebuggingManager
 from stability.emission import StabilityEmission
 from stability.errors import StabilityError
 from stability.gradient_clipping import clip_to_norm, clip_to_overflowed_norm, wide_norm
 from stability.gradients import Gradients, Norms, check_loss, collect_gradients, measure, shared_norms
+from stability.handling_config import NaNHandlingConfig
 from stability.nan_handling import SMALLEST_BLAMED_SCALE, find_faults, unscale
 from stability.optimizer_check import OptimizerCheck
 from stability.results import ClippingStats, DebugSummary, NaNStats, StabilityResult

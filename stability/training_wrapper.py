@@ -9,7 +9,9 @@ from typing import Self
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
-from stability.config import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig
+from stability.clipping_config import GradientClippingConfig
+from stability.debugging_config import PyTorchDebuggingConfig
+from stability.handling_config import NaNHandlingConfig
 from stability.numerical_stability import NumericalStabilityManager
 from stability.results import DebugSummary, StabilityResult
 

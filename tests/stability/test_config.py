@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from stability import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig, StabilityConfigError
-from stability.config import UNAVAILABLE_SWITCHES
+from stability.debugging_config import UNAVAILABLE_SWITCHES
 
 DOCUMENTED = {
     "enable_autograd_anomaly": False,
