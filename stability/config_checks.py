@@ -21,6 +21,7 @@ class Checked:
     """Names the known fields when an unknown one is given, and checks each field's type."""
 
     def __new__(cls, *_: object, **fields: object) -> Self:
+        """Raises TypeError for an unknown field, with the known ones."""
         known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         for name in fields:
             if name not in known:
