@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, ClassVar
 
 from debuggers.base_debugger import BaseDebugger
@@ -24,7 +25,8 @@ class ForwardDebugger(BaseDebugger):
     ``around_forward`` or the debugger itself, it is the plain name of the layer in question.
 
     ``returns_copies`` set to True promises that the tensors that ``process_forward`` returns share no memory with the
-    model: they are then kept as they are, instead of being copied once more.
+    model: they are then kept as they are, instead of being copied once more. It holds for the ``process_forward`` of
+    the same class only: a subclass with one of its own has to promise it anew.
     """
 
     returns_copies: ClassVar[bool] = False
@@ -78,11 +80,17 @@ class ForwardDebugger(BaseDebugger):
             return
         with torch.no_grad(), outside_modes():
             capture = self.process_forward(module, input, output)
-            self.last_capture = capture if self.returns_copies else apply_tensor_op(_copied, capture)
+            self.last_capture = capture if _promises_copies(type(self)) else apply_tensor_op(_copied, capture)
 
     def __call__(self, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:
         """Returns ``last_capture``."""
         return self.last_capture
+
+
+@cache
+def _promises_copies(cls: type[ForwardDebugger]) -> bool:
+    owner = next(parent for parent in cls.__mro__ if "process_forward" in vars(parent))
+    return bool(vars(owner).get("returns_copies", False))
 
 
 def is_recomputation() -> bool:

@@ -101,3 +101,30 @@ def test_by_default_nothing_is_open_around_a_forward():
 def test_it_may_be_made_for_several_layers(layer_name):
     debugger = Raw(layer_name)
     assert (debugger.layer_name, debugger.missing_ok) == (layer_name, False)
+
+
+class Keeping(ForwardDebugger):
+    returns_copies = True
+
+    def process_forward(self, module, input, output):
+        self.made = output.detach().clone()
+        return {"output": self.made}
+
+
+class WithInput(Keeping):
+    def process_forward(self, module, input, output):
+        return {**super().process_forward(module, input, output), "input": input[0]}
+
+
+def test_what_is_a_copy_already_is_kept_as_it_is():
+    debugger = Keeping("0")
+    debugger.forward_hook_fn(nn.Identity(), (), torch.ones(3))
+    assert debugger.last_capture["output"] is debugger.made
+
+
+def test_a_subclass_that_adds_something_has_to_promise_its_copies_anew():
+    tensor = torch.ones(3)
+    debugger = WithInput("0")
+    debugger.forward_hook_fn(nn.Identity(), (tensor,), tensor)
+    tensor.zero_()
+    assert debugger.last_capture["input"].tolist() == debugger.last_capture["output"].tolist() == [1, 1, 1]
