@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from tracker_adapters.emitter import Emitter
@@ -9,11 +10,15 @@ from tracker_adapters.emitter import Emitter
 from debuggers.activation_monitor import ActivationMonitor
 from debuggers.gradient_debugger import GradientDebugger
 from debuggers.isolation import OnError
+from debuggers.measurement import prepare
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_table import SummaryTable
 from debuggers.tensor_inspector import TensorInspector
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig
+
+logger = logging.getLogger(__name__)
+_SLOW_START_S = 2.0
 
 
 class Instruments:
@@ -80,6 +85,12 @@ class Instruments:
         """How often something inside failed, by place and type of exception."""
         activations = {} if self.activations is None else self.activations.failures
         return {**self.gradients.failures, **activations}
+
+    def prepare(self) -> None:
+        """Compiles the measuring kernel where that was not done before on this machine."""
+        seconds = prepare()
+        if seconds > _SLOW_START_S:
+            logger.info("stepscope compiled its measuring kernel in %.1f s; it is cached", seconds)
 
     def expect(self, step: int) -> None:
         """Prepares for the forward pass of a step that will be measured."""

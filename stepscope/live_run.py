@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import math
-import os
-import sys
 import threading
 import time
 from collections import Counter
@@ -23,12 +20,12 @@ from tracker_adapters.errors import DeliveryError, RunError
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import RunStore
 
-from stepscope.stats import RunStats, SinkStats
+from stepscope.stats import RunStats
+from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, forget
 
 logger = logging.getLogger(__name__)
 
 OnError: TypeAlias = Literal["log", "raise"]
-CLOSE_TIMEOUT_S = 30.0
 MAX_TIMEOUT_S = threading.TIMEOUT_MAX / 2
 """What waiting without a limit means: threads cannot wait for infinity."""
 
@@ -59,7 +56,7 @@ class Run(Emitter):
         self._closing = threading.RLock()
         self._closed: bool | None = None
         self._before_close: list[Callable[[], object]] = []
-        _open_runs.add(self)
+        close_at_exit(self)
 
     @property
     def info(self) -> RunInfo:
@@ -76,29 +73,7 @@ class Run(Emitter):
         """What became of everything emitted so far; commits what is queued first, for at most a second."""
         self._store.flush(1.0)
         positions = self._positions()
-        counts = self._store.counts()
-        # A sink may be faster than the thread that has committed and still has to count it.
-        stored = max([counts.stored, *(position.seq for position in positions.values())])
-        lost = self._lost()
-        names = [position.sink for position in positions.values()]
-        sinks = {}
-        for position in positions.values():
-            label = position.sink if names.count(position.sink) == 1 else f"{position.sink}:{position.target}"
-            sinks[label] = SinkStats(
-                delivered=position.delivered,
-                pending=stored - position.seq,
-                failed=position.failed,
-                state=position.state,
-                error=position.error,
-                updated_ns=position.updated_ns,
-            )
-        return RunStats(
-            emitted=counts.stored + counts.queued + sum(lost.values()),
-            stored=stored,
-            queued=counts.stored + counts.queued - stored,
-            lost=lost,
-            sinks=sinks,
-        )
+        return RunStats.of(self._store.counts(), self._lost(), list(positions.values()))
 
     @property
     def background_seconds(self) -> float:
@@ -188,7 +163,7 @@ class Run(Emitter):
 
     def _close(self, deadline: float) -> bool:
         stored = self._store.close(deadline - time.monotonic(), on_close=self._save_manifest)
-        _open_runs.discard(self)
+        forget(self)
         if self._delivery is None:
             return stored
         ended = self._delivery.close(deadline)
@@ -270,22 +245,3 @@ def _defer_tensor(tensor: Any) -> PendingArray:
     from debuggers.deferred import defer_tensor
 
     return defer_tensor(tensor)
-
-
-_open_runs: set[Run] = set()
-
-
-def _close_at_exit() -> None:
-    # A script that forgot to close still gets its data out; one that died of an exception is marked so.
-    failed = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    deadline = time.monotonic() + CLOSE_TIMEOUT_S
-    for run in list(_open_runs):
-        try:
-            # At least a second for each: committing takes that, whatever the sinks of the others do.
-            run.finish("failed" if failed is not None else "finished", timeout=max(1.0, deadline - time.monotonic()))
-        except Exception:
-            logger.exception("closing the run in %s", run.path)
-
-
-atexit.register(_close_at_exit)
-os.register_at_fork(after_in_child=_open_runs.clear)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -13,20 +11,19 @@ from typing import TYPE_CHECKING, Any, Self
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
 
-from debuggers.first_non_finite import find_first_non_finite
 from debuggers.isolation import Isolation, OnError
-from debuggers.measurement import prepare
-from debuggers.stopwatch import Stopwatch
-from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig, Preset, as_config
 from stepscope.diagnostics import Diagnostics
 from stepscope.errors import SessionError
-from stepscope.governor import Governor
 from stepscope.instruments import Instruments
 from stepscope.live_run import Run
 from stepscope.report import DebugReport
 from stepscope.report_output import put_out
+from stepscope.session_alerts import SessionAlerts
+from stepscope.session_arguments import check_session
+from stepscope.session_stability import SessionStability
+from stepscope.step_pacing import StepPacing
 
 if TYPE_CHECKING:
     from debuggers.activation_monitor import ActivationMonitor
@@ -35,9 +32,7 @@ if TYPE_CHECKING:
     from stability import NumericalStabilityManager
     from stability.results import StabilityResult
 
-logger = logging.getLogger(__name__)
 DISABLED_VARIABLE = "STEPSCOPE_DISABLED"
-_SLOW_START_S = 2.0
 
 
 class DebugSession:
@@ -86,29 +81,21 @@ class DebugSession:
             ConfigError: For a wrong configuration.
         """
         self.config = as_config(config)
-        _check(model, optimizer, self.config, stability)
+        check_session(model, optimizer, self.config, stability)
         self.disabled = os.environ.get(DISABLED_VARIABLE, "") not in ("", "0")
-        self._model, self._optimizer, self._stability, self._run = model, optimizer, stability, run
-        self._stopwatch = Stopwatch()
-        self._isolation = Isolation(on_error, self._alert_failure)
-        self._governor = Governor(self.config.max_overhead)
+        self._model, self._run = model, run
+        self._stability = SessionStability(stability, model, optimizer)
+        self._pacing = StepPacing(self.config, run)
+        self._alerts = SessionAlerts(run)
+        self._isolation = Isolation(on_error, lambda message: self._alerts.failure(message, self._pacing.last))
         self._diagnostics = Diagnostics(run if self.config.enable_model_diagnostics else None, optimizer)
         if scaler is None and stability is not None:
             scaler = stability.scaler
+        watched = None if self.disabled else model
         self._instruments = Instruments(
-            None if self.disabled else model,
-            optimizer,
-            run,
-            scaler,
-            self.config,
-            stopwatch=self._stopwatch,
-            on_error=on_error,
+            watched, optimizer, run, scaler, self.config, stopwatch=self._pacing.stopwatch, on_error=on_error
         )
-        self._started = self._stopped = False
-        self._last_step, self._stride = -1, 1
-        self._granted = True
-        self._paused = False
-        self._boundary_s = self._spent_before_s = self._background_before_s = 0.0
+        self._started = self._stopped = self._paused = False
 
     @property
     def tensor_inspector(self) -> TensorInspector:
@@ -140,11 +127,9 @@ class DebugSession:
             self._run.call_before_close(self.stop)
         if not self.disabled:
             with self._isolation.guard("the measuring kernel"):
-                seconds = prepare()
-                if seconds > _SLOW_START_S:
-                    logger.info("stepscope compiled its measuring kernel in %.1f s; it is cached", seconds)
+                self._instruments.prepare()
             self._expect(0)
-        self._boundary_s = time.perf_counter()
+        self._pacing.start()
         return self
 
     def step(
@@ -176,29 +161,33 @@ class DebugSession:
             ArtifactError: For a wrong step, loss or metric.
             StabilityError: From the stability manager.
         """
-        number = self._last_step + self._stride if step is None else check_step("session", "step", step)
+        number = self._pacing.next if step is None else check_step("session", "step", step)
         if not self._started or self._stopped:
             raise SessionError("the session is not running; call start() first, or use it as a context manager")
         if self._paused:
             raise SessionError("the session is paused; expected step() after the with block of paused()")
-        if self._stability is not None and loss is None:
-            raise SessionError("the session has a stability manager and got no loss; expected session.step(loss)")
+        self._stability.check_loss(loss)
         if self.disabled:
-            return self._decide_stability(number, loss, None)
-        due = self.config.schedule.is_due(number)
-        measured = due and self._granted
-        with self._stopwatch:
+            return self._stability.decide(number, loss, None)
+        measured = self._pacing.is_measured(number)
+        with self._pacing.stopwatch:
             self._diagnostics.emit(number, loss, metrics, measured=measured)
             if measured:
-                self._measure(number)
+                self._stability.unscale()
+                with self._isolation.guard("measuring a step"):
+                    self._instruments.measure(number)
             else:
                 self._instruments.leave_out()
         summaries = self._instruments.summaries if measured else None
-        result = self._decide_stability(number, loss, summaries)
-        if replay is not None and summaries is not None and summaries.non_finite.any():
+        result = self._stability.decide(number, loss, summaries)
+        if replay is not None and self._model is not None and summaries is not None and summaries.non_finite.any():
             with self._isolation.guard("repeating a forward pass"):
-                self._name_first_non_finite(number, replay)
-        self._close_step(number, due=due, measured=measured)
+                self._alerts.first_non_finite(self._model, replay, number)
+        step_s = self._pacing.close(number, measured=measured)
+        with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
+            if measured:
+                self._diagnostics.step_time(number, step_s)
+            self._expect(self._pacing.next)
         return result
 
     @contextmanager
@@ -207,23 +196,22 @@ class DebugSession:
 
         No layer has a hook meanwhile, and the time counts neither as training nor as overhead.
         """
-        begun = time.perf_counter()
-        self._paused = True
-        self._instruments.pause()
-        try:
-            yield
-        finally:
-            self._paused = False
-            if self._started and not self._stopped and not self.disabled:
-                with self._isolation.guard("preparing a step"):
-                    self._expect(self._last_step + self._stride)
-            self._boundary_s += time.perf_counter() - begun
+        with self._pacing.paused():
+            self._paused = True
+            self._instruments.pause()
+            try:
+                yield
+            finally:
+                self._paused = False
+                if self._started and not self._stopped and not self.disabled:
+                    with self._isolation.guard("preparing a step"):
+                        self._expect(self._pacing.next)
 
     def report(self) -> DebugReport:
         """Returns what the session knows so far."""
         return DebugReport.of(
             self._instruments,
-            overhead=self._governor.overhead(),
+            overhead=self._pacing.overhead(),
             failures={**self._isolation.counts, **self._instruments.failures},
             disabled=self.disabled,
         )
@@ -241,7 +229,7 @@ class DebugSession:
         report = self.report()
         if self._started:
             with self._isolation.guard("writing the report"):
-                put_out(report, self.config.output_dir, self._run, self._last_step)
+                put_out(report, self.config.output_dir, self._run, self._pacing.last)
         return report
 
     def __enter__(self) -> Self:
@@ -252,66 +240,8 @@ class DebugSession:
     ) -> None:
         self.stop()
 
-    def _measure(self, number: int) -> None:
-        if self._stability is not None and self._optimizer is not None:
-            # Before the measurement that both share; the manager would do the same a moment later.
-            self._stability.unscale(self._optimizer)
-        with self._isolation.guard("measuring a step"):
-            self._instruments.measure(number)
-
-    def _decide_stability(
-        self, number: int, loss: torch.Tensor | float | None, summaries: SummaryTable | None
-    ) -> StabilityResult | None:
-        """Lets the manager look and clip: what it costs is its user's wish, and not counted as overhead."""
-        if self._stability is None or self._model is None or self._optimizer is None or loss is None:
-            return None
-        return self._stability.step(self._model, loss, self._optimizer, step=number, summaries=summaries)
-
-    def _close_step(self, number: int, *, due: bool, measured: bool) -> None:
-        now = time.perf_counter()
-        step_s, self._boundary_s = now - self._boundary_s, now
-        background_s = self._run.background_seconds if isinstance(self._run, Run) else 0.0
-        spent_s = self._stopwatch.seconds - self._spent_before_s + background_s - self._background_before_s
-        self._spent_before_s, self._background_before_s = self._stopwatch.seconds, background_s
-        self._governor.account(step_s, spent_s, due=due, measured=measured)
-        with self._stopwatch, self._isolation.guard("preparing a step"):
-            if measured:
-                self._diagnostics.step_time(number, step_s)
-            self._stride = max(1, number - self._last_step)
-            self._last_step = number
-            self._expect(number + self._stride)
-
     def _expect(self, number: int) -> None:
         """Prepares for the coming forward pass of a step that will be measured."""
         self._instruments.begin(number)
-        self._granted = self._governor.grants()
-        if self._granted and self.config.schedule.is_due(number):
+        if self._pacing.grant(number):
             self._instruments.expect(number)
-
-    def _name_first_non_finite(self, number: int, replay: Callable[[], Any]) -> None:
-        if self._model is None:
-            return
-        name = find_first_non_finite(self._model, replay)
-        found = f"the first output that is not finite is that of {name}" if name else "all outputs are finite"
-        if self._run is not None:
-            self._run.alert(
-                "first_non_finite", f"step {number}, forward pass repeated: {found}", step=number, level="error"
-            )
-
-    def _alert_failure(self, message: str) -> None:
-        if self._run is not None:
-            self._run.alert("session_failure", message, step=max(0, self._last_step))
-
-
-def _check(model: object, optimizer: object, config: DebugConfig, stability: object) -> None:
-    if model is not None and not isinstance(model, torch.nn.Module):
-        raise SessionError(f"model is {type(model).__name__} {model!r}; expected a torch.nn.Module, or None")
-    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
-        raise SessionError(f"optimizer is {type(optimizer).__name__}; expected a torch.optim.Optimizer, or None")
-    wanted = [name for name in ("updates", "weights", "optimizer_state") if getattr(config, name)]
-    if wanted and model is not None and optimizer is None:
-        raise SessionError(f"the configuration has {wanted[0]}=True and there is no optimizer; expected one")
-    if stability is not None and (model is None or optimizer is None):
-        raise SessionError(
-            "a stability manager needs a model and an optimizer; expected DebugSession(model, optimizer)"
-        )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
+
+from tracker_adapters.delivery.ledger import Position
+from tracker_adapters.store.emit_queue import StoreCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +39,34 @@ class RunStats:
     queued: int
     lost: dict[str, int]
     sinks: dict[str, SinkStats]
+
+    @classmethod
+    def of(cls, counts: StoreCounts, lost: dict[str, int], positions: Sequence[Position]) -> Self:
+        """Puts together what the store and the sinks know.
+
+        Args:
+            counts: What the store has taken.
+            lost: How many artifacts were lost in all attempts, by reason.
+            positions: How far each sink is; asked for before the counts.
+        """
+        # A sink may be faster than the thread that has committed and still has to count it.
+        stored = max([counts.stored, *(position.seq for position in positions)])
+        names = [position.sink for position in positions]
+        sinks = {}
+        for position in positions:
+            label = position.sink if names.count(position.sink) == 1 else f"{position.sink}:{position.target}"
+            sinks[label] = SinkStats(
+                delivered=position.delivered,
+                pending=stored - position.seq,
+                failed=position.failed,
+                state=position.state,
+                error=position.error,
+                updated_ns=position.updated_ns,
+            )
+        return cls(
+            emitted=counts.stored + counts.queued + sum(lost.values()),
+            stored=stored,
+            queued=counts.stored + counts.queued - stored,
+            lost=lost,
+            sinks=sinks,
+        )

@@ -122,9 +122,9 @@ def test_the_exception_that_ended_the_training_stands_before_a_failing_sink(tmp_
 
 def test_forgotten_runs_all_end_even_when_one_of_them_hangs_or_raises(tmp_path: Path) -> None:
     script = f"""
-import stepscope, stepscope.live_run
+import stepscope, stepscope.unclosed_runs
 from tracker_adapters.testing import FailingSink, StalledSink
-stepscope.live_run.CLOSE_TIMEOUT_S = 0.5
+stepscope.unclosed_runs.CLOSE_TIMEOUT_S = 0.5
 for name, sink in (("hanging", StalledSink()), ("failing", FailingSink(None))):
     run = stepscope.open_run({str(tmp_path)!r} + "/" + name, sinks=[sink], on_error="raise")
     run.scalar("loss", 1, step=0)

@@ -1,0 +1,26 @@
+"""Checks what a session is made of."""
+
+from __future__ import annotations
+
+from debuggers.torch_import import torch
+from stepscope.debug_config import DebugConfig
+from stepscope.errors import SessionError
+
+
+def check_session(model: object, optimizer: object, config: DebugConfig, stability: object) -> None:
+    """Checks that a session has what its configuration and its stability manager need.
+
+    Raises:
+        SessionError: When ``model`` or ``optimizer`` is something else, or one that is needed is missing.
+    """
+    if model is not None and not isinstance(model, torch.nn.Module):
+        raise SessionError(f"model is {type(model).__name__} {model!r}; expected a torch.nn.Module, or None")
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise SessionError(f"optimizer is {type(optimizer).__name__}; expected a torch.optim.Optimizer, or None")
+    wanted = [name for name in ("updates", "weights", "optimizer_state") if getattr(config, name)]
+    if wanted and model is not None and optimizer is None:
+        raise SessionError(f"the configuration has {wanted[0]}=True and there is no optimizer; expected one")
+    if stability is not None and (model is None or optimizer is None):
+        raise SessionError(
+            "a stability manager needs a model and an optimizer; expected DebugSession(model, optimizer)"
+        )

@@ -1,0 +1,56 @@
+"""Closes the runs that a script leaves open when it ends."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+from tracker_adapters.artifacts import RunStatus
+
+logger = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT_S = 30.0
+"""How long closing takes at most unless its caller says otherwise, and all runs together when the script ends."""
+
+
+class Closable(Protocol):
+    """What is closed: a run."""
+
+    path: Path
+
+    def finish(self, status: RunStatus, *, timeout: float) -> bool:
+        """Sets how the run ended and closes it."""
+
+
+_open_runs: set[Closable] = set()
+
+
+def close_at_exit(run: Closable) -> None:
+    """Has a run closed when the interpreter ends, if nobody has closed it before; not in a forked child."""
+    _open_runs.add(run)
+
+
+def forget(run: Closable) -> None:
+    """Leaves a run alone that was closed."""
+    _open_runs.discard(run)
+
+
+def _close_all() -> None:
+    # A script that forgot to close still gets its data out; one that died of an exception is marked so.
+    failed = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    deadline = time.monotonic() + CLOSE_TIMEOUT_S
+    for run in list(_open_runs):
+        try:
+            # At least a second for each: committing takes that, whatever the sinks of the others do.
+            run.finish("failed" if failed is not None else "finished", timeout=max(1.0, deadline - time.monotonic()))
+        except Exception:
+            logger.exception("closing the run in %s", run.path)
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_open_runs.clear)
