@@ -28,16 +28,17 @@ def save_debug_files(folder: Path, prefix: str, contents: Mapping[str, Any]) -> 
     for name, content in contents.items():
         path = folder / f"{prefix}_{name}_{timestamp}.json"
         with atomic_file(path) as stream:
-            stream.write(json.dumps(_plain(content), allow_nan=False, indent=1).encode())
+            stream.write(json.dumps(plain_json(content), allow_nan=False, indent=1).encode())
         paths.append(path)
     return paths
 
 
-def _plain(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
+    """Returns a nested value with NaN and infinities as texts."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [plain_json(item) for item in value]
     return value

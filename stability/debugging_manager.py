@@ -14,10 +14,10 @@ from stability.debug_files import save_debug_files
 from stability.debugging_config import DebugLevel, PyTorchDebuggingConfig
 from stability.errors import StabilityError
 from stability.gradients import Gradients
+from stability.history import HISTORY_LENGTH
 from stability.memory import process_memory
 from stability.results import Anomaly, DebugInfo, DebugSummary, GradientStats, MemoryInfo
 
-HISTORY_LENGTH = 10_000
 _log = logging.getLogger(__name__)
 
 

@@ -7,6 +7,8 @@ from tracker_adapters.emitter import Emitter
 from debuggers.measurement import measure
 from debuggers.summary_table import SummaryTable
 from stability.gradients import Gradients, Norms
+from stability.history import History
+from stability.plots import PLOTS, pixels
 from stability.results import StabilityResult
 
 
@@ -41,6 +43,14 @@ class StabilityEmission:
             emitter.scalar("memory/rss_mb", info["cpu_memory"]["rss"], step=step)
             emitter.scalar("memory/vms_mb", info["cpu_memory"]["vms"], step=step)
             emitter.scalar("memory/percent", info["cpu_memory"]["percent"], step=step)
+
+    def plots(self, history: History) -> None:
+        """Emits the figures of ``stability.plots``; nothing before the first step."""
+        records = list(history)
+        if self._emitter is None or not records:
+            return
+        for name, plot in PLOTS.items():
+            self._emitter.image(f"plots/{name}", pixels(plot(records)), layout="HWC", step=records[-1].step)
 
     def histograms(self, gradients: Gradients, summaries: SummaryTable | None, step: int) -> None:
         """Emits ``gradient/<parameter>`` when the interval divides the step; call it before clipping.

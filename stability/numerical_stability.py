@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from stability import plots
 from stability.anomalies import AnomalyAlerts, find_anomalies
 from stability.clipping_config import GradientClippingConfig
 from stability.debugging_config import PyTorchDebuggingConfig
-from stability.debugging_manager import HISTORY_LENGTH, PyTorchDebuggingManager
+from stability.debugging_manager import PyTorchDebuggingManager
 from stability.emission import StabilityEmission
 from stability.errors import StabilityError
 from stability.gradient_clipping import clip_to_norm, clip_to_overflowed_norm, wide_norm
 from stability.gradients import Gradients, Norms, check_loss, collect_gradients, measure, shared_norms
 from stability.handling_config import NaNHandlingConfig
+from stability.history import History, StepRecord
 from stability.nan_handling import SMALLEST_BLAMED_SCALE, find_faults, unscale
 from stability.optimizer_check import OptimizerCheck
 from stability.results import ClippingStats, DebugSummary, NaNStats, StabilityResult
 from stability.score import StabilityScore
 
-
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """A step in the manager's history. ``gradient_norm`` is before clipping."""
-
-    step: int
-    loss: float
-    gradient_norm: float
-    clip_coefficient: float
-    non_finite_gradients: int
-    stability_score: float
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class NumericalStabilityManager:
@@ -87,7 +79,7 @@ class NumericalStabilityManager:
         self._emission = StabilityEmission(emitter, parameter_norms_every, histogram_every)
         self._optimizers = OptimizerCheck()
         self._score = StabilityScore()
-        self._history: deque[StepRecord] = deque(maxlen=HISTORY_LENGTH)
+        self._history = History()
         self._next_step = 0
 
     def step(
@@ -146,7 +138,7 @@ class NumericalStabilityManager:
             debug_info=self._debugging.observe(anomalies, gradients, norms.each, total_norm),
         )
         self._emission.scalars(result, gradients, norms, memory=self._debugging.tracks_memory)
-        self._keep(result)
+        self._history.add(result)
         self._next_step = number + 1
         return result
 
@@ -169,6 +161,31 @@ class NumericalStabilityManager:
     def history(self) -> tuple[StepRecord, ...]:
         """The last 10,000 steps."""
         return tuple(self._history)
+
+    def save_histories(self, path: str | Path) -> Path:
+        """Writes the history to a ``.json`` or ``.csv`` file and returns its path; see ``History.save``."""
+        path = Path(path)
+        self._history.save(path)
+        return path
+
+    def plot_stability_history(self, path: str | Path | None = None) -> Figure:
+        """Returns a figure of loss, gradient norm and score, and saves it if there is a path; see ``stability.plots``.
+
+        Raises:
+            StabilityError: Without matplotlib, and for a path with a suffix that it does not know.
+        """
+        figure = plots.stability_history(self._history)
+        if path is not None:
+            plots.save(figure, Path(path))
+        return figure
+
+    def emit_plots(self) -> None:
+        """Emits the figures of ``stability.plots`` as images ``stability/plots/...`` at the last step.
+
+        Raises:
+            StabilityError: Without matplotlib.
+        """
+        self._emission.plots(self._history)
 
     def start_debug_session(self, name: str = "debug") -> None:
         """Starts to collect ``debug_info``; see ``PyTorchDebuggingManager.start`` for what it raises."""
@@ -222,15 +239,3 @@ class NumericalStabilityManager:
         if stats["scaler_step"]:
             return self._score.skipped()
         return self._score.update(finite=stats["loss_finite"] and stats["gradients_finite"], norm=total_norm)
-
-    def _keep(self, result: StabilityResult) -> None:
-        self._history.append(
-            StepRecord(
-                step=result["step"],
-                loss=result["loss"],
-                gradient_norm=result["clipping_stats"]["total_norm"],
-                clip_coefficient=result["clipping_stats"]["clip_coefficient"],
-                non_finite_gradients=result["nan_stats"]["nan_count"] + result["nan_stats"]["inf_count"],
-                stability_score=result["stability_score"],
-            )
-        )
