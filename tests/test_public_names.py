@@ -55,6 +55,7 @@ PUBLIC = {
         "StartOver",
         "Unshown",
         "checked_options",
+        "local_folder",
     ],
     "tracker_adapters.emitter": ["Deferred", "Emitter", "PendingArray", "Recorder", "ScalarRow"],
     "tracker_adapters.testing": ["FailingSink", "MemoryEmitter", "MemoryRecorder", "MemorySink", "StalledSink"],

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from tracker_adapters.arrays import as_float
 from tracker_adapters.base import MAX_NAME_LENGTH, MAX_STEP, Artifact, check_name, check_step
@@ -111,15 +111,14 @@ class Table(Artifact):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File(Artifact):
-    """A file. ``path`` is absolute; once stored it lies in the run's folder under its checksum.
+class _StoredFile(Artifact):
+    """What a file and a page have in common.
 
-    ``size`` is in bytes, ``sha256`` is in hexadecimal digits; both are measured when the artifact is made.
+    ``path`` is absolute; once stored it lies in the run's folder under its checksum. ``size`` is in bytes, ``sha256``
+    is in hexadecimal digits; both are measured when the artifact is made.
     """
 
-    kind: ClassVar[str] = "file"
     path: Path
-    media_type: str = "application/octet-stream"
     filename: str = ""
     size: int = -1
     sha256: str = ""
@@ -127,11 +126,22 @@ class File(Artifact):
     def __post_init__(self) -> None:
         Artifact.__post_init__(self)
         _fill_file_fields(self)
-        object.__setattr__(self, "media_type", _check_text(self, "media_type", self.media_type))
 
-    def stored_at(self, path: Path) -> File:
-        """Returns the same file at another path."""
+    def stored_at(self, path: Path) -> Self:
+        """Returns the same artifact with its file at another path."""
         return replace(self, path=path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File(_StoredFile):
+    """A file: ``path``, ``filename``, ``size`` in bytes and ``sha256``, and its ``media_type``."""
+
+    kind: ClassVar[str] = "file"
+    media_type: str = "application/octet-stream"
+
+    def __post_init__(self) -> None:
+        _StoredFile.__post_init__(self)
+        object.__setattr__(self, "media_type", _check_text(self, "media_type", self.media_type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,27 +165,18 @@ class PageEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page(Artifact):
-    """A file of per-datapoint debug outputs, with its table of contents."""
+class Page(_StoredFile):
+    """A file of per-datapoint debug outputs, as ``File`` has it, with its table of contents."""
 
     kind: ClassVar[str] = "page"
-    path: Path
     contents: tuple[PageEntry, ...] = ()
-    filename: str = ""
-    size: int = -1
-    sha256: str = ""
 
     def __post_init__(self) -> None:
-        Artifact.__post_init__(self)
-        _fill_file_fields(self)
+        _StoredFile.__post_init__(self)
         object.__setattr__(self, "contents", tuple(self.contents))
         for entry in self.contents:
             if not isinstance(entry, PageEntry):
                 raise ArtifactError(f"page {self.name!r}: contents hold {entry!r}; expected PageEntry objects")
-
-    def stored_at(self, path: Path) -> Page:
-        """Returns the same page at another path."""
-        return replace(self, path=path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +219,7 @@ def _check_text(artifact: Artifact, field_name: str, value: object) -> str:
     return storable(value)
 
 
-def _fill_file_fields(artifact: File | Page) -> None:
+def _fill_file_fields(artifact: _StoredFile) -> None:
     what = f"{artifact.kind} {artifact.name!r}"
     if not isinstance(artifact.path, (str, PathLike)):
         raise ArtifactError(f"{what}: path is {type(artifact.path).__name__} {artifact.path!r}; expected a path")

@@ -121,6 +121,17 @@ def checked_options(
     return given
 
 
+def local_folder(kind: str, target: str) -> str:
+    """Returns a sink's option ``target`` as the absolute path of a folder.
+
+    Raises:
+        SinkConfigError: When it is no path on this machine, such as a URL.
+    """
+    if not target or "://" in target or "\0" in target:
+        raise SinkConfigError(f"sink {kind!r}: option 'target' is {target!r}; expected a local folder")
+    return str(Path(target).expanduser().resolve())
+
+
 __all__ = [
     "Batch",
     "Column",
@@ -135,4 +146,5 @@ __all__ = [
     "StartOver",
     "Unshown",
     "checked_options",
+    "local_folder",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from abc import abstractmethod
@@ -17,6 +16,7 @@ from tracker_adapters.batch import Batch
 from tracker_adapters.sink import Sink
 from tracker_adapters.testing.guest_contract import open_at
 from tracker_adapters.testing.samples import one_of_each
+from tracker_adapters.testing.spawned import call_spawned
 
 
 class CrashContract:
@@ -83,17 +83,9 @@ class CrashContract:
 
         ``delivered`` is what ``token`` stands for.
         """
-        context = multiprocessing.get_context("spawn")
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(
-            target=_die_writing, args=(self.sink_class, options, token, delivered, flushed, unflushed, sender)
-        )
-        process.start()
-        sender.close()
-        assert receiver.poll(120), "the writing process sent no token"
-        result: bytes | None = receiver.recv()
-        process.join(60)
-        assert process.exitcode == -signal.SIGKILL
+        result: bytes | None
+        result, exit_code = call_spawned(_die_writing, self.sink_class, options, token, delivered, flushed, unflushed)
+        assert exit_code == -signal.SIGKILL
         return result
 
 

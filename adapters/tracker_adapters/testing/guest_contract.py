@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -19,8 +18,8 @@ from tracker_adapters.artifacts import Artifact, Histogram
 from tracker_adapters.batch import Batch, Column
 from tracker_adapters.errors import StartOver
 from tracker_adapters.sink import Sink
-from tracker_adapters.testing.delivery_contract import DEADLINE_S
 from tracker_adapters.testing.samples import INFO, one_of_each
+from tracker_adapters.testing.spawned import call_spawned
 
 
 class GuestContract:
@@ -39,18 +38,10 @@ class GuestContract:
     def test_a_sink_prints_nothing_and_leaves_nothing_behind(self, run_folder: Path, sources: Path) -> None:
         """In a new process, where nothing but the sink has set up its tracker's SDK."""
         options, printed = self.options(run_folder), sources / "printed"
-        context = multiprocessing.get_context("spawn")
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(
-            target=_visit, args=(self.sink_class, options, Batch.of(one_of_each(sources)), printed, sender)
-        )
-        process.start()
-        sender.close()
-        assert receiver.poll(DEADLINE_S), "the sink did not finish"
-        left_behind: list[str] = receiver.recv()
-        process.join(DEADLINE_S)
+        batch = Batch.of(one_of_each(sources))
+        left_behind, exit_code = call_spawned(_visit, self.sink_class, options, batch, printed)
         text = printed.read_text(errors="replace")
-        assert (process.exitcode, text, left_behind) == (0, "", []), f"left {left_behind}, printed {text!r}"
+        assert (exit_code, text, left_behind) == (0, "", []), f"left {left_behind}, printed {text!r}"
 
     def test_after_a_failed_write_a_new_sink_carries_on_in_the_same_process(
         self, run_folder: Path, sources: Path

@@ -15,11 +15,11 @@ from tracker_adapters.sink import (
     Batch,
     RunInfo,
     RunStatus,
-    SinkConfigError,
     SinkError,
     StartOver,
     Unshown,
     checked_options,
+    local_folder,
 )
 from tracker_adapters.sinks.local.folder import ALERTS, FOLDERS, HISTOGRAMS, INDEX, SCALARS, OutputFolder
 from tracker_adapters.sinks.local.lines import alert_line, histogram_line, index_line, scalar_lines, table_text
@@ -51,9 +51,7 @@ class LocalSink:
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
         """Completes ``target``, a folder; by default ``local`` in the run's folder."""
         target = checked_options("local", options, {"target": str}).get("target", str(run_folder / "local"))
-        if not target or "://" in target or "\0" in target:
-            raise SinkConfigError(f"sink 'local': option 'target' is {target!r}; expected a local folder")
-        return {"target": str(Path(target).expanduser().resolve())}
+        return {"target": local_folder("local", target)}
 
     @classmethod
     def look(cls, options: Mapping[str, Any]) -> str:

@@ -17,10 +17,10 @@ from tracker_adapters.sink import (
     Batch,
     RunInfo,
     RunStatus,
-    SinkConfigError,
     SinkError,
     Unshown,
     checked_options,
+    local_folder,
 )
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ class TensorBoardSink:
         shared = os.environ.get("TENSORBOARD_LOGGING_DIR")
         default = Path(shared) / run_folder.name if shared else run_folder / "tensorboard"
         target = given.get("target", str(default))
-        if not target or "://" in target or "\0" in target:
-            raise SinkConfigError(f"sink 'tensorboard': option 'target' is {target!r}; expected a local folder")
-        return {"target": str(Path(target).expanduser().resolve())}
+        return {"target": local_folder("tensorboard", target)}
 
     @classmethod
     def look(cls, options: Mapping[str, Any]) -> str:
