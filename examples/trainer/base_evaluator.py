@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from config_file import build
+from datapoints import mean_scores, predict
 from torch.utils.data import DataLoader
 
 import stepscope
@@ -66,19 +67,13 @@ class BaseEvaluator:
         self._after_eval_loop_()
 
     def _eval_step(self, dp: dict[str, Any]) -> None:
-        for name in ("inputs", "labels"):
-            dp[name] = dp[name].to(self.device)
-        dp["outputs"] = self.model(dp["inputs"])
-        dp["scores"] = self.metric(dp)
+        predict(dp, self.model, self.metric, self.device)
         self.eval_scores.append(dp["scores"])
         if self.debugger and self.debugger.enabled:
             dp["debug"] = self.debugger(dp, self.model)
 
     def _after_eval_loop_(self) -> None:
-        self.scores = {
-            name: torch.cat([scores[name] for scores in self.eval_scores]).float().mean().item()
-            for name in self.eval_scores[0]
-        }
+        self.scores = mean_scores(self.eval_scores)
         if self.run:
             for name, value in self.scores.items():
                 self.run.scalar(f"evaluation/{name}", value, step=0)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from config_file import build
+from datapoints import mean_scores, predict
 from torch.utils.data import DataLoader
 
 import stepscope
@@ -68,7 +69,7 @@ class BaseTrainer:
     def _train_epoch_(self) -> None:
         self.model.train()
         for dp in self.train_loader:
-            self._predict(dp)
+            predict(dp, self.model, self.metric, self.device)
             loss = dp["scores"]["loss"].mean()
             self.optimizer.zero_grad()
             loss.backward()
@@ -92,16 +93,13 @@ class BaseTrainer:
             before_epoch(self.debugger, self.work_dir, self.epoch, self.checkpoint_indices)
 
     def _eval_step(self, dp: dict[str, Any]) -> None:
-        self._predict(dp)
+        predict(dp, self.model, self.metric, self.device)
         self.val_scores.append(dp["scores"])
         if self.debugger and self.debugger.enabled:
             dp["debug"] = self.debugger(dp, self.model)
 
     def _after_val_loop_(self) -> None:
-        self.scores = {
-            name: torch.cat([scores[name] for scores in self.val_scores]).float().mean().item()
-            for name in self.val_scores[0]
-        }
+        self.scores = mean_scores(self.val_scores)
         if self.run:
             for name, value in self.scores.items():
                 self.run.scalar(f"validation/{name}", value, step=self.step)
@@ -116,9 +114,3 @@ class BaseTrainer:
         states = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "epoch": self.epoch}
         torch.save(states, folder / "checkpoint.pt")
         (folder / "validation_scores.json").write_text(json.dumps(self.scores), encoding="utf-8")
-
-    def _predict(self, dp: dict[str, Any]) -> None:
-        for name in ("inputs", "labels"):
-            dp[name] = dp[name].to(self.device)
-        dp["outputs"] = self.model(dp["inputs"])
-        dp["scores"] = self.metric(dp)

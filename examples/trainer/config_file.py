@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import runpy
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
+
+
+def config_of_command_line(description: str | None) -> dict[str, Any]:
+    """Returns the configuration that the command line names by ``--config-filepath``."""
+    parser = ArgumentParser(description=description)
+    parser.add_argument(
+        "--config-filepath", type=Path, required=True, help="a Python file that defines config; it is run"
+    )
+    return load_config(parser.parse_args().config_filepath)
 
 
 def load_config(path: Path) -> dict[str, Any]:

@@ -1,20 +1,13 @@
 """Evaluates what a configuration describes: ``python eval.py --config-filepath configs/digits_evaluation.py``."""
 
-from argparse import ArgumentParser
-from pathlib import Path
-
 from base_evaluator import BaseEvaluator
-from config_file import load_config
+from config_file import config_of_command_line
 
 from debuggers.failed_datapoints import failures
 
 
 def main() -> None:
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--config-filepath", type=Path, required=True, help="a Python file that defines config; it is run"
-    )
-    config = load_config(parser.parse_args().config_filepath)
+    config = config_of_command_line(__doc__)
     scores = BaseEvaluator(config).evaluate()
     print(f"evaluation: {scores}; saved in {config['work_dir']}")
     if config.get("debugger"):

@@ -1,18 +1,11 @@
 """Trains what a configuration describes: ``python main.py --config-filepath configs/digits.py``."""
 
-from argparse import ArgumentParser
-from pathlib import Path
-
 from base_trainer import BaseTrainer
-from config_file import load_config
+from config_file import config_of_command_line
 
 
 def main() -> None:
-    parser = ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--config-filepath", type=Path, required=True, help="a Python file that defines config; it is run"
-    )
-    config = load_config(parser.parse_args().config_filepath)
+    config = config_of_command_line(__doc__)
     scores = BaseTrainer(config).train()
     print(f"validation: {scores}; saved in {config['work_dir']}")
 
