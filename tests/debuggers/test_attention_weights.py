@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn import functional
@@ -156,10 +155,8 @@ def test_tensors_without_plain_values_are_refused(kind):
 
 
 @pytest.fixture
-def one_rank():
-    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
-    yield DeviceMesh("cpu", [0])
-    distributed.destroy_process_group()
+def one_rank(process_group):
+    return DeviceMesh("cpu", [0])
 
 
 def test_a_distributed_tensor_may_be_split_by_datapoint_or_head(one_rank):

@@ -13,13 +13,6 @@ def gradcam(model, inputs, layer="backbone.act2", target_class=3, **options):
     return GradCAMDebugger(layer, target_class, **options)({"inputs": inputs}, model)["gradcam"]
 
 
-@pytest.fixture
-def process_group():
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
-
-
 def test_a_sharded_model_is_refused(process_group):
     from torch.distributed.tensor import distribute_module, init_device_mesh
 

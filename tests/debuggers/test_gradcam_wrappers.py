@@ -37,13 +37,6 @@ def test_compiled_parts_run_eagerly_and_stay_compiled():
     assert len(compiled) == 1
 
 
-@pytest.fixture
-def process_group():
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
-
-
 def test_distributed_data_parallel_is_unwrapped_and_its_gradients_stay(process_group):
     model, (images, labels) = digit_network(), digits(3)
     wrapped = nn.parallel.DistributedDataParallel(model)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from recording_queue import Queue
 from tracker_adapters.artifacts import Alert, File, Histogram, Image, Page, PageEntry, Scalar, Table, Text
-from tracker_adapters.emitter import Deferred, Emitter, ScalarRow
+from tracker_adapters.emitter import Deferred, Emitter
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryEmitter
 
@@ -113,19 +114,6 @@ def test_numbers_of_every_make_are_scalars(emitter: MemoryEmitter, value: Any, w
     emitter.scalar("s", value, step=np.int64(4))  # type: ignore[arg-type]
     (scalar,) = emitter.artifacts
     assert scalar == Scalar(name="s", value=wanted, step=4, time_ns=scalar.time_ns)
-
-
-class Queue:
-    """A recorder that keeps what is put, unbuilt, as the store's queue does."""
-
-    def __init__(self) -> None:
-        self.items: list[tuple[ScalarRow | Any, int]] = []
-
-    def put(self, item: Any, nbytes: int) -> None:
-        self.items.append((item, nbytes))
-
-    def adopt(self, artifact: Any) -> Any:
-        return None  # the file is lost: the disk is full
 
 
 def test_a_scalar_is_queued_as_a_plain_row(tmp_path: Path) -> None:

@@ -10,27 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from recording_queue import Queue
 from tracker_adapters.artifacts import Image
-from tracker_adapters.emitter import Emitter, ScalarRow
+from tracker_adapters.emitter import Emitter
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryEmitter
 
 KNOWN_WITHOUT_VALUES = frozenset(
     ("detach", "dtype", "is_complex", "is_floating_point", "is_meta", "is_nested", "layout", "ndim", "shape")
 )
-
-
-class Queue:
-    """A recorder that keeps what is put, unbuilt, as the store's queue does."""
-
-    def __init__(self) -> None:
-        self.items: list[tuple[ScalarRow | Any, int]] = []
-
-    def put(self, item: Any, nbytes: int) -> None:
-        self.items.append((item, nbytes))
-
-    def adopt(self, artifact: Any) -> Any:
-        return None  # the file is lost: the disk is full
 
 
 class FarTensor:
@@ -41,17 +29,7 @@ class FarTensor:
         self.device = torch.device("cuda")
 
     def __getattr__(self, name: str) -> Any:
-        if name not in {
-            "detach",
-            "dtype",
-            "is_complex",
-            "is_floating_point",
-            "is_meta",
-            "is_nested",
-            "layout",
-            "ndim",
-            "shape",
-        }:
+        if name not in KNOWN_WITHOUT_VALUES:
             raise AssertionError(f"{name} was asked of a tensor on a device")
         return getattr(self._here, name)
 

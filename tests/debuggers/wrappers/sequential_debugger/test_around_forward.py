@@ -9,7 +9,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 
 class Journal(ForwardDebugger):
@@ -79,23 +78,6 @@ class Interrupted(nn.Module):
 
 def entry(cls, layer_name, name="seen", **args):
     return {"name": name, "debugger_config": {"class": cls, "args": {"layer_name": layer_name, **args}}}
-
-
-@pytest.fixture
-def watching():
-    """Returns a function that enables debuggers on a model; they are closed at the end of the test."""
-    opened = []
-
-    def watch(model, *entries, **options):
-        sequential = SequentialDebugger(entries, model, **options)
-        opened.append(sequential)
-        sequential.enabled = True
-        return sequential
-
-    yield watch
-    for sequential in opened:
-        sequential.reset_buffer()
-        sequential.close()
 
 
 def slots(sequential):

@@ -10,7 +10,6 @@ from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.base_debugger import Picture
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 DEADLINE_S = 30
 
@@ -48,23 +47,6 @@ class Countdown(nn.Module):
 
 def entry(layer_name, name="seen", cls=Value):
     return {"name": name, "debugger_config": {"class": cls, "args": {"layer_name": layer_name}}}
-
-
-@pytest.fixture
-def watching():
-    """Returns a function that enables debuggers on a model; they are closed at the end of the test."""
-    opened = []
-
-    def watch(model, *entries, **options):
-        sequential = SequentialDebugger(entries, model, **options)
-        opened.append(sequential)
-        sequential.enabled = True
-        return sequential
-
-    yield watch
-    for sequential in opened:
-        sequential.reset_buffer()
-        sequential.close()
 
 
 def slot_of(sequential, name="seen"):

@@ -218,13 +218,6 @@ def test_a_scripted_model_says_why_nothing_is_seen():
     assert all("torch.jit compiled" in slot["error"] for slot in outputs.values())
 
 
-@pytest.fixture
-def process_group(tmp_path):
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
-
-
 def distributed(model):
     return nn.parallel.DistributedDataParallel(model)
 
