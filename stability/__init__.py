@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from stability.debugging_config import PyTorchDebuggingConfig
     from stability.errors import StabilityConfigError, StabilityError
     from stability.handling_config import NaNHandlingConfig
+    from stability.learned_detector import LearnedDetector
     from stability.numerical_stability import NumericalStabilityManager
     from stability.training_wrapper import TrainingWrapper, create_training_wrapper
 
 _HOMES = {
     "GradientClippingConfig": "stability.clipping_config",
+    "LearnedDetector": "stability.learned_detector",
     "NaNHandlingConfig": "stability.handling_config",
     "NumericalStabilityManager": "stability.numerical_stability",
     "PyTorchDebuggingConfig": "stability.debugging_config",
@@ -37,6 +39,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "GradientClippingConfig",
+    "LearnedDetector",
     "NaNHandlingConfig",
     "NumericalStabilityManager",
     "PyTorchDebuggingConfig",

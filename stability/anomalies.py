@@ -18,6 +18,7 @@ _LEVELS: dict[AnomalyKind, AlertLevel] = {
     "nan_gradient": "error",
     "inf_gradient": "error",
     "gradient_norm_overflow": "warning",
+    "unusual_step": "warning",
 }
 _SEVERITIES: dict[AlertLevel, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _log = logging.getLogger(__name__)

@@ -22,9 +22,10 @@ from stability.gradient_clipping import clip_to_norm, clip_to_overflowed_norm, w
 from stability.gradients import Gradients, Norms, check_loss, collect_gradients, measure, shared_norms
 from stability.handling_config import NaNHandlingConfig
 from stability.history import History, StepRecord
+from stability.learned_detector import LearnedDetector
 from stability.nan_handling import SMALLEST_BLAMED_SCALE, find_faults, unscale
 from stability.optimizer_check import OptimizerCheck
-from stability.results import ClippingStats, DebugSummary, NaNStats, StabilityResult
+from stability.results import Anomaly, ClippingStats, DebugSummary, NaNStats, StabilityResult
 from stability.score import StabilityScore
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class NumericalStabilityManager:
         *,
         emitter: Emitter | None = None,
         scaler: torch.amp.GradScaler | None = None,
+        detector: LearnedDetector | None = None,
         parameter_norms_every: int | None = 10,
         histogram_every: int | None = None,
     ) -> None:
@@ -60,6 +62,7 @@ class NumericalStabilityManager:
             debug_config: What a debug session collects; without it none can be started.
             emitter: Where scalars, histograms and alerts go, such as a run.
             scaler: The loop's GradScaler: gradients are unscaled before anything else, unless the loop did so.
+            detector: Learns what this run's steps look like, and tells unusual ones (``unusual_step``).
             parameter_norms_every: The norm of each parameter's gradient is emitted at steps that this divides;
                 None for never.
             histogram_every: Likewise for the gradients' histograms, which cost a pass of their own unless ``step`` is
@@ -74,6 +77,7 @@ class NumericalStabilityManager:
         self._clipping = clipping_config
         self._handling = nan_config
         self._scaler = scaler
+        self._detector = detector
         self._debugging = PyTorchDebuggingManager(debug_config)
         self._alerts = AnomalyAlerts(emitter)
         self._emission = StabilityEmission(emitter, parameter_norms_every, histogram_every)
@@ -119,6 +123,8 @@ class NumericalStabilityManager:
         total_norm, coefficient = self._clip(gradients, norms, nan_stats)
         score = self._rate(nan_stats, total_norm)
         anomalies = find_anomalies(number, norms.loss, nan_stats, total_norm, len(gradients.tensors))
+        if self._detector is not None and (reason := self._detector.update(norms.loss, total_norm)):
+            anomalies.append(Anomaly(kind="unusual_step", message=reason, step=number))
         self._alerts.tell(anomalies, log_level=self._debugging.log_level)
         result = StabilityResult(
             step=number,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
-AnomalyKind: TypeAlias = Literal["nan_loss", "inf_loss", "nan_gradient", "inf_gradient", "gradient_norm_overflow"]
+AnomalyKind: TypeAlias = Literal[
+    "nan_loss", "inf_loss", "nan_gradient", "inf_gradient", "gradient_norm_overflow", "unusual_step"
+]
 
 
 class ParameterFault(TypedDict):

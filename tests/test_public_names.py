@@ -88,6 +88,7 @@ PUBLIC = {
     ],
     "stability": [
         "GradientClippingConfig",
+        "LearnedDetector",
         "NaNHandlingConfig",
         "NumericalStabilityManager",
         "PyTorchDebuggingConfig",

@@ -1,0 +1,104 @@
+"""A detector that learns from the run itself what a usual step looks like."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from stability.errors import StabilityConfigError
+
+HALF_LIFE = 100
+"""Steps after which a value counts half: a few times what a learning rate's warm-up or decay takes to show."""
+WARM_UP = 50
+FALSE_ALARMS = 1e-3
+"""Steps of Gaussian noise, which has lighter tails than the model, are told far more rarely."""
+_FREEDOM = 4.0
+"""Degrees of freedom of the t distribution: gradient noise has tails about as heavy (Simsekli et al. 2019,
+arXiv 1901.06053, measure tails much heavier than Gaussian)."""
+_SMALLEST_SPREAD = 1e-3
+"""Of the decimal logarithm of the norm, and of the loss relative to its size: smaller changes are never unusual."""
+
+
+class LearnedDetector:
+    """Tells steps whose loss and gradient norm do not fit those of the run so far, taken together.
+
+    A multivariate t distribution with 4 degrees of freedom is fitted online to ``x = (loss, log10 norm)``: with
+    ``D² = (x - m)ᵀ S⁻¹ (x - m)``, each step moves ``m`` by ``a w (x - m)`` and ``S`` to
+    ``(1 - a) S + a w (x - m)(x - m)ᵀ``, where ``w = (4 + 2) / (4 + D²)`` is the weight of maximum likelihood (Lange,
+    Little and Taylor 1989), so that an outlier hardly moves the model, and ``a = 1 - 2^(-1 / half_life)`` lets it
+    follow the training (larger at first, like a plain average). A step is unusual when ``D²`` is beyond the quantile
+    of that distribution: ``(1 + D² / 4)^-2 < false_alarms``. S is what ``w`` makes of the spread, which maximum
+    likelihood matches to the t distribution's scale.
+
+    A step whose loss or norm is not finite is no matter of likelihood: other rules tell it, and it teaches nothing.
+    A step that merely falls, both loss and norm, is welcome and never told.
+    """
+
+    def __init__(
+        self, *, half_life: int = HALF_LIFE, warm_up: int = WARM_UP, false_alarms: float = FALSE_ALARMS
+    ) -> None:
+        """Makes a detector that knows nothing yet.
+
+        Args:
+            half_life: Steps after which a value counts half.
+            warm_up: Steps that are only learnt from.
+            false_alarms: The share of usual steps that are told; between 0 and 1.
+
+        Raises:
+            StabilityConfigError: For a value out of range.
+        """
+        for name, value in (("half_life", half_life), ("warm_up", warm_up)):
+            if not value >= 1:
+                raise StabilityConfigError(f"LearnedDetector: {name} is {value!r}; expected a number of steps above 0")
+        if not 0 < false_alarms < 1:
+            raise StabilityConfigError(f"LearnedDetector: false_alarms is {false_alarms!r}; expected 0 to 1")
+        self._rate = -math.expm1(-math.log(2) / half_life)
+        self._warm_up = warm_up
+        self._limit = _FREEDOM * (false_alarms**-0.5 - 1)
+        self._seen = 0
+        self._mean: npt.NDArray[np.float64] = np.zeros(2)
+        self._spread: npt.NDArray[np.float64] = np.eye(2)
+
+    def update(self, loss: float, norm: float) -> str | None:
+        """Takes a step's loss and gradient norm (before clipping); says in a sentence why it is unusual, or None."""
+        if not (math.isfinite(loss) and math.isfinite(norm) and norm > 0):
+            return None
+        point = np.array([loss, math.log10(norm)])
+        if self._seen == 0:
+            self._mean = point
+            self._spread = np.diag(self._floor() ** 2)
+        difference = point - self._mean
+        floor = np.diag(self._floor() ** 2)
+        distance = float(difference @ np.linalg.solve(self._spread + floor, difference))
+        reason = None
+        if self._seen >= self._warm_up and distance > self._limit and (difference > 0).any():
+            expected = self._mean[0], 10 ** self._mean[1]
+            reason = (
+                f"loss {loss:.4g} and gradient norm {norm:.4g} do not fit the run so far, which is around "
+                f"{expected[0]:.4g} and {expected[1]:.4g}: {math.sqrt(distance):.0f} spreads away, the limit is "
+                f"{math.sqrt(self._limit):.0f}"
+            )
+        self._learn(difference, distance)
+        return reason
+
+    def state_dict(self) -> dict[str, object]:
+        """What it has learnt, as plain values."""
+        return {"seen": self._seen, "mean": self._mean.tolist(), "spread": self._spread.tolist()}
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Goes on from what ``state_dict`` returned."""
+        self._seen = int(state["seen"])  # type: ignore[call-overload]
+        self._mean, self._spread = np.array(state["mean"], float), np.array(state["spread"], float)
+
+    def _learn(self, difference: npt.NDArray[np.float64], distance: float) -> None:
+        self._seen += 1
+        rate = max(self._rate, 1 / (self._seen + 1))
+        # At first every distance is large, because nothing is known of the spread.
+        weight = (_FREEDOM + 2) / (_FREEDOM + distance) if self._seen > self._warm_up // 2 else 1.0
+        self._mean = self._mean + rate * min(weight, 1.0) * difference
+        self._spread = (1 - rate) * self._spread + rate * weight * np.outer(difference, difference)
+
+    def _floor(self) -> npt.NDArray[np.float64]:
+        return np.array([_SMALLEST_SPREAD * max(abs(self._mean[0]), 1e-12), _SMALLEST_SPREAD])
