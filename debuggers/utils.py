@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
+from collections import UserDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -35,8 +36,8 @@ def nearest_names(name: str, names: Iterable[str]) -> str:
 def apply_tensor_op(func: Callable[[torch.Tensor], Any], inputs: Any) -> Any:
     """Returns ``inputs`` with ``func`` applied to each tensor.
 
-    Goes into mappings, lists, tuples, named tuples and data classes, which keep their types; everything else
-    is passed on as it is. ``inputs`` is not changed.
+    Goes into mappings, lists, tuples, named tuples and data classes, and passes everything else on as it is. They keep
+    their types, but mappings that are neither a ``dict`` nor a ``UserDict`` become dicts. ``inputs`` is not changed.
     """
     if isinstance(inputs, torch.Tensor):
         return func(inputs)
@@ -58,7 +59,8 @@ def apply_tensor_op(func: Callable[[torch.Tensor], Any], inputs: Any) -> Any:
 
 def _apply_to_mapping(func: Callable[[torch.Tensor], Any], inputs: Mapping[Any, Any]) -> Mapping[Any, Any]:
     items = {key: apply_tensor_op(func, item) for key, item in inputs.items()}
-    if type(inputs) is dict or not hasattr(inputs, "__setitem__"):
+    # A shallow copy of any other mapping may hold the same items as the original.
+    if type(inputs) is dict or not isinstance(inputs, (dict, UserDict)):
         return items
     changed: Any = copy.copy(inputs)  # keeps the factory of a defaultdict, the attributes of a model output
     for key, item in items.items():

@@ -1,7 +1,9 @@
 """Layers are found by name, and functions reach every tensor of a structure."""
 
-from collections import OrderedDict, defaultdict, namedtuple
+from collections import OrderedDict, UserDict, defaultdict, namedtuple
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -88,3 +90,32 @@ def test_the_nearest_names_are_the_most_alike_or_the_first():
     assert nearest_names("hea", names) == "nearest names: head"
     assert nearest_names("zzz", names) == "nearest names: backbone.conv1, backbone.conv2, head"
     assert nearest_names("zzz", iter(())) == "it has no named layers"
+
+
+class Result(MutableMapping):
+    """A mapping of its own making, as some models return it."""
+
+    def __init__(self, items):
+        self.items_ = items
+
+    def __getitem__(self, key):
+        return self.items_[key]
+
+    def __setitem__(self, key, value):
+        self.items_[key] = value
+
+    def __delitem__(self, key):
+        del self.items_[key]
+
+    def __iter__(self):
+        return iter(self.items_)
+
+    def __len__(self):
+        return len(self.items_)
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, UserDict, Result, MappingProxyType])
+def test_no_mapping_is_changed_itself(kind):
+    original = kind({"x": torch.ones(1)})
+    changed = apply_tensor_op(lambda tensor: tensor + 1, original)
+    assert (changed["x"].item(), original["x"].item()) == (2, 1)
