@@ -40,7 +40,8 @@ class PageWriter:
 
     The pages that wait and the one being written take at most ``budget_bytes`` together (or are a single
     page): beyond that ``submit`` waits. A thread runs only while there are pages to write. It is a daemon, so
-    a hanging disk cannot hold the interpreter up at exit for longer than 30 s.
+    a hanging disk cannot hold the interpreter up at exit for longer than 30 s. Where no thread can be started,
+    ``submit`` writes the page itself.
     """
 
     def __init__(
@@ -83,15 +84,25 @@ class PageWriter:
                 )
             self._waiting.append(page)
             self._held_bytes += page.nbytes
-            if not self._threads:
-                thread = threading.Thread(target=self._work, name="stepscope-page-writer", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            if self._threads:
+                return
+            worker = self._started_worker()
+            self._threads.append(worker)
+        if worker is threading.current_thread():
+            self._work()
 
     def flush(self, timeout_s: float) -> bool:
         """Waits until every page that was handed over is written or has failed; False if time ran out."""
         with self._changed:
             return self._changed.wait_for(lambda: not any(t.is_alive() for t in self._threads), timeout_s)
+
+    def _started_worker(self) -> threading.Thread:
+        thread = threading.Thread(target=self._work, name="stepscope-page-writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many, or the interpreter shuts down
+            return threading.current_thread()
+        return thread
 
     def _has_room(self, page: FinishedPage) -> bool:
         return self._held_bytes == 0 or self._held_bytes + page.nbytes <= self._budget_bytes

@@ -120,3 +120,20 @@ def test_no_thread_lives_on_without_pages(tmp_path):
         if thread.name == "stepscope-page-writer":
             thread.join(DEADLINE_S)
             assert not thread.is_alive()
+
+
+def test_without_a_thread_the_caller_writes(tmp_path, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    journal = Journal()
+    writer = journal.writer()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        writer.submit(finished(tmp_path, 0))
+        writer.submit(finished(tmp_path, 1))
+        assert writer.flush(0)
+    writer.submit(finished(tmp_path, 2))
+    assert writer.flush(DEADLINE_S)
+    assert list(PageReader(tmp_path)) == [0, 1, 2]
+    assert journal.failed == []
