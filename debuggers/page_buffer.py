@@ -39,7 +39,8 @@ class PageBuffer:
     def _start_page(self) -> None:
         self.page_data: dict[int, dict[str, Any]] = {}
         self.page_bytes = 0
-        self._measured: set[int] = set()
+        # Holds what was measured, also what a later record of its datapoint replaced: an id belongs to what lives.
+        self._measured: dict[int, Any] = {}
         self._step = 0
 
     def open(self, folder: Path, timeout_s: float) -> None:
@@ -125,14 +126,14 @@ class PageBuffer:
         if isinstance(value, (dict, list, tuple)):
             if id(value) in self._measured:
                 return 0
-            self._measured.add(id(value))
+            self._measured[id(value)] = value
             parts = value.values() if isinstance(value, dict) else value
             return 64 + sum(32 + self._size(part) for part in parts)
         if isinstance(value, (str, bytes)):
             return len(value)
         if not hasattr(value, "nbytes") or id(value) in self._measured:
             return 0
-        self._measured.add(id(value))
+        self._measured[id(value)] = value
         return int(value.nbytes)
 
 

@@ -120,3 +120,11 @@ def test_eight_threads_keep_every_datapoint_exactly_once(tmp_path):
     assert sorted(idx for record in reader.records for idx in record.datapoints) == list(range(10_000))
     assert all((outputs["d"] == idx).all() for idx, outputs in reader.items())
     assert (failures, len(reader.records) > 10) == ([], True)
+
+
+def test_what_a_later_record_replaces_counts_until_the_page_is_handed_over():
+    buffer, _ = buffer_of(page_size=1000 * KB)
+    for idx in range(1, 100):
+        buffer.add({0: datapoint(1)}, step=idx)
+        buffer.add({idx: datapoint(5)}, step=idx)
+    assert buffer.page_bytes >= sum(entry["d"]["map"].nbytes for entry in buffer.page_data.values()) > 400 * KB
