@@ -94,8 +94,8 @@ def _listed(path: Path) -> tuple[PageRecord, ...]:
         index = msgspec.json.decode(path.read_bytes(), type=_Index)
     except FileNotFoundError:
         return ()
-    except msgspec.DecodeError as error:
-        _log.warning("the index %s is damaged (%s); its pages are read instead", path, error)
+    except (msgspec.DecodeError, RecursionError, OSError) as error:
+        _log.warning("the index %s cannot be read (%s); its pages are read instead", path, error)
         return ()
     if index.schema_version != SCHEMA_VERSION:
         raise PageError(

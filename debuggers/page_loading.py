@@ -17,7 +17,7 @@ import joblib
 
 from debuggers.errors import PageError
 from debuggers.page_checking import check_page, is_page
-from debuggers.page_unpickling import NARROW_FLOATS, PageUnpickler
+from debuggers.page_unpickling import PageUnpickler
 
 
 def load_page(
@@ -48,7 +48,10 @@ def load_page(
             raise PageError(f"{path}: its content does not match the checksum in its index; the page is damaged")
         if not trusted:
             return _unpickled(path, file)
-    page = joblib.load(path, mmap_mode="r")
+    try:
+        page = joblib.load(path, mmap_mode="r")
+    except Exception as error:
+        raise PageError(f"{path}: cannot be loaded: {type(error).__name__}: {error}") from error
     if not is_page(page):
         raise PageError(f"{path}: holds no page; expected {{datapoint_idx: {{debugger_name: outputs}}}}")
     return page  # type: ignore[no-any-return]
@@ -85,6 +88,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, PageError):
         return str(error)
     return "ends too early" if isinstance(error, EOFError) else f"is damaged: {type(error).__name__}: {error}"
-
-
-__all__ = ["NARROW_FLOATS", "load_page"]

@@ -64,3 +64,12 @@ def test_a_trusted_file_must_be_a_page_too(tmp_path):
 def test_a_page_of_plain_joblib_loads_without_trust(tmp_path):
     joblib.dump(PAGE, tmp_path / "page_0.pkl")
     np.testing.assert_array_equal(PAGE[3]["d"]["map"], load_page(tmp_path / "page_0.pkl")[3]["d"]["map"])
+
+
+@pytest.mark.parametrize("length", [0, 20, 500])
+def test_a_trusted_page_that_is_damaged_is_an_error_that_names_it(tmp_path, length):
+    write_page(tmp_path, 0, {0: {"d": np.zeros(100)}})
+    path = tmp_path / "page_0.pkl"
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(PageError, match=r"page_0\.pkl: cannot be loaded: "):
+        load_page(path, trusted=True)

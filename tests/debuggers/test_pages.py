@@ -141,6 +141,15 @@ def test_a_missing_or_damaged_index_is_rebuilt(tmp_path):
     assert records == read_index(tmp_path)
 
 
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff\xfe", None], ids=["deep", "no text", "a folder"])
+def test_an_index_that_cannot_be_read_is_rebuilt(tmp_path, caplog, content):
+    write_page(tmp_path, 0, page_of(7))
+    index = tmp_path / "index.json"
+    index.mkdir() if content is None else index.write_bytes(content)
+    assert list(PageReader(tmp_path)) == [7]
+    assert "index.json cannot be read" in caplog.text
+
+
 def test_pages_are_in_the_order_of_their_numbers(tmp_path):
     for number in (10, 9, 0):
         write_page(tmp_path, number, page_of(number))
