@@ -69,7 +69,7 @@ def ramp_colours(values: torch.Tensor) -> torch.Tensor:
 
 
 def _on(device: torch.device, values: Any) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float32).to(device, non_blocking=True)
+    return torch.tensor(values, dtype=torch.float32, device="cpu").to(device, non_blocking=True)
 
 
 def _scaled(values: torch.Tensor, low: float | None = None) -> torch.Tensor:

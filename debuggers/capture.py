@@ -14,29 +14,47 @@ from tracker_adapters.artifacts import Histogram
 
 from debuggers.base_debugger import Picture
 from debuggers.deferred import DeferredRow, DeferredTensor
+from debuggers.narrow_floats import NARROW_FLOATS
 from debuggers.page_index import DATAPOINT
-from debuggers.page_memory import PageMemory
+from debuggers.page_memory import Empty
 from debuggers.page_saving import as_number
-from debuggers.page_unpickling import MAX_DIMENSIONS, MAX_INTEGER_BYTES, NARROW_FLOATS
+from debuggers.page_unpickling import MAX_DIMENSIONS, MAX_INTEGER_BYTES
 from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
 _MAX_DEPTH = 50
-_MEMORY = PageMemory()
 _MAX_CONTAINERS = 100_000
-_NARROW = frozenset(np.dtype(dtype) for dtype in NARROW_FLOATS.values())
+_NARROW = frozenset(NARROW_FLOATS.values())
 _PLAIN = (bool, int, float, str, bytes, type(None))
+_EXPECTED_INDEX = "expected an int, or a list or tensor of int"
 
 
-def host_copy(outputs: Any) -> Any:
+def host_copy(outputs: Any, empty: Empty = np.empty) -> Any:
     """Returns ``outputs`` as a page holds them; nothing in it shares memory with the original.
 
     Tensors and arrays become NumPy arrays (on a device: pending ones), 0-d ones plain numbers. Named tuples,
     data classes and mappings become dicts, sets and arrays of text or dates lists. What cannot be kept
     becomes ``{"error": reason}``; a path its text. A ``Picture`` becomes its array, which belongs to every datapoint of
     a batch, and the arrays in a ``TensorSummary`` or ``Histogram`` lists. A tensor that is met twice is copied once.
+
+    Args:
+        outputs: What debuggers returned, nested in any structure.
+        empty: Makes the arrays that what lies on the host is copied to.
     """
-    return _Copier().copy(outputs, 0)
+    return _Copier(empty).copy(outputs, 0)
+
+
+def check_outputs(outputs: Any) -> None:
+    """Checks that something is ``{debugger_name: outputs}``, whatever the outputs are.
+
+    Raises:
+        TypeError: For anything else.
+    """
+    if not isinstance(outputs, Mapping):
+        raise TypeError(f"outputs: got a {type(outputs).__name__}; expected a dict {{debugger_name: outputs}}")
+    for name in outputs:
+        if not isinstance(name, str):
+            raise TypeError(f"outputs: a debugger's name is {name!r}; expected a str")
 
 
 def by_datapoint(copies: dict[str, Any], indices: int | Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -74,7 +92,8 @@ def _cut(array: Any, row: int) -> Any:
 
 
 class _Copier:
-    def __init__(self) -> None:
+    def __init__(self, empty: Empty) -> None:
+        self._empty = empty
         # The values hold on to the originals: an id is only theirs as long as they live.
         self._known: dict[int, tuple[Any, Any]] = {}
         self._open: set[int] = set()
@@ -93,8 +112,8 @@ class _Copier:
             if id(value) not in self._known:
                 if value.ndim > MAX_DIMENSIONS:
                     raise ValueError(f"it has {value.ndim} dimensions; a page holds arrays of at most {MAX_DIMENSIONS}")
-                copy = _tensor_copy(value) if isinstance(value, torch.Tensor) else _numpy_copy(value)
-                self._known[id(value)] = (value, copy)
+                copy = _tensor_copy if isinstance(value, torch.Tensor) else _numpy_copy
+                self._known[id(value)] = (value, copy(value, self._empty))
             return self._known[id(value)][1]
         if isinstance(value, Picture):
             return _whole(self.copy(value.values, depth))
@@ -147,8 +166,8 @@ def _whole(copy: Any) -> Any:
     return WholeArray(copy) if isinstance(copy, (np.ndarray, DeferredTensor)) else copy
 
 
-def _tensor_copy(value: torch.Tensor) -> Any:
-    copy = DeferredTensor(value, _MEMORY.empty)
+def _tensor_copy(value: Any, empty: Empty) -> Any:
+    copy = DeferredTensor(value, empty)
     # A copy on the host is there already.
     if value.device.type == "cuda":
         return copy
@@ -156,7 +175,7 @@ def _tensor_copy(value: torch.Tensor) -> Any:
     return array if array.ndim else as_number(array)
 
 
-def _numpy_copy(value: Any) -> Any:
+def _numpy_copy(value: Any, empty: Empty) -> Any:
     if np.ma.is_masked(value):
         raise ValueError("its masked elements have no values; expected value.filled(...)")
     array: np.ndarray[Any, Any] = np.asarray(value)
@@ -166,7 +185,7 @@ def _numpy_copy(value: Any) -> Any:
         raise ValueError(f"dtype {array.dtype}; expected numbers, bool, text or dates")
     if not array.ndim:
         return as_number(array)
-    copy = _MEMORY.empty(array.shape, array.dtype)
+    copy = empty(array.shape, array.dtype)
     copy[...] = array
     return copy
 
@@ -215,7 +234,10 @@ def datapoint_indices(datapoint: Mapping[str, Any]) -> int | Sequence[int]:
         raise ValueError(
             "the datapoint has no ['meta_info']['idx']; expected its index, or one index for each of its rows"
         ) from error
-    values = np.asarray(idx.detach().cpu() if isinstance(idx, torch.Tensor) else idx)
+    try:
+        values = np.asarray(idx.detach().cpu() if isinstance(idx, torch.Tensor) else idx)
+    except Exception as error:  # a tensor without values, or a list that is no array
+        raise ValueError(f"['meta_info']['idx'] is {idx!r}, which cannot be read; {_EXPECTED_INDEX}") from error
     if values.dtype.kind not in "iu" or values.ndim > 1 or not values.size:
-        raise ValueError(f"['meta_info']['idx'] is {idx!r}; expected an int, or a list or tensor of int")
+        raise ValueError(f"['meta_info']['idx'] is {idx!r}; {_EXPECTED_INDEX}")
     return int(values) if values.ndim == 0 else [int(value) for value in values]

@@ -64,7 +64,7 @@ def chosen_classes(scores: torch.Tensor, target_class: int | list[int] | None) -
     for number in (target_class,) if isinstance(target_class, int) else wanted:
         if not 0 <= number < count:
             raise DebuggerConfigError(f"target_class is {number}; expected a class from 0 to {count - 1}")
-    return torch.tensor(wanted, dtype=torch.int64).to(scores.device, non_blocking=True)
+    return torch.tensor(wanted, dtype=torch.int64, device="cpu").to(scores.device, non_blocking=True)
 
 
 def checked_target_class(target_class: TargetClass) -> int | list[int] | None:

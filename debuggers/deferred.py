@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.arrays import check_readable
 from tracker_adapters.emitter import PendingArray
 from tracker_adapters.errors import ArtifactError
 
+from debuggers.narrow_floats import NARROW_FLOATS
+from debuggers.page_memory import Empty
 from debuggers.torch_import import torch
 
-_NARROW_DTYPES: dict[torch.dtype, npt.DTypeLike] = {
-    getattr(torch, name): np.dtype(getattr(ml_dtypes, name))
-    for name in (
-        "bfloat16",
-        "float8_e4m3fn",
-        "float8_e4m3fnuz",
-        "float8_e5m2",
-        "float8_e5m2fnuz",
-        "float8_e8m0fnu",
-    )
-    if hasattr(torch, name) and hasattr(ml_dtypes, name)
-}
+_NARROW_DTYPES = {getattr(torch, name): dtype for name, dtype in NARROW_FLOATS.items() if hasattr(torch, name)}
 _SAME_SIZE = {1: torch.uint8, 2: torch.int16}
 
 
@@ -38,11 +27,7 @@ class DeferredTensor:
 
     __slots__ = ("_array", "_event", "nbytes", "shape")
 
-    def __init__(
-        self,
-        tensor: torch.Tensor,
-        empty: Callable[[tuple[int, ...], npt.DTypeLike], npt.NDArray[Any]] = np.empty,
-    ) -> None:
+    def __init__(self, tensor: torch.Tensor, empty: Empty = np.empty) -> None:
         """Copies a tensor; ``empty`` makes the array that a tensor on the host is copied to."""
         source = readable_tensor(tensor)
         self.nbytes = source.numel() * source.element_size()
@@ -50,14 +35,14 @@ class DeferredTensor:
         self._event: torch.cuda.Event | None = None
         if source.device.type == "cuda":
             # Pinned memory is what makes the copy asynchronous; torch keeps and reuses it.
-            host = torch.empty(self.shape, dtype=source.dtype, pin_memory=True)
+            host = torch.empty(self.shape, dtype=source.dtype, device="cpu", pin_memory=True)
             # A dtype that NumPy lacks fails here, not in the thread that resolves.
             self._array = _as_numpy(host)
             host.copy_(source, non_blocking=True)
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._event.record(torch.cuda.current_stream(source.device))
         else:
-            self._array = empty(self.shape, _as_numpy(torch.empty(0, dtype=source.dtype)).dtype)
+            self._array = empty(self.shape, _as_numpy(torch.empty(0, dtype=source.dtype, device="cpu")).dtype)
             content = torch.from_numpy(self._array.reshape(-1).view(np.uint8))
             content.view(source.dtype).view(self.shape).copy_(source)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,18 @@ BLOCK_BYTES = 34 << 20
 _ALIGNMENT = 64
 
 
+class Empty(Protocol):
+    """Makes arrays with arbitrary values, as ``numpy.empty`` does."""
+
+    def __call__(self, shape: tuple[int, ...], dtype: npt.DTypeLike, /) -> npt.NDArray[Any]:
+        """Returns a C-contiguous array."""
+
+
 class PageMemory:
     """Hands out memory for arrays that are made together and dropped together, as those of a page are.
 
-    Small arrays share a block, which lives as long as one of them.
+    Small arrays share a block, which lives as long as one of them: each owner of pages needs a memory of its own, or
+    the arrays of a page that fills slowly would hold the blocks of one that fills fast.
     """
 
     def __init__(self) -> None:

@@ -11,25 +11,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from debuggers.errors import PageError
-
-NARROW_FLOATS: dict[str, npt.DTypeLike] = {
-    name: np.dtype(getattr(ml_dtypes, name))
-    for name in (
-        "bfloat16",
-        "float8_e4m3fn",
-        "float8_e4m3fnuz",
-        "float8_e5m2",
-        "float8_e5m2fnuz",
-        "float8_e8m0fnu",
-    )
-    if hasattr(ml_dtypes, name)
-}
-"""The dtypes that NumPy lacks; pages store them under their ml_dtypes names."""
+from debuggers.narrow_floats import NARROW_FLOATS
 
 MAX_DIMENSIONS = 32
 """NumPy's own limit before version 2."""
@@ -52,7 +38,7 @@ class StoredNarrowFloat:
     """Stands for an ml_dtypes scalar type, which a page only names in a dtype."""
 
     def __init__(self, name: str) -> None:
-        self.dtype = np.dtype(NARROW_FLOATS[name])
+        self.dtype = NARROW_FLOATS[name]
 
 
 class StoredDtype:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from debuggers.errors import DebuggerConfigError
@@ -46,6 +46,22 @@ def plain(value: Any) -> Any:
     if package != "omegaconf":
         return value
     return sys.modules[package].OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
+
+
+def texts(what: str, value: Any) -> tuple[str, ...]:
+    """Returns a str, or several, as a tuple.
+
+    Raises:
+        DebuggerConfigError: For anything else.
+    """
+    found = plain(value)
+    found = (found,) if isinstance(found, str) else found
+    if not isinstance(found, Collection):
+        raise DebuggerConfigError(f"{what} is {value!r}; expected a list of str")
+    for text in found:
+        if not isinstance(text, str):
+            raise DebuggerConfigError(f"{what} holds {text!r}; expected a str")
+    return tuple(found)
 
 
 def _nested_arguments(what: str, key: str, rest: dict[Any, Any]) -> Mapping[Any, Any]:

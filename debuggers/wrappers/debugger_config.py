@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,9 +14,10 @@ from debuggers.layer_captures import LayerCaptures
 from debuggers.module_selection import module_named, select_modules
 from debuggers.page_index import DATAPOINT
 from debuggers.torch_import import torch
-from debuggers.wrappers.config_dialects import CLASS_KEYS, class_and_arguments, plain
+from debuggers.wrappers.config_dialects import CLASS_KEYS, class_and_arguments, plain, texts
 from debuggers.wrappers.debugger_registry import find_class
 
+_BYTES_PER_MB = 1024 * 1024
 KEPT_PARTS = ("inputs", "labels", "outputs", "meta_info", "scores", "correct")
 
 
@@ -34,7 +36,10 @@ def build_debuggers(
             that is no debugger.
     """
     debuggers: dict[str, BaseDebugger] = {}
-    for entry in plain(debuggers_config):
+    entries = plain(debuggers_config)
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise DebuggerConfigError(f"debuggers_config is {entries!r}; expected a list with one dict for each debugger")
+    for entry in entries:
         name, config = _name_and_config(plain(entry))
         if not isinstance(name, str) or not name:
             raise DebuggerConfigError(f"a debugger's name is {name!r}; expected a non-empty str")
@@ -53,7 +58,10 @@ def find_layers(
 
     Raises:
         LayerNotFoundError: When the model lacks a layer, unless the debugger has ``missing_ok``.
+        DebuggerConfigError: When the model is no module.
     """
+    if not isinstance(model, torch.nn.Module):
+        raise DebuggerConfigError(f"model is {model!r}; expected a torch.nn.Module")
     found: dict[str, tuple[ForwardDebugger, LayerCaptures]] = {}
     for name, debugger in debuggers.items():
         if isinstance(debugger, ForwardDebugger):
@@ -74,11 +82,22 @@ def check_keep(keep: Sequence[str]) -> tuple[str, ...]:
     Raises:
         DebuggerConfigError: For an unknown part.
     """
-    parts = (keep,) if isinstance(keep, str) else tuple(keep)
+    parts = texts("keep", keep)
     for part in parts:
         if part not in KEPT_PARTS:
             raise DebuggerConfigError(f"keep holds {part!r}; expected some of {', '.join(KEPT_PARTS)}")
     return parts
+
+
+def page_bytes(page_size_mb: Any) -> int:
+    """Returns a page's size in bytes.
+
+    Raises:
+        ValueError: For anything but a positive number of MB.
+    """
+    if isinstance(page_size_mb, bool) or not isinstance(page_size_mb, (int, float)) or not 0 < page_size_mb < math.inf:
+        raise ValueError(f"page_size_mb is {page_size_mb!r}; expected a positive number")
+    return int(page_size_mb * _BYTES_PER_MB)
 
 
 def _name_and_config(entry: Any) -> tuple[Any, Any]:
@@ -117,9 +136,10 @@ def _build(name: str, config: Any, allow_imports: Sequence[str]) -> BaseDebugger
         debugger = cls(**arguments)
     except TypeError as error:
         raise DebuggerConfigError(f"{what}: cannot make a {cls.__name__} from {arguments!r}: {error}") from error
-    if isinstance(debugger, ForwardDebugger) and not _is_selector(debugger.layer_name):
+    layer_name = getattr(debugger, "layer_name", None)  # missing where __init__ did not call that of ForwardDebugger
+    if isinstance(debugger, ForwardDebugger) and not _is_selector(layer_name):
         raise DebuggerConfigError(
-            f"{what}: layer_name is {debugger.layer_name!r}; expected a name, a pattern, a regular expression or a "
+            f"{what}: layer_name is {layer_name!r}; expected a name, a pattern, a regular expression or a "
             "type of modules"
         )
     return debugger

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from debuggers.errors import DebuggerConfigError
+from debuggers.wrappers.config_dialects import texts
 
 ENTRY_POINT_GROUP = "stepscope.debuggers"
 BUILT_IN = {
@@ -55,9 +56,9 @@ def check_allow_imports(prefixes: Sequence[str]) -> tuple[str, ...]:
     Raises:
         DebuggerConfigError: For an empty prefix, which would allow everything, and for anything but a str.
     """
-    checked = (prefixes,) if isinstance(prefixes, str) else tuple(prefixes)
+    checked = texts("allow_imports", prefixes)
     for prefix in checked:
-        if not isinstance(prefix, str) or not prefix or prefix.startswith("."):
+        if not prefix or prefix.startswith("."):
             raise DebuggerConfigError(f"allow_imports holds {prefix!r}; expected the start of a dotted path")
     return checked
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from debuggers.base_debugger import BaseDebugger
@@ -29,11 +29,14 @@ class IsolatedDebugger:
             return f"debugger {self.name!r}"
         return f"debugger {self.name!r} at layer {selector_text(self.debugger.layer_name)}"
 
+    def random_state_kept(self) -> AbstractContextManager[None]:
+        """Puts the random number generators back after something that the debugger does."""
+        return preserved_random_state() if self.debugger.draws_random_numbers else nullcontext()
+
     def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
         """Calls a function of the debugger; its exception becomes ``{"error": ...}``."""
-        random_state = preserved_random_state() if self.debugger.draws_random_numbers else nullcontext()
         try:
-            with random_state:
+            with self.random_state_kept():
                 return function(*args)
         except Exception as error:
             failure = self.fail(error)

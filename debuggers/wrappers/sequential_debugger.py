@@ -11,23 +11,23 @@ from typing import Any, Self
 from tracker_adapters.emitter import Emitter
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.capture import by_datapoint, datapoint_indices, host_copy
+from debuggers.capture import by_datapoint, check_outputs, datapoint_indices, host_copy
 from debuggers.emission import emit_outputs, emit_pictures, page_contents
 from debuggers.errors import PageError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.isolation import Isolation, OnError
+from debuggers.isolation import Isolation, OnError, describe
 from debuggers.layer_captures import pictured
 from debuggers.page_buffer import PageBuffer
 from debuggers.page_index import DATAPOINT, PageRecord
+from debuggers.page_memory import PageMemory
 from debuggers.page_writer import FinishedPage
 from debuggers.torch_import import torch
-from debuggers.wrappers.debugger_config import build_debuggers, check_keep, find_layers
+from debuggers.wrappers.debugger_config import build_debuggers, check_keep, find_layers, page_bytes
 from debuggers.wrappers.debugger_registry import check_allow_imports
 from debuggers.wrappers.isolated_debugger import IsolatedDebugger
 from debuggers.wrappers.layer_watch import LayerWatch
 from debuggers.wrappers.watched_debugger import WatchedDebugger
 
-_BYTES_PER_MB = 1024 * 1024
 _SAVE_TIMEOUT_S = 600.0
 _log = logging.getLogger(__name__)
 
@@ -79,9 +79,7 @@ class SequentialDebugger(BaseDebugger):
             DebuggerConfigError: For a configuration of another form, a duplicate or reserved name.
             LayerNotFoundError: When the model lacks a layer.
         """
-        if not page_size_mb > 0:
-            raise ValueError(f"page_size_mb is {page_size_mb!r}; expected a positive number")
-        self.page_size = int(page_size_mb * _BYTES_PER_MB)
+        self.page_size = page_bytes(page_size_mb)
         self.debuggers: dict[str, BaseDebugger] = build_debuggers(debuggers_config, check_allow_imports(allow_imports))
         self.keep = check_keep(keep)
         self.step = 0
@@ -99,7 +97,9 @@ class SequentialDebugger(BaseDebugger):
         self._enabled = False
         self._closed = False
         self._pictures_wanted = True
-        self._page_errors: list[Exception] = []
+        self._memory = PageMemory()
+        self._wanted_dir: Path | None = None
+        self._page_errors: list[str] = []
         self._buffer = PageBuffer(self.page_size, on_written=self._page_written, on_error=self._page_failed)
 
     @property
@@ -139,8 +139,9 @@ class SequentialDebugger(BaseDebugger):
 
     @output_dir.setter
     def output_dir(self, folder: str | Path) -> None:
+        self._wanted_dir = Path(folder).absolute()
         with self._isolation.guard("opening the pages' folder"):
-            self._buffer.open(Path(folder).absolute(), _SAVE_TIMEOUT_S)
+            self._buffer.open(self._wanted_dir, _SAVE_TIMEOUT_S)
 
     @property
     def current_page_idx(self) -> int:
@@ -154,7 +155,10 @@ class SequentialDebugger(BaseDebugger):
 
     @property
     def current_page_data(self) -> dict[int, dict[str, Any]]:
-        """The page being filled: ``{datapoint_idx: {debugger_name: outputs}}``, device tensors still pending."""
+        """The page being filled: ``{datapoint_idx: {debugger_name: outputs}}``, device tensors still pending.
+
+        Copy what is to be kept for long: small arrays lie together in blocks of 34 MB.
+        """
         return self._buffer.page_data
 
     @property
@@ -198,35 +202,45 @@ class SequentialDebugger(BaseDebugger):
 
         Raises:
             ValueError: When the datapoint has no index.
+            TypeError: When the outputs are no such dict.
+            RuntimeError: When this is closed.
         """
+        if self._closed:
+            raise RuntimeError("this SequentialDebugger is closed: what is added now would never be saved")
+        check_outputs(outputs)
         indices = datapoint_indices(datapoint)
         kept = {part: datapoint[part] for part in self.keep if part in datapoint}
-        copies = host_copy({**outputs, DATAPOINT: kept} if self.keep else outputs)
+        copies = host_copy({**outputs, DATAPOINT: kept} if self.keep else outputs, self._memory.empty)
         with self._isolation.guard("adding to a page"):
             self._buffer.add(by_datapoint(copies, indices), self.step)
 
     def save_all(self, output_dir: str | Path | None = None, timeout_s: float = _SAVE_TIMEOUT_S) -> None:
         """Writes the last page and waits until all pages lie in ``output_dir``, by default the round's folder.
 
-        Pages that could not be written have raised an alert; with ``on_error="raise"`` they raise PageError here.
+        A folder that could not be opened when the round began is tried once more. Pages that could not be written have
+        raised an alert; with ``on_error="raise"`` they raise PageError here.
 
         Raises:
-            ValueError: When there is no folder.
+            ValueError: When no folder was ever given.
         """
-        if output_dir is not None:
-            self.output_dir = output_dir
-        elif self.output_dir is None:
+        folder = self._wanted_dir if output_dir is None else output_dir
+        if folder is None:
             raise ValueError("save_all: no output_dir; pass one, or set it before the epoch by begin_epoch(output_dir)")
+        if output_dir is not None or self.output_dir is None:
+            self.output_dir = folder
+        if self.output_dir is None:
+            return
         with self._isolation.guard("saving the pages"):
             if not self._buffer.save(timeout_s):
                 raise PageError(f"{self.output_dir}: pages are not on the disk after {timeout_s:g} s")
             errors, self._page_errors = self._page_errors, []
             if errors and self._isolation.on_error == "raise":
-                raise PageError(f"{self.output_dir}: {len(errors)} page(s) not written") from errors[0]
+                raise PageError(f"{self.output_dir}: {len(errors)} page(s) not written; the first: {errors[0]}")
 
     def reset_buffer(self) -> None:
         """Forgets the page being filled and the folder, and numbers pages from 0 again."""
         self._buffer.reset(_SAVE_TIMEOUT_S)
+        self._wanted_dir = None
         self._pictures_wanted = True
 
     def close(self, timeout_s: float = 60.0) -> None:
@@ -235,9 +249,9 @@ class SequentialDebugger(BaseDebugger):
             return
         self.enabled = False
         self._closed = True
-        if self.output_dir is not None:
+        if self._wanted_dir is not None:
             self.save_all(timeout_s=timeout_s)
-        elif self.current_page_idx or self.current_page_data:
+        if self.output_dir is None and (self.current_page_idx or self.current_page_data):
             lost = PageError("datapoints were recorded and not saved: call save_all(output_dir) before close")
             self._isolation.record("closing", lost)
         self._buffer.reset(timeout_s)
@@ -256,7 +270,8 @@ class SequentialDebugger(BaseDebugger):
             with self._isolation.guard(f"emitting the outputs of {place}"):
                 emit_outputs(emitter, name, output)
             for picture_name, capture in pictured(name, output) if self._pictures_wanted else ():
-                with self._isolation.guard(f"emitting the pictures of {place}"):
+                kept = self._isolated[name].random_state_kept()
+                with self._isolation.guard(f"emitting the pictures of {place}"), kept:
                     emit_pictures(emitter, picture_name, self.debuggers[name].pictures(capture, datapoint))
 
     def _alert(self, message: str) -> None:
@@ -276,5 +291,6 @@ class SequentialDebugger(BaseDebugger):
             self._emitter.at(page.step).page(page.folder / record.page, contents=contents)
 
     def _page_failed(self, page: FinishedPage, error: Exception) -> None:
-        self._page_errors.append(error)
+        # Its text only: the frames in its traceback hold the page.
+        self._page_errors.append(describe(error))
         self._isolation.record("writing a page", error)

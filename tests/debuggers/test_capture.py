@@ -249,7 +249,9 @@ def test_the_index_may_be_an_int_a_list_or_a_tensor(idx, expected):
     assert datapoint_indices({"meta_info": {"idx": idx}}) == expected
 
 
-@pytest.mark.parametrize("idx", [1.5, "a", None, [], [[1]], torch.tensor([0.5]), [True]])
+@pytest.mark.parametrize(
+    "idx", [1.5, "a", None, [], [[1]], [[1], [2, 3]], torch.tensor([0.5]), [True], torch.ones(2, device="meta")]
+)
 def test_any_other_index_is_an_error(idx):
     with pytest.raises(ValueError, match=r"\['idx'\] is .*expected an int"):
         datapoint_indices({"meta_info": {"idx": idx}})

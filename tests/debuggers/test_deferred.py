@@ -77,3 +77,8 @@ def test_emitting_from_a_device_never_synchronises():
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert queue[0].build().count == 1000
+
+
+def test_a_host_tensor_is_copied_whatever_the_default_device_is():
+    with torch.device("meta"):
+        assert defer_tensor(torch.ones(2, device="cpu")).resolve().tolist() == [1, 1]
