@@ -79,7 +79,7 @@ def test_a_missing_layer_may_be_allowed():
     assert sequential.failures == {}
 
 
-@pytest.mark.parametrize("size", [0, -1, float("nan")])
+@pytest.mark.parametrize("size", [0, -1, float("nan"), float("inf"), "100", None, True])
 def test_a_page_has_a_size(size):
     with pytest.raises(ValueError, match="page_size_mb is"):
         SequentialDebugger([], digit_network(), page_size_mb=size)
@@ -90,6 +90,32 @@ def test_other_options_are_checked():
         SequentialDebugger([], digit_network(), keep=["gradients"])
     with pytest.raises(ValueError, match="on_error is 'ignore'"):
         SequentialDebugger([], digit_network(), on_error="ignore")
+    with pytest.raises(DebuggerConfigError, match="keep is 5"):
+        SequentialDebugger([], digit_network(), keep=5)
+    with pytest.raises(DebuggerConfigError, match="allow_imports is None"):
+        SequentialDebugger([], digit_network(), allow_imports=None)
+
+
+@pytest.mark.parametrize("config", [None, "maps", {"name": "maps"}])
+def test_the_configuration_is_a_list(config):
+    with pytest.raises(DebuggerConfigError, match=r"debuggers_config is .*expected a list"):
+        SequentialDebugger(config, digit_network())
+
+
+@pytest.mark.parametrize("model", [None, "model", nn.Linear])
+def test_the_model_is_a_module(model):
+    with pytest.raises(DebuggerConfigError, match=r"model is .*expected a torch\.nn\.Module"):
+        SequentialDebugger([maps()], model)
+
+
+class Forgetful(FeatureMapDebugger):
+    def __init__(self):
+        pass
+
+
+def test_a_debugger_that_names_no_layer_is_an_error():
+    with pytest.raises(DebuggerConfigError, match="debugger 'a': layer_name is None"):
+        SequentialDebugger([{"name": "a", "class": Forgetful}], digit_network())
 
 
 PATH = "debuggers.feature_map.FeatureMapDebugger"

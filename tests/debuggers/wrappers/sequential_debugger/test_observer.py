@@ -10,7 +10,7 @@ from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.activation_stats import ActivationStatsDebugger
-from debuggers.base_debugger import BaseDebugger
+from debuggers.base_debugger import BaseDebugger, Picture
 from debuggers.feature_map import FeatureMapDebugger
 from debuggers.forward_debugger import ForwardDebugger
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
@@ -27,6 +27,14 @@ class DrawsAndFails(BaseDebugger):
         raise RuntimeError("on purpose")
 
 
+class DrawsPictures(BaseDebugger):
+    def __call__(self, datapoint, model):
+        return {"value": 1.0}
+
+    def pictures(self, outputs, datapoint):
+        yield Picture("noise", torch.rand(4, 4))
+
+
 class RunsTheModelAgain(BaseDebugger):
     def __call__(self, datapoint, model):
         with torch.no_grad():
@@ -39,6 +47,7 @@ CONFIG = [
     {"name": "head", "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": "head"}}},
     {"name": "noise", "debugger_config": {"class": DrawsInForward, "args": {"layer_name": "dropout"}}},
     {"name": "failing", "debugger_config": {"class": DrawsAndFails}},
+    {"name": "pictures", "debugger_config": {"class": DrawsPictures}},
 ]
 
 

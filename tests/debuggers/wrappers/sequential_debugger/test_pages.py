@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import weakref
 
 import joblib
 import numpy as np
@@ -208,3 +209,60 @@ def test_eight_threads_keep_every_datapoint_exactly_once(tmp_path):
     assert sorted(idx for record in reader.records for idx in record.datapoints) == list(range(10_000))
     assert all((outputs["d"]["value"] == idx).all() for idx, outputs in reader.items())
     assert len(reader.records) > 10
+
+
+def test_a_folder_that_can_be_made_later_gets_the_pages(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path / "file" / "debugger")
+        record(sequential, 5)
+        (tmp_path / "file").unlink()
+        sequential.save_all()
+    assert list(PageReader(tmp_path / "file" / "debugger")) == list(range(5))
+
+
+def test_a_folder_that_can_never_be_made_loses_the_pages_and_says_so(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    emitter = MemoryEmitter()
+    with inputs_debugger(emitter=emitter) as sequential:
+        sequential.begin_epoch(tmp_path / "file" / "debugger")
+        record(sequential, 5)
+        sequential.save_all()
+    alerts = [artifact.message for artifact in emitter.artifacts if artifact.kind == "alert"]
+    assert len(alerts) == 2
+    assert "opening the pages' folder failed: NotADirectoryError" in alerts[0]
+    assert "not saved" in alerts[1]
+
+
+def test_pages_that_could_not_be_written_free_their_memory(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path / "gone")
+        shutil.rmtree(tmp_path / "gone")
+        large = np.zeros(6 << 20, np.uint8)
+        arrays = []
+        for idx in range(4):
+            sequential.add_to_buffer({"d": large}, {"meta_info": {"idx": idx}})
+            arrays.append(weakref.ref(sequential.current_page_data[idx]["d"]))
+        # Page 2 was taken only once page 1 had failed. The log may hold on to page 0, whose failure is the one it has.
+        assert arrays[1]() is None
+
+
+def test_a_page_that_fills_slowly_does_not_hold_the_memory_of_another_debugger():
+    with inputs_debugger() as slow, inputs_debugger() as fast:
+        for sequential in (slow, fast):
+            sequential.add_to_buffer({"d": np.zeros(10)}, {"meta_info": {"idx": 0}})
+        blocks = [sequential.current_page_data[0]["d"].base for sequential in (slow, fast)]
+        assert blocks[0] is not blocks[1]
+
+
+@pytest.mark.parametrize("outputs", [{1: torch.ones(1)}, torch.ones(1), [("d", 1)]])
+def test_outputs_that_no_page_could_hold_are_an_error_at_the_call(outputs):
+    with inputs_debugger() as sequential, pytest.raises(TypeError, match=r"outputs: .*expected a "):
+        sequential.add_to_buffer(outputs, {"meta_info": {"idx": 0}})
+
+
+def test_nothing_is_added_to_a_closed_debugger():
+    sequential = inputs_debugger()
+    sequential.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        sequential.add_to_buffer({"d": 1}, {"meta_info": {"idx": 0}})
