@@ -1,66 +1,49 @@
-"""Norm clipping from norms that are already measured."""
+"""The ways of clipping by their names."""
 
 from __future__ import annotations
 
-import math
+from stability.clipping_base import Clipped, Clipper
+from stability.clipping_by_norm import (
+    AdaptiveClipper,
+    ExponentialClipper,
+    GlobalNormClipper,
+    LayerWiseClipper,
+    NoClipper,
+    NormClipper,
+)
+from stability.clipping_by_unit import UnitClipper
+from stability.clipping_by_value import PercentileClipper, ValueClipper
+from stability.clipping_config import ClippingType, GradientClippingConfig
 
-from debuggers.torch_import import torch
-from stability.clipping_config import GradientClippingConfig
-from stability.gradients import CLIP_EPSILON, Gradients, Norms, scale
+__all__ = ["Clipped", "Clipper", "make_clipper"]
+
+_CLIPPERS: dict[ClippingType, type[Clipper]] = {
+    "norm": NormClipper,
+    "none": NoClipper,
+    "value": ValueClipper,
+    "global_norm": GlobalNormClipper,
+    "adaptive": AdaptiveClipper,
+    "layer_wise": LayerWiseClipper,
+    "percentile": PercentileClipper,
+    "exponential": ExponentialClipper,
+    "agc": UnitClipper,
+}
 
 
-def clip_to_norm(gradients: Gradients, norms: Norms, config: GradientClippingConfig) -> float:
-    """Clips finite gradients in place, bit for bit as ``torch.nn.utils.clip_grad_norm_``.
+def make_clipper(config: GradientClippingConfig) -> Clipper:
+    """Returns a clipper of the configuration's type, for one training loop.
 
-    Gradients below the bound are not touched, where ``clip_grad_norm_`` multiplies them by 1.
+    With g all gradients, n their norm, and t the threshold of a step:
 
-    Returns:
-        The factor applied.
+    - ``norm``: g times ``min(1, max_norm / (n + 1e-6))``; ``none``: g.
+    - ``value``: each element within ``[-clip_value, clip_value]``.
+    - ``global_norm``: g times ``max_norm / max(n, max_norm)``, n Euclidean and summed in float64.
+    - ``adaptive``: as ``norm``, to t = ``adaptive_factor`` times the mean of the last 10 norms.
+    - ``exponential``: as ``norm``, to t = ``max(exponential_floor, exponential_factor * average)``.
+    - ``layer_wise``: each parameter as ``norm``, to its own t.
+    - ``percentile``: each element within ``[-t, t]``, t a percentile of all magnitudes.
+    - ``agc``: each unit by the ratio of its norm to that of its weights.
+
+    The classes say the rest.
     """
-    if config.clipping_type == "none" or norms.coefficient == 1.0:
-        return 1.0
-    scale(gradients.tensors, norms.coefficient_tensor)
-    return norms.coefficient
-
-
-@torch.no_grad()
-def clip_to_overflowed_norm(gradients: Gradients, total_norm: float, config: GradientClippingConfig) -> float:
-    """Clips finite gradients whose norm is beyond the range of their dtype.
-
-    ``clip_grad_norm_`` divides by infinity there and sets every gradient to zero. This scales them by
-    ``max_norm / (total_norm + 1e-6)`` in float64 instead, one gradient at a time.
-
-    Args:
-        gradients: Finite gradients.
-        total_norm: Their true norm, from ``wide_norm``.
-        config: The bound.
-
-    Returns:
-        The factor applied.
-    """
-    coefficient = min(1.0, config.max_norm / (total_norm + CLIP_EPSILON))
-    if config.clipping_type == "none" or coefficient == 1.0:
-        return 1.0
-    for tensor in gradients.tensors:
-        tensor.copy_(_wide(tensor) * coefficient)
-    return coefficient
-
-
-@torch.no_grad()
-def wide_norm(gradients: Gradients, norm_type: float) -> float:
-    """Returns the total norm of finite gradients in float64, scaled by their largest value so as not to overflow."""
-    largest = max(float(tensor.abs().max()) for tensor in gradients.tensors if tensor.numel())
-    if largest == 0.0:
-        return 0.0
-    norms = [
-        float(torch.linalg.vector_norm(_wide(tensor) / largest, norm_type))
-        for tensor in gradients.tensors
-        if tensor.numel()
-    ]
-    if math.isinf(norm_type):
-        return largest * max(norms)
-    return largest * float(torch.linalg.vector_norm(torch.tensor(norms, dtype=torch.float64), norm_type))
-
-
-def _wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    return _CLIPPERS[config.clipping_type](config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_foreach_support
@@ -23,12 +23,31 @@ _CLEARLY_BELOW = 0.99
 class Gradients:
     """A model's gradients, in the order of ``model.parameters()``; tied parameters come once.
 
-    ``total_parameters`` counts the parameters without a gradient too.
+    Attributes:
+        names: Of the parameters that have a gradient.
+        tensors: Their gradients: of a sparse one the coalesced values. To change them in place is to change the
+            gradients, once ``store`` is called.
+        total_parameters: How many parameters there are, those without a gradient too.
+        parameters: Those that have a gradient.
+        without_gradient: Names of those that have none.
+        coalesced: The sparse gradients, coalesced, by their position.
     """
 
     names: list[str]
     tensors: list[torch.Tensor]
     total_parameters: int
+    parameters: list[torch.nn.Parameter] = field(default_factory=list)
+    without_gradient: list[str] = field(default_factory=list)
+    coalesced: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def store(self) -> None:
+        """Gives sparse gradients the values in ``tensors``: call it when these were changed, and not before.
+
+        A sparse gradient that nobody changes stays as backward left it, duplicates included: an optimizer that adds
+        them one by one rounds otherwise.
+        """
+        for index, gradient in self.coalesced.items():
+            self.parameters[index].grad = gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +55,7 @@ class Norms:
     """Norms on the host, and what clipping needs on the device.
 
     ``each`` is in the order of the gradients. ``coefficient`` is at most 1; its tensor is what
-    ``clip_grad_norm_`` would multiply by, to the bit.
+    ``clip_grad_norm_`` would multiply by, to the bit. ``extras`` are values that a clipper asked for.
     """
 
     each: list[float]
@@ -44,35 +63,46 @@ class Norms:
     coefficient: float
     coefficient_tensor: torch.Tensor
     loss: float
+    extras: list[float] = field(default_factory=list)
 
 
+@torch.no_grad()
 def collect_gradients(model: torch.nn.Module) -> Gradients:
-    """Returns the gradients of a model's parameters.
+    """Returns the gradients of a model's parameters; call it after unscaling, which may replace sparse ones.
 
     Raises:
-        StabilityError: When no parameter has one, or one is sparse or sharded (a DTensor); names the parameter.
+        StabilityError: When no parameter has one, or one is in a compressed sparse layout or sharded (a DTensor);
+            names the parameter.
     """
-    names, tensors, total = [], [], 0
+    names: list[str] = []
+    tensors: list[torch.Tensor] = []
+    parameters: list[torch.nn.Parameter] = []
+    without_gradient: list[str] = []
+    coalesced: dict[int, torch.Tensor] = {}
     for name, parameter in model.named_parameters():
-        total += 1
         gradient = parameter.grad
         if gradient is None:
+            without_gradient.append(name)
             continue
-        if gradient.layout is not torch.strided:
+        if gradient.layout is torch.sparse_coo:
+            gradient = coalesced[len(names)] = gradient.coalesce()
+            gradient = gradient.values()
+        elif gradient.layout is not torch.strided:
             raise StabilityError(
-                f"the gradient of {name} has the layout {gradient.layout}; expected a dense one, "
-                "as embeddings give with sparse=False"
+                f"the gradient of {name} has the layout {gradient.layout}; expected a dense one or torch.sparse_coo"
             )
-        if hasattr(gradient, "full_tensor"):
+        elif hasattr(gradient, "full_tensor"):
             raise StabilityError(f"the gradient of {name} is a {type(gradient).__name__}; expected an unsharded one")
         names.append(name)
         tensors.append(gradient)
+        parameters.append(parameter)
+    total = len(names) + len(without_gradient)
     if not tensors:
         raise StabilityError(
             f"none of the {total} parameters of {type(model).__name__} has a gradient; "
             "expected step() after loss.backward() and before optimizer.zero_grad()"
         )
-    return Gradients(names, tensors, total)
+    return Gradients(names, tensors, total, parameters, without_gradient, coalesced)
 
 
 def check_loss(loss: torch.Tensor | float) -> None:
@@ -89,7 +119,15 @@ def check_loss(loss: torch.Tensor | float) -> None:
 
 
 @torch.no_grad()
-def measure(gradients: Gradients, loss: torch.Tensor | float, norm_type: float, max_norm: float) -> Norms:
+def measure(
+    gradients: Gradients,
+    loss: torch.Tensor | float,
+    norm_type: float,
+    max_norm: float,
+    extras: Sequence[torch.Tensor] = (),
+    *,
+    wide: bool = False,
+) -> Norms:
     """Returns the norm of each gradient, the norm of these norms, and the factor that clips it to ``max_norm``.
 
     The arithmetic is that of ``torch.nn.utils.clip_grad_norm_``, order and dtypes included. A gradient with NaN has
@@ -101,12 +139,16 @@ def measure(gradients: Gradients, loss: torch.Tensor | float, norm_type: float, 
         loss: Travels to the host in the same copy.
         norm_type: The order of the norm, positive.
         max_norm: The largest total norm.
+        extras: Further 0-d tensors, on any device, that travel to the host in the same copy.
+        wide: Form all sums in float64, other than ``clip_grad_norm_`` does.
     """
     first_device = gradients.tensors[0].device
     norms: list[torch.Tensor] = []
     order: list[int] = []
     for device, tensors, indices in _groups(gradients.tensors):
-        if _has_foreach_support(tensors, device):
+        if wide:
+            norms.extend(torch.linalg.vector_norm(tensor, norm_type, dtype=wide_dtype(tensor)) for tensor in tensors)
+        elif _has_foreach_support(tensors, device):
             norms.extend(torch._foreach_norm(tensors, norm_type))
         else:
             norms.extend(torch.linalg.vector_norm(tensor, norm_type) for tensor in tensors)
@@ -115,6 +157,7 @@ def measure(gradients: Gradients, loss: torch.Tensor | float, norm_type: float, 
     total = torch.linalg.vector_norm(stacked, norm_type)
     coefficient = torch.clamp(max_norm / (total + CLIP_EPSILON), max=1.0)
     pieces = [stacked, total.reshape(1), coefficient.reshape(1)]
+    pieces += [extra.reshape(1).to(first_device) for extra in extras]
     if isinstance(loss, torch.Tensor):
         pieces.append(loss.detach().reshape(1).to(first_device))
     # The only synchronisation of a step: the norms are exact in the widest of their dtypes.
@@ -122,9 +165,9 @@ def measure(gradients: Gradients, loss: torch.Tensor | float, norm_type: float, 
     each = [0.0] * len(order)
     for position, index in enumerate(order):
         each[index] = values[position]
-    total_value, coefficient_value = values[len(order) : len(order) + 2]
-    loss_value = values[-1] if isinstance(loss, torch.Tensor) else float(loss)
-    return Norms(each, total_value, coefficient_value, coefficient, loss_value)
+    total_value, coefficient_value, *rest = values[len(order) :]
+    loss_value = rest[-1] if isinstance(loss, torch.Tensor) else float(loss)
+    return Norms(each, total_value, coefficient_value, coefficient, loss_value, rest[: len(extras)])
 
 
 def shared_norms(
@@ -150,6 +193,11 @@ def shared_norms(
         return None
     loss_value = loss.detach().item() if isinstance(loss, torch.Tensor) else float(loss)
     return Norms(each.tolist(), total, 1.0, torch.ones(()), loss_value)
+
+
+def wide_dtype(tensor: torch.Tensor) -> torch.dtype:
+    """Returns float64, or complex128 for a complex tensor."""
+    return torch.complex128 if tensor.is_complex() else torch.float64
 
 
 @torch.no_grad()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
@@ -18,8 +19,8 @@ from stability.debugging_config import PyTorchDebuggingConfig
 from stability.debugging_manager import PyTorchDebuggingManager
 from stability.emission import StabilityEmission
 from stability.errors import StabilityError
-from stability.gradient_clipping import clip_to_norm, clip_to_overflowed_norm, wide_norm
-from stability.gradients import Gradients, Norms, check_loss, collect_gradients, measure, shared_norms
+from stability.gradient_clipping import Clipped, make_clipper
+from stability.gradients import Gradients, Norms, check_loss, collect_gradients
 from stability.handling_config import NaNHandlingConfig
 from stability.history import History, StepRecord
 from stability.learned_detector import LearnedDetector
@@ -75,6 +76,7 @@ class NumericalStabilityManager:
             if value is not None and value < 1:
                 raise StabilityError(f"{name} is {value}; expected a positive number of steps or None")
         self._clipping = clipping_config
+        self._clipper = make_clipper(clipping_config)
         self._handling = nan_config
         self._scaler = scaler
         self._detector = detector
@@ -105,22 +107,26 @@ class NumericalStabilityManager:
             optimizer: Whose gradients the scaler unscales.
             step: The number of this step; by default one more than the last one.
             summaries: The gradients of the model, unscaled, as measured already: one row for each parameter that has
-                one, in the order of ``model.parameters()``. They save a pass; what is clipped stays the same.
+                one, in the order of ``model.parameters()``. They save a pass; what norm clipping does stays the
+                same to the bit.
 
         Raises:
-            StabilityError: When the loss is no scalar, no parameter has a gradient, one is sparse or sharded, or
-                ``summaries`` are of another number of gradients.
+            StabilityError: When the loss is no scalar, no parameter has a gradient, one is sharded or in a layout that
+                cannot be clipped, ``summaries`` are of another number of gradients, or a name or pattern of the
+                clipping configuration matches no parameter.
             ArtifactError: When ``step`` is no integer from 0 to 2**63 - 1.
         """
         number = self._next_step if step is None else check_step("stability", "step", step)
         check_loss(loss)
+        scaling = self.unscale(optimizer)
         gradients = collect_gradients(model)
         strangers = self._optimizers.compare(model, optimizer)
-        scaling = self.unscale(optimizer)
-        norms = self._norms(gradients, loss, summaries)
+        norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._examine(model, gradients, norms, scaling=scaling)
         self._emission.histograms(gradients, summaries, number)
-        total_norm, coefficient = self._clip(gradients, norms, nan_stats)
+        finite = nan_stats["gradients_finite"]
+        clipped = self._clipper.clip(gradients, norms) if finite else Clipped(norms.total)
+        total_norm = clipped.total_norm
         score = self._rate(nan_stats, total_norm)
         anomalies = find_anomalies(number, norms.loss, nan_stats, total_norm, len(gradients.tensors))
         if self._detector is not None and (reason := self._detector.update(norms.loss, total_norm)):
@@ -135,8 +141,10 @@ class NumericalStabilityManager:
                 max_norm=self._clipping.max_norm,
                 norm_type=self._clipping.norm_type,
                 total_norm=total_norm,
-                clip_coefficient=coefficient,
-                clipped=coefficient != 1.0,
+                clip_coefficient=clipped.coefficient,
+                clipped=clipped.parameters > 0,
+                threshold=clipped.threshold,
+                clipped_parameters=clipped.parameters,
                 parameters_outside_optimizer=strangers.outside_optimizer,
                 parameters_outside_model=strangers.outside_model,
             ),
@@ -193,6 +201,19 @@ class NumericalStabilityManager:
         """
         self._emission.plots(self._history)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what a checkpoint needs, as plain values: the step and what clipping remembers of earlier norms."""
+        return {"next_step": self._next_step, "clipping": self._clipper.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes what ``state_dict`` gave.
+
+        Raises:
+            StabilityError: When it is of a manager that clips in another way.
+        """
+        self._clipper.load_state_dict(state["clipping"])
+        self._next_step = state["next_step"]
+
     def start_debug_session(self, name: str = "debug") -> None:
         """Starts to collect ``debug_info``; see ``PyTorchDebuggingManager.start`` for what it raises."""
         self._debugging.start(name)
@@ -204,20 +225,6 @@ class NumericalStabilityManager:
     def get_debug_summary(self) -> DebugSummary:
         """Returns the sums of the running or the last session, or of all steps when there was none."""
         return self._debugging.summary()
-
-    def _norms(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None) -> Norms:
-        norm_type, max_norm = self._clipping.norm_type, self._clipping.max_norm
-        if summaries is not None:
-            if len(summaries) != len(gradients.tensors):
-                raise StabilityError(
-                    f"got summaries of {len(summaries)} gradients; expected {len(gradients.tensors)}, one for each "
-                    "parameter with a gradient"
-                )
-            bound = math.inf if self._clipping.clipping_type == "none" else max_norm
-            shared = shared_norms(summaries, loss, norm_type, bound)
-            if shared is not None:
-                return shared
-        return measure(gradients, loss, norm_type, max_norm)
 
     def _examine(self, model: torch.nn.Module, gradients: Gradients, norms: Norms, *, scaling: bool) -> NaNStats:
         faults = find_faults(model, gradients, norms)
@@ -232,14 +239,6 @@ class NumericalStabilityManager:
             scaler_step=blamed and self._scaler is not None and self._scaler.get_scale() > SMALLEST_BLAMED_SCALE,
             norm_overflow=not faults and not math.isfinite(norms.total),
         )
-
-    def _clip(self, gradients: Gradients, norms: Norms, stats: NaNStats) -> tuple[float, float]:
-        if not stats["gradients_finite"]:
-            return norms.total, 1.0
-        if stats["norm_overflow"]:
-            total_norm = wide_norm(gradients, self._clipping.norm_type)
-            return total_norm, clip_to_overflowed_norm(gradients, total_norm, self._clipping)
-        return norms.total, clip_to_norm(gradients, norms, self._clipping)
 
     def _rate(self, stats: NaNStats, total_norm: float) -> float:
         if stats["scaler_step"]:

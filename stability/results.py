@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+from stability.handling_config import HandlingAction
+
 AnomalyKind: TypeAlias = Literal[
-    "nan_loss", "inf_loss", "nan_gradient", "inf_gradient", "gradient_norm_overflow", "unusual_step"
+    "nan_loss", "inf_loss", "nan_gradient", "inf_gradient", "gradient_norm_overflow", "unusual_step", "other_rank", "nothing_to_restore"
 ]
 
 
@@ -40,6 +42,14 @@ class NaNStats(TypedDict):
     """The gradients overflowed under the GradScaler, which skips such a step and lowers its scale: no alarm."""
     norm_overflow: bool
     """All gradients are finite, but their norm is beyond the range of their dtype."""
+    action: HandlingAction
+    """What was done about it; ``none`` also on a step that a GradScaler skips by itself."""
+    ranks: list[int]
+    """The ranks whose loss or gradients are not finite; empty where no ranks agree with each other."""
+    restored_step: int | None
+    """The step at which the snapshot was taken that training went back to."""
+    exhausted: bool
+    """There was no snapshot to go back to, and the step was skipped instead."""
 
 
 class ClippingStats(TypedDict):
@@ -51,8 +61,14 @@ class ClippingStats(TypedDict):
     total_norm: float
     """Before clipping; NaN or infinite when gradients are."""
     clip_coefficient: float
-    """The factor that was applied to the gradients; 1.0 when they were left as they are."""
+    """The factor that was applied to the gradients; 1.0 when they were left as they are. Where there is not one factor
+    for all, the smallest that a gradient, or an element of one, was multiplied by."""
     clipped: bool
+    threshold: float | None
+    """What the total norm, an element's magnitude (``value``, ``percentile``) or a unit's ratio (``agc``) was compared
+    with. None where there is not one: nothing was compared, or each parameter has its own (``layer_wise``)."""
+    clipped_parameters: int
+    """How many gradients were changed."""
     parameters_outside_optimizer: int
     """Trainable parameters of the model that the optimizer does not hold."""
     parameters_outside_model: int

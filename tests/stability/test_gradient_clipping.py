@@ -143,14 +143,6 @@ def test_complex_gradients_are_clipped_as_clip_grad_norm_does():
     assert torch.equal(twin.grad, parameter.grad)
 
 
-def test_a_sparse_gradient_is_refused_by_name():
-    model = nn.Embedding(10, 3, sparse=True)
-    model(torch.tensor([1, 2])).sum().backward()
-
-    with pytest.raises(StabilityError, match=r"gradient of weight has the layout torch.sparse_coo; .*sparse=False"):
-        step(model, manager())
-
-
 def test_a_model_without_gradients_is_refused():
     with pytest.raises(StabilityError, match=r"none of the 2 parameters of Linear has a gradient; .*loss.backward"):
         step(nn.Linear(2, 2), manager())
