@@ -9,7 +9,7 @@ from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
 from stability.debugging_config import DebugLevel
-from stability.nan_handling import describe_faults
+from stability.nan_handling import describe_faults, describe_handling
 from stability.results import Anomaly, AnomalyKind, NaNStats
 
 _LEVELS: dict[AnomalyKind, AlertLevel] = {
@@ -19,6 +19,8 @@ _LEVELS: dict[AnomalyKind, AlertLevel] = {
     "inf_gradient": "error",
     "gradient_norm_overflow": "warning",
     "unusual_step": "warning",
+    "rank_fault": "error",
+    "nothing_to_restore": "error",
 }
 _SEVERITIES: dict[AlertLevel, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _log = logging.getLogger(__name__)
@@ -35,12 +37,20 @@ def find_anomalies(step: int, loss: float, stats: NaNStats, total_norm: float, g
         gradients: The number of gradients.
     """
     found = []
+    done = describe_handling(stats)
     if not math.isfinite(loss):
         kind: AnomalyKind = "nan_loss" if math.isnan(loss) else "inf_loss"
-        found.append(Anomaly(kind=kind, message=f"the loss is {loss}", step=step))
+        found.append(Anomaly(kind=kind, message=f"the loss is {loss}{done}", step=step))
     if not stats["gradients_finite"] and not stats["scaler_step"]:
         kind = "nan_gradient" if stats["nan_count"] else "inf_gradient"
-        found.append(Anomaly(kind=kind, message=describe_faults(stats["parameters"], gradients), step=step))
+        message = describe_faults(stats["parameters"], gradients) + done
+        found.append(Anomaly(kind=kind, message=message, step=step))
+    if stats["ranks"] and stats["action"] != "none" and not found:
+        message = f"the loss or a gradient of another rank is not finite{done}"
+        found.append(Anomaly(kind="rank_fault", message=message, step=step))
+    if stats["exhausted"]:
+        message = "there is no good snapshot to go back to, or none that is older than those tried"
+        found.append(Anomaly(kind="nothing_to_restore", message=message, step=step))
     if stats["norm_overflow"]:
         message = f"all gradients are finite, but their norm {total_norm:g} is beyond the range of their dtype"
         found.append(Anomaly(kind="gradient_norm_overflow", message=message, step=step))

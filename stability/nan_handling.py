@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from debuggers.torch_import import torch
 from stability.gradients import Gradients, Norms
-from stability.results import ParameterFault
+from stability.results import NaNStats, ParameterFault
 
 NAMES_IN_MESSAGE = 10
 SMALLEST_BLAMED_SCALE = 1.0
@@ -63,6 +63,20 @@ def describe_faults(faults: list[ParameterFault], total: int) -> str:
     ]
     rest = f" and {len(faults) - len(names)} more" if len(faults) > len(names) else ""
     return f"{len(faults)} of {total} gradients not finite: {', '.join(names)}{rest}"
+
+
+def describe_handling(stats: NaNStats) -> str:
+    """Returns where a fault was found and what was done about it, to follow a message; empty for nothing of both."""
+    done = {
+        "none": "",
+        "replaced": "; replaced by finite numbers",
+        "zeroed": "; these gradients were set to zero",
+        "scaled": "; set to zero, and all gradients scaled down",
+        "skipped": "; the optimizer's step is skipped",
+        "restored": f"; training goes back to step {stats['restored_step']}",
+    }
+    ranks = f" (rank {', '.join(map(str, stats['ranks']))})" if stats["ranks"] else ""
+    return ranks + done[stats["action"]]
 
 
 def unscale(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer) -> bool:

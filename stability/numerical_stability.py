@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +21,10 @@ from stability.errors import StabilityError
 from stability.gradient_clipping import Clipped, make_clipper
 from stability.gradients import Gradients, Norms, check_loss, collect_gradients
 from stability.handling_config import NaNHandlingConfig
+from stability.handling_faults import FaultHandling
 from stability.history import History, StepRecord
 from stability.learned_detector import LearnedDetector
-from stability.nan_handling import SMALLEST_BLAMED_SCALE, find_faults, unscale
+from stability.nan_handling import unscale
 from stability.optimizer_check import OptimizerCheck
 from stability.results import Anomaly, ClippingStats, DebugSummary, NaNStats, StabilityResult
 from stability.score import StabilityScore
@@ -77,7 +77,7 @@ class NumericalStabilityManager:
                 raise StabilityError(f"{name} is {value}; expected a positive number of steps or None")
         self._clipping = clipping_config
         self._clipper = make_clipper(clipping_config)
-        self._handling = nan_config
+        self._faults = FaultHandling(nan_config, scaler)
         self._scaler = scaler
         self._detector = detector
         self._debugging = PyTorchDebuggingManager(debug_config)
@@ -118,14 +118,15 @@ class NumericalStabilityManager:
         """
         number = self._next_step if step is None else check_step("stability", "step", step)
         check_loss(loss)
+        self._faults.begin(optimizer)
         scaling = self.unscale(optimizer)
         gradients = collect_gradients(model)
         strangers = self._optimizers.compare(model, optimizer)
         norms = self._clipper.measure(gradients, loss, summaries)
-        nan_stats = self._examine(model, gradients, norms, scaling=scaling)
+        nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
         self._emission.histograms(gradients, summaries, number)
-        finite = nan_stats["gradients_finite"]
-        clipped = self._clipper.clip(gradients, norms) if finite else Clipped(norms.total)
+        self._faults.handle(model, optimizer, gradients, nan_stats, number=number, scaling=scaling)
+        clipped = self._clip(gradients, norms, nan_stats)
         total_norm = clipped.total_norm
         score = self._rate(nan_stats, total_norm)
         anomalies = find_anomalies(number, norms.loss, nan_stats, total_norm, len(gradients.tensors))
@@ -151,6 +152,8 @@ class NumericalStabilityManager:
             stability_score=score,
             debug_info=self._debugging.observe(anomalies, gradients, norms.each, total_norm),
         )
+        if (snapshot_mb := self._faults.snapshot_mb()) is not None:
+            result["debug_info"]["snapshot_mb"] = snapshot_mb
         self._emission.scalars(result, gradients, norms, memory=self._debugging.tracks_memory)
         self._history.add(result)
         self._next_step = number + 1
@@ -203,7 +206,11 @@ class NumericalStabilityManager:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint needs, as plain values: the step and what clipping remembers of earlier norms."""
-        return {"next_step": self._next_step, "clipping": self._clipper.state_dict()}
+        return {
+            "next_step": self._next_step,
+            "clipping": self._clipper.state_dict(),
+            "handling": self._faults.state_dict(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes what ``state_dict`` gave.
@@ -212,6 +219,7 @@ class NumericalStabilityManager:
             StabilityError: When it is of a manager that clips in another way.
         """
         self._clipper.load_state_dict(state["clipping"])
+        self._faults.load_state_dict(state["handling"])
         self._next_step = state["next_step"]
 
     def start_debug_session(self, name: str = "debug") -> None:
@@ -226,19 +234,12 @@ class NumericalStabilityManager:
         """Returns the sums of the running or the last session, or of all steps when there was none."""
         return self._debugging.summary()
 
-    def _examine(self, model: torch.nn.Module, gradients: Gradients, norms: Norms, *, scaling: bool) -> NaNStats:
-        faults = find_faults(model, gradients, norms)
-        blamed = scaling and bool(faults) and math.isfinite(norms.loss)
-        return NaNStats(
-            handling_type=self._handling.handling_type,
-            loss_finite=math.isfinite(norms.loss),
-            gradients_finite=not faults,
-            nan_count=sum(fault["nan"] for fault in faults),
-            inf_count=sum(fault["inf"] for fault in faults),
-            parameters=faults,
-            scaler_step=blamed and self._scaler is not None and self._scaler.get_scale() > SMALLEST_BLAMED_SCALE,
-            norm_overflow=not faults and not math.isfinite(norms.total),
-        )
+    def _clip(self, gradients: Gradients, norms: Norms, stats: NaNStats) -> Clipped:
+        if stats["action"] in ("replaced", "zeroed", "scaled"):
+            return self._clipper.clip(gradients, self._clipper.measure(gradients, norms.loss))
+        if stats["action"] == "none" and stats["gradients_finite"]:
+            return self._clipper.clip(gradients, norms)
+        return Clipped(norms.total)
 
     def _rate(self, stats: NaNStats, total_norm: float) -> float:
         if stats["scaler_step"]:

@@ -7,7 +7,14 @@ from typing import Literal, NotRequired, TypeAlias, TypedDict
 from stability.handling_config import HandlingAction
 
 AnomalyKind: TypeAlias = Literal[
-    "nan_loss", "inf_loss", "nan_gradient", "inf_gradient", "gradient_norm_overflow", "unusual_step", "other_rank", "nothing_to_restore"
+    "nan_loss",
+    "inf_loss",
+    "nan_gradient",
+    "inf_gradient",
+    "gradient_norm_overflow",
+    "unusual_step",
+    "rank_fault",
+    "nothing_to_restore",
 ]
 
 
@@ -102,7 +109,8 @@ class MemoryInfo(TypedDict):
 class DebugInfo(TypedDict):
     """What a debug session saw at a step. ``session_duration`` is in seconds.
 
-    ``gradient_stats`` is there while a session collects, ``memory_info`` when memory debugging is on too.
+    ``gradient_stats`` is there while a session collects, ``memory_info`` when memory debugging is on too,
+    ``snapshot_mb`` (of 2**20 bytes) when NaN handling keeps snapshots.
     """
 
     debug_enabled: bool
@@ -115,6 +123,7 @@ class DebugInfo(TypedDict):
     anomaly_details: list[Anomaly]
     gradient_stats: NotRequired[GradientStats]
     memory_info: NotRequired[MemoryInfo]
+    snapshot_mb: NotRequired[float]
 
 
 class DebugSummary(TypedDict):

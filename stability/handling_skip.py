@@ -1,0 +1,111 @@
+"""Makes the optimizer's next step change nothing: no weight, no momentum, no decay, no step count."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import weakref
+from itertools import chain
+from types import FrameType, MethodType
+from typing import Any
+
+from debuggers.torch_import import torch
+from stability.errors import StabilityError
+
+_STEP_FUNCTIONS = ("step", "wrapper")
+"""An optimizer's step, and PyTorch's function around it that calls the hooks."""
+
+
+class StepSkipper:
+    """Drops a step's gradients and keeps the optimizer from stepping without them.
+
+    Gradients become None, so that nothing of them reaches a later accumulation. A stand-in for ``optimizer.step`` does
+    nothing while no gradient has come back: optimizers that count steps or decay weights without gradients do not, and
+    a closure is not called. It gives way as soon as it was called, as gradients are there again, or as the manager
+    sees the next step, so that a loop that leaves out ``optimizer.step()`` itself loses no other step.
+    """
+
+    def __init__(self) -> None:
+        self._stand_ins: weakref.WeakKeyDictionary[torch.optim.Optimizer, _StandIn] = weakref.WeakKeyDictionary()
+
+    def skip(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Drops the gradients of both, and makes the next ``optimizer.step()`` do nothing.
+
+        From inside an optional closure the gradients alone decide: the step that calls it goes on without them.
+        """
+        self.release(optimizer)
+        for parameter in chain(model.parameters(), _held(optimizer)):
+            parameter.grad = None
+        if not is_stepping(optimizer):
+            self._stand_ins[optimizer] = _StandIn(optimizer)
+
+    def release(self, optimizer: torch.optim.Optimizer) -> None:
+        """Lets the optimizer step again; without a stand-in it does nothing."""
+        stand_in = self._stand_ins.pop(optimizer, None)
+        if stand_in is not None:
+            stand_in.release(optimizer)
+
+
+class _StandIn:
+    """Takes the place of ``optimizer.step`` for one call. It holds the optimizer only weakly."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._pending = True
+        self._before = optimizer.__dict__.get("step")
+        step: Any = optimizer.step
+        bound = getattr(step, "__self__", None) is optimizer
+        step = step.__func__ if bound else step
+
+        def stand_in(owner: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+            pending, self._pending = self._pending, False
+            self.release(owner)
+            if pending and all(parameter.grad is None for parameter in _held(owner)):
+                # A scheduler would warn that the loop never stepped the optimizer.
+                owner.__dict__["_opt_called"] = True
+                return None
+            return step(owner, *args, **kwargs) if bound else step(*args, **kwargs)
+
+        # Schedulers and GradScaler look at the signature and at marks of the function that they find.
+        stand_in.__dict__.update(getattr(step, "__dict__", {}))
+        self._function = stand_in
+        optimizer.__dict__["step"] = MethodType(stand_in, optimizer)
+
+    def release(self, optimizer: torch.optim.Optimizer) -> None:
+        """Puts back what was there, unless a scheduler has wrapped the stand-in meanwhile: then it only passes on."""
+        self._pending = False
+        if getattr(optimizer.__dict__.get("step"), "__func__", None) is not self._function:
+            return
+        if self._before is None:
+            del optimizer.__dict__["step"]
+        else:
+            optimizer.__dict__["step"] = self._before
+
+
+def is_stepping(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether this is called from within ``optimizer.step``, by a closure or a hook."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in _STEP_FUNCTIONS and frame.f_locals.get("self") is optimizer:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def check_outside_closure(optimizer: torch.optim.Optimizer, handling_type: str) -> None:
+    """Checks that a step can still be skipped.
+
+    Raises:
+        StabilityError: Inside the closure of an optimizer that needs one, as LBFGS: it has changed weights by then.
+    """
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is None or closure.default is not inspect.Parameter.empty or not is_stepping(optimizer):
+        return
+    raise StabilityError(
+        f"handling_type is {handling_type!r} inside the closure of {type(optimizer).__name__}, whose step cannot be "
+        "undone from there; expected manager.step() after a backward pass of its own and before "
+        "optimizer.step(closure), or one of 'detect', 'replace', 'gradient_zeroing' and 'gradient_scaling'"
+    )
+
+
+def _held(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
