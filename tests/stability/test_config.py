@@ -38,8 +38,9 @@ def test_the_debugging_configuration_has_the_documented_fields_and_defaults():
 
 
 def test_clipping_is_by_norm_to_one_and_nan_is_detected_by_default():
-    assert dataclasses.asdict(GradientClippingConfig()) == {"clipping_type": "norm", "max_norm": 1.0, "norm_type": 2.0}
-    assert dataclasses.asdict(NaNHandlingConfig()) == {"handling_type": "detect"}
+    config = GradientClippingConfig()
+    assert (config.clipping_type, config.max_norm, config.norm_type) == ("norm", 1.0, 2.0)
+    assert NaNHandlingConfig().handling_type == "detect"
 
 
 def test_an_unknown_field_is_refused_with_the_nearest_and_all_known_names():
@@ -52,12 +53,21 @@ def test_an_unknown_field_is_refused_with_the_nearest_and_all_known_names():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GradientClippingConfig(clipping_type="percentile"), "'percentile'; expected 'norm' or 'none'"),
+        (lambda: GradientClippingConfig(clipping_type="median"), "'median'; expected 'norm' or 'none' or 'value'"),
         (lambda: GradientClippingConfig(max_norm=0.0), "max_norm is 0.0; expected a number above 0"),
         (lambda: GradientClippingConfig(max_norm=float("nan")), "max_norm is nan; expected a number above 0"),
         (lambda: GradientClippingConfig(max_norm="1"), "max_norm is '1'; expected a number"),
         (lambda: GradientClippingConfig(norm_type=-1), "norm_type is -1; expected a number above 0"),
-        (lambda: NaNHandlingConfig(handling_type="skip"), "handling_type is 'skip'; expected 'detect'"),
+        (lambda: NaNHandlingConfig(handling_type="clamp"), "handling_type is 'clamp'; expected 'detect' or 'replace'"),
+        (lambda: NaNHandlingConfig(nan_value=float("nan")), "nan_value is nan; expected a finite number"),
+        (lambda: NaNHandlingConfig(inf_value=-1.0), "inf_value is -1.0; expected a finite number of at least 0, or"),
+        (lambda: NaNHandlingConfig(inf_value=True), "inf_value is True; expected a finite number of at least 0, or"),
+        (lambda: NaNHandlingConfig(scale_factor=0.0), "scale_factor is 0.0; expected a number above 0 and at most 1"),
+        (lambda: NaNHandlingConfig(snapshots=0), "snapshots is 0; expected a number above 0"),
+        (lambda: NaNHandlingConfig(snapshot_every=2.5), "snapshot_every is 2.5; expected an integer"),
+        (lambda: NaNHandlingConfig(snapshot_place="disk"), "snapshot_place is 'disk'; expected 'host' or 'device'"),
+        (lambda: NaNHandlingConfig(adaptive_share=1.5), "adaptive_share is 1.5; expected a number from 0 to 1"),
+        (lambda: NaNHandlingConfig(adaptive_restore_after=0), "adaptive_restore_after is 0; expected a number above 0"),
         (lambda: PyTorchDebuggingConfig(autograd_anomaly_mode="log"), "'log'; expected 'detect' or 'raise'"),
         (lambda: PyTorchDebuggingConfig(debug_level="debug"), "expected 'info' or 'warning' or 'error'"),
         (lambda: PyTorchDebuggingConfig(verbose_logging="yes"), "verbose_logging is 'yes'; expected True or False"),
