@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -18,16 +19,35 @@ from debuggers.torch_import import torch
 _MAX_SUMMARY = 200
 
 
-def emit_outputs(emitter: Emitter, name: str, outputs: Any) -> None:
+def emit_outputs(
+    emitter: Emitter, name: str, outputs: Any, guard: Callable[[], AbstractContextManager[None]], levels: int = 50
+) -> None:
     """Emits what nested dicts hold, each named ``<name>/<key path>``, at the emitter's step.
 
     Numbers (int, float, bool, and 0-d arrays and tensors of real values) become scalars, each ``Picture`` an image,
     each ``TensorSummary`` and ``Histogram`` a histogram. Everything else is data, lists included, and emits nothing.
+
+    Args:
+        emitter: Where to.
+        name: The name of the outputs.
+        outputs: What a debugger returned.
+        guard: Returns a context for each value, so that one that cannot be emitted costs no other.
+        levels: How deep dicts may be nested.
     """
-    if isinstance(outputs, Mapping):
-        for key, item in outputs.items():
-            emit_outputs(emitter, f"{name}/{key}", item)
-    elif isinstance(outputs, Picture):
+    items: list[tuple[Any, Any]] = []
+    with guard():
+        if not isinstance(outputs, Mapping):
+            _emit_value(emitter, name, outputs)
+        elif not levels:
+            raise ValueError("dicts are nested too deeply, or contain themselves")
+        else:
+            items = list(outputs.items())
+    for key, item in items:
+        emit_outputs(emitter, f"{name}/{key}", item, guard, levels - 1)
+
+
+def _emit_value(emitter: Emitter, name: str, outputs: Any) -> None:
+    if isinstance(outputs, Picture):
         _emit_picture(emitter, name, outputs)
     elif isinstance(outputs, (TensorSummary, Histogram)):
         histogram = outputs if isinstance(outputs, Histogram) else outputs.histogram("summary", 0)

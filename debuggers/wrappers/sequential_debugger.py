@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -267,8 +268,7 @@ class SequentialDebugger(BaseDebugger):
     def _emit(self, emitter: Emitter, outputs: Mapping[str, Any], datapoint: dict[str, Any]) -> None:
         for name, output in outputs.items():
             place = self._isolated[name].place
-            with self._isolation.guard(f"emitting the outputs of {place}"):
-                emit_outputs(emitter, name, output)
+            emit_outputs(emitter, name, output, partial(self._isolation.guard, f"emitting the outputs of {place}"))
             for picture_name, capture in pictured(name, output) if self._pictures_wanted else ():
                 kept = self._isolated[name].random_state_kept()
                 with self._isolation.guard(f"emitting the pictures of {place}"), kept:

@@ -170,3 +170,20 @@ def test_a_debugger_whose_pictures_fail_is_isolated(tmp_path):
     (alert,) = [artifact for artifact in artifacts if artifact.kind == "alert"]
     assert "emitting the pictures of debugger 'bad' at layer 'backbone.conv?' failed: RuntimeError" in alert.message
     assert "mix/float" in {artifact.name for artifact in artifacts}
+
+
+class Unemittable(BaseDebugger):
+    def __call__(self, datapoint, model):
+        loop = {"deep": 2.0}
+        loop["again"] = loop
+        return {"": 1.0, "picture": Picture("p", torch.ones(4)), "loop": loop, "last": 3.0}
+
+
+def test_a_value_that_cannot_be_emitted_costs_no_other(tmp_path):
+    artifacts = run([{"name": "d", "debugger_config": {"class": Unemittable}}], tmp_path, calls=1)
+    scalars = {artifact.name: artifact.value for artifact in artifacts if artifact.kind == "scalar"}
+    assert (scalars["d/last"], scalars["d/loop/deep"]) == (3, 2)
+    alerts = [artifact.message for artifact in artifacts if artifact.kind == "alert"]
+    assert len(alerts) == 2  # one for each type of exception
+    assert "ArtifactError" in alerts[0]
+    assert "contain themselves" in alerts[1]
