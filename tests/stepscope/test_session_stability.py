@@ -1,0 +1,116 @@
+"""A session beside a stability manager, a GradScaler, and values that are not finite."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from tracker_adapters.testing import MemoryEmitter
+from watched_training import EVERY_STEP, FULL, adamw, loss_of, network, steps_of, train
+
+import stepscope
+from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
+
+
+def test_a_stability_manager_shares_the_measurement_and_clips_as_alone():
+    def clipping():
+        return NumericalStabilityManager(GradientClippingConfig(max_norm=0.5), NaNHandlingConfig())
+
+    alone = network()
+    optimizer, manager = adamw(alone), clipping()
+    expected = train(alone, optimizer, lambda loss: manager.step(alone, loss, optimizer))
+    model = network()
+    other = adamw(model)
+    with stepscope.DebugSession(model, other, stability=clipping(), config=FULL, on_error="raise") as session:
+        results = []
+        losses = train(model, other, lambda loss: results.append(session.step(loss)))
+
+    assert expected == losses
+    assert any(result["clipping_stats"]["clipped"] for result in results)
+    assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), model.parameters(), strict=True))
+
+
+def test_gradients_are_unscaled_before_they_are_measured_and_the_scaler_goes_its_way():
+    def run(session_of):
+        model = network()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        session = session_of(model, optimizer, scaler)
+        torch.manual_seed(2)
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = loss_of(model)
+            scaler.scale(loss).backward()
+            if session is not None:
+                session.step(loss)
+            scaler.step(optimizer)
+            scaler.update()
+        return model, session
+
+    plain, _ = run(lambda model, optimizer, scaler: None)
+    emitter = MemoryEmitter()
+    model, session = run(
+        lambda model, optimizer, scaler: stepscope.DebugSession(
+            model, optimizer, run=emitter, scaler=scaler, config=EVERY_STEP, on_error="raise"
+        ).start()
+    )
+    session.stop()
+
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), model.parameters(), strict=True))
+    norms = [item.value for item in emitter.artifacts if item.name == "gradients/total_norm"]
+    assert len(norms) == 4
+    assert max(norms) < 10
+
+
+def test_nan_in_a_forward_pass_is_traced_to_its_layer_by_replay():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = adamw(model)
+    inputs = torch.randn(8, 6)
+    with torch.no_grad():
+        model[4].weight[0, 0] = math.nan
+    with stepscope.DebugSession(model, optimizer, run=emitter, on_error="raise") as session:
+        loss = model(inputs).square().mean()
+        loss.backward()
+        session.step(loss, replay=lambda: model(inputs))
+
+    alert = next(item for item in emitter.artifacts if item.name == "first_non_finite")
+    assert "that of 4" in alert.message
+
+
+def test_a_step_that_a_scaler_skips_lends_its_number_to_no_other_update():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    config = replace(FULL, schedule=stepscope.Schedule(every=2), max_overhead=None)
+    with stepscope.DebugSession(
+        model, optimizer, run=emitter, scaler=scaler, config=config, on_error="raise"
+    ) as session:
+        for step in range(4):
+            optimizer.zero_grad()
+            loss = loss_of(model) * (math.inf if step == 0 else 1.0)
+            scaler.scale(loss).backward()
+            session.step(loss)
+            scaler.step(optimizer)
+            scaler.update()
+
+    assert steps_of(emitter, "histogram", "updates/0.weight") == [2]
+    assert session.gradient_debugger.skipped_updates == 1
+
+
+def test_after_a_failure_the_stability_manager_measures_for_itself(monkeypatch):
+    model = network()
+    optimizer = adamw(model)
+    manager = NumericalStabilityManager(GradientClippingConfig(max_norm=1e6), NaNHandlingConfig())
+    norms, expected = [], []
+    with stepscope.DebugSession(model, optimizer, stability=manager, config=FULL) as session:
+
+        def step(loss):
+            expected.append(float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters()])))
+            norms.append(session.step(loss)["clipping_stats"]["total_norm"])
+            if len(norms) == 2:
+                monkeypatch.setattr(session.activation_monitor, "detach", lambda step=None: 1 / 0)
+
+        train(model, optimizer, step, steps=4)
+        monkeypatch.undo()
+
+    assert norms == pytest.approx(expected, rel=1e-6)
