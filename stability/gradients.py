@@ -146,6 +146,8 @@ def measure(
     norms: list[torch.Tensor] = []
     order: list[int] = []
     for device, tensors, indices in _groups(gradients.tensors):
+        if math.isinf(norm_type):  # of no elements there is no largest
+            tensors = [tensor if tensor.numel() else tensor.new_zeros(1) for tensor in tensors]
         if wide:
             norms.extend(torch.linalg.vector_norm(tensor, norm_type, dtype=wide_dtype(tensor)) for tensor in tensors)
         elif _has_foreach_support(tensors, device):
