@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-from abc import abstractmethod
-from collections import Counter
-from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from tracker_adapters.artifacts import Artifact
 from tracker_adapters.batch import Batch
 from tracker_adapters.sink import Sink
 from tracker_adapters.testing.guest_contract import open_at
 from tracker_adapters.testing.samples import one_of_each
+from tracker_adapters.testing.sink_tests import SinkTests
 from tracker_adapters.testing.spawned import call_spawned
 
 
-class CrashContract:
+class CrashContract(SinkTests):
     """The tests of SinkContract that kill a process while its sink writes."""
-
-    sink_class: ClassVar[type[Sink]]
-
-    @abstractmethod
-    def options(self, folder: Path) -> dict[str, Any]:
-        """Returns the sink's resolved options for a run in ``folder``."""
-
-    @abstractmethod
-    def deliver(self, options: dict[str, Any], *batches: Batch) -> Counter[str]:
-        """Opens a new sink, writes the batches, finishes and closes; returns what could not be shown."""
-
-    @abstractmethod
-    def assert_shows(self, options: dict[str, Any], artifacts: Sequence[Artifact]) -> None:
-        """Asserts that the tracker shows exactly ``artifacts``."""
 
     def test_a_killed_sink_resumes_from_its_token(self, run_folder: Path, sources: Path) -> None:
         """Written and flushed: kept. Written again after a kill: neither lost nor doubled."""

@@ -8,21 +8,19 @@ import signal
 import subprocess
 import sys
 import time
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import psutil
 
-from tracker_adapters.artifacts import Artifact
 from tracker_adapters.delivery.ledger import Ledger, position_key
 from tracker_adapters.registry import known_sinks
-from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.testing.sink_tests import SinkTests
 from tracker_adapters.testing.sinks import MemorySink
 
 DEADLINE_S = 120.0
@@ -63,18 +61,8 @@ assert delivery.close(time.monotonic() + 100), delivery.positions()
 """
 
 
-class DeliveryContract:
+class DeliveryContract(SinkTests):
     """The tests of SinkContract that start and kill processes."""
-
-    sink_class: ClassVar[type[Sink]]
-
-    @abstractmethod
-    def options(self, folder: Path) -> dict[str, Any]:
-        """Returns the sink's resolved options for a run in ``folder``."""
-
-    @abstractmethod
-    def assert_shows(self, options: dict[str, Any], artifacts: Sequence[Artifact]) -> None:
-        """Asserts that the tracker shows exactly ``artifacts``."""
 
     def test_a_killed_trainer_loses_nothing_and_a_resumed_one_doubles_nothing(
         self, run_folder: Path, sources: Path

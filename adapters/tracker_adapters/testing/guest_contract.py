@@ -5,35 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from abc import abstractmethod
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import psutil
 import pytest
 
-from tracker_adapters.artifacts import Artifact, Histogram
+from tracker_adapters.artifacts import Histogram
 from tracker_adapters.batch import Batch, Column
 from tracker_adapters.errors import StartOver
 from tracker_adapters.sink import Sink
 from tracker_adapters.testing.samples import INFO, one_of_each
+from tracker_adapters.testing.sink_tests import SinkTests
 from tracker_adapters.testing.spawned import call_spawned
 
 
-class GuestContract:
+class GuestContract(SinkTests):
     """The tests of SinkContract about what a sink does to its process."""
-
-    sink_class: ClassVar[type[Sink]]
-
-    @abstractmethod
-    def options(self, folder: Path) -> dict[str, Any]:
-        """Returns the sink's resolved options for a run in ``folder``."""
-
-    @abstractmethod
-    def assert_shows(self, options: dict[str, Any], artifacts: Sequence[Artifact]) -> None:
-        """Asserts that the tracker shows exactly ``artifacts``."""
 
     def test_a_sink_prints_nothing_and_leaves_nothing_behind(self, run_folder: Path, sources: Path) -> None:
         """In a new process, where nothing but the sink has set up its tracker's SDK."""
