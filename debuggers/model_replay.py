@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 from debuggers.errors import DebuggerConfigError
@@ -64,6 +65,26 @@ def plain_model(model: torch.nn.Module) -> torch.nn.Module:
             model = original
         else:
             return model
+
+
+@contextmanager
+def transparent_wrappers(model: torch.nn.Module) -> Iterator[None]:
+    """Lets wrappers of data parallelism only pass calls on to what they wrap, without their collectives."""
+    wrappers = []
+    while isinstance(model, WRAPPERS):
+        wrappers.append(model)
+        model = model.module
+    try:
+        for wrapper in wrappers:
+            wrapper.__dict__["forward"] = partial(_pass_on, wrapper)
+        yield
+    finally:
+        for wrapper in wrappers:
+            wrapper.__dict__.pop("forward", None)
+
+
+def _pass_on(wrapper: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    return wrapper.module(*args, **kwargs)  # type: ignore[operator]
 
 
 def replay_arguments(model: torch.nn.Module, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

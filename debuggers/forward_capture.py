@@ -1,0 +1,201 @@
+"""Keeps what a model's last forward pass started from, so that it can be repeated."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from debuggers.hooks import Hooks
+from debuggers.model_replay import plain_model
+from debuggers.source_lines import Place, user_place
+from debuggers.torch_import import torch
+from debuggers.utils import apply_tensor_op
+
+_DEVICE_TYPES = "cpu", "cuda"
+
+
+@dataclass(slots=True)
+class ForwardStart:
+    """What a forward pass started from, and the gradients that came back to its outputs.
+
+    Attributes:
+        args: The model's positional arguments, themselves.
+        kwargs: Its keyword arguments.
+        versions: The tensors among them, with their versions.
+        random_states: Of Python, NumPy and torch, and of each CUDA device once CUDA is in use.
+        buffers: Copies of the model's buffers, by name.
+        autocast: Device type, whether autocast was on, and its dtype.
+        is_training: The model's mode.
+        place: The line that called the model.
+        end_node: Autograd numbered the nodes after the forward from here.
+        gradients: What came back to the outputs, by their position; as large as the outputs.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    versions: list[tuple[torch.Tensor, int]]
+    random_states: tuple[Any, Any, torch.Tensor, list[torch.Tensor]]
+    buffers: dict[str, torch.Tensor]
+    autocast: list[tuple[str, bool, torch.dtype]]
+    is_training: bool
+    place: Place | None
+    end_node: int = 0
+    gradients: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def differences(self, model: torch.nn.Module) -> list[str]:
+        """Returns in which ways a replay now starts from something else, as sentences."""
+        found = []
+        changed = sum(tensor._version != version for tensor, version in self.versions)
+        if changed:
+            found.append(f"{changed} of the model's arguments were changed in place since the forward pass")
+        if model.training != self.is_training:
+            found.append(f"the model was in {'training' if self.is_training else 'evaluation'} mode")
+        return found
+
+    def set_random_states(self) -> None:
+        """Sets the generators as they were."""
+        python_state, numpy_state, host_state, device_states = self.random_states
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+        torch.set_rng_state(host_state)
+        for device, state in enumerate(device_states):
+            torch.cuda.set_rng_state(state, device)
+
+    def set_buffers(self, model: torch.nn.Module) -> None:
+        """Copies the buffers as they were into those that the model has now."""
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                kept = self.buffers.get(name)
+                if kept is not None and kept.shape == buffer.shape:
+                    buffer.copy_(kept)
+
+    @contextmanager
+    def autocasting(self) -> Iterator[None]:
+        """Has autocast as it was."""
+        with ExitStack() as stack:
+            for device_type, enabled, dtype in self.autocast:
+                stack.enter_context(torch.autocast(device_type, enabled=enabled, dtype=dtype))
+            yield
+
+    def forward(self, model: torch.nn.Module) -> list[torch.Tensor]:
+        """Repeats the forward pass and returns the tensors among the outputs, in their order."""
+
+        def leaf(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.detach().requires_grad_(tensor.requires_grad)
+
+        with self.autocasting():
+            return tensors_of(model(*apply_tensor_op(leaf, self.args), **apply_tensor_op(leaf, self.kwargs)))
+
+
+class ForwardCapture:
+    """Keeps the start of the last forward pass of a model that ran with gradients on; ``close`` removes its hooks.
+
+    Arguments and output gradients are kept as references until the next pass or ``release``; buffers are copied when
+    they have changed. Nothing is read from a device.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        """Begins to watch a model; one that wraps it for data parallelism or compilation is looked through."""
+        self.start: ForwardStart | None = None
+        self._model = plain_model(model)
+        self._kept: dict[str, tuple[torch.Tensor, int, torch.Tensor]] = {}
+        self._depth = 0
+        self._output_hooks = Hooks()
+        self._hooks = Hooks()
+        self._hooks.add_around_forward(self._model, self._begin, self._end)
+        self._hooks.add_forward([(self._model, self._note_outputs)])
+
+    def release(self) -> None:
+        """Lets go of the last forward pass."""
+        self.start = None
+        self._output_hooks.remove()
+
+    def close(self) -> None:
+        """Removes the hooks; calling it again does nothing."""
+        self.release()
+        self._hooks.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        # A backward pass calls checkpointed models again: that is no new forward pass.
+        if not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
+            return
+        self.release()
+        self.start = ForwardStart(
+            args=args,
+            kwargs=kwargs,
+            versions=[(tensor, tensor._version) for tensor in tensors_of((args, kwargs)) if not tensor.is_inference()],
+            random_states=_random_states(),
+            buffers=self._buffers(),
+            autocast=[
+                (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+                for device in _DEVICE_TYPES
+            ],
+            is_training=module.training,
+            place=user_place(sys._getframe(1)),
+        )
+
+    def _end(self, module: torch.nn.Module) -> None:
+        if self.start is not None and torch._C._current_graph_task_id() == -1:
+            self.start.end_node = next_node_number()
+
+    def _note_outputs(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        start = self.start
+        if start is None or not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
+            return
+        for position, tensor in enumerate(tensors_of(output)):
+            if tensor.requires_grad:
+                self._output_hooks.add_gradient(tensor, _keeper(start.gradients, position))
+
+    def _buffers(self) -> dict[str, torch.Tensor]:
+        kept = {}
+        for name, buffer in self._model.named_buffers():
+            version = -1 if buffer.is_inference() else buffer._version
+            known = self._kept.get(name)
+            if known is None or known[0] is not buffer or known[1] != version:
+                self._kept[name] = known = (buffer, version, buffer.detach().clone())
+            kept[name] = known[2]
+        return kept
+
+
+def tensors_of(values: Any) -> list[torch.Tensor]:
+    """Returns the tensors in a nested structure, in their order."""
+    found: list[torch.Tensor] = []
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        found.append(tensor)
+        return tensor
+
+    apply_tensor_op(note, values)
+    return found
+
+
+def next_node_number() -> int:
+    """Returns the number that autograd gives its next node; 0 where torch does not tell."""
+    return int(getattr(torch._C._autograd, "_get_sequence_nr", int)())
+
+
+def _keeper(gradients: dict[int, torch.Tensor], position: int) -> Callable[[torch.Tensor], None]:
+    def keep(gradient: torch.Tensor) -> None:
+        gradients[position] = gradient
+
+    return keep
+
+
+def _random_states() -> tuple[Any, Any, torch.Tensor, list[torch.Tensor]]:
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    return random.getstate(), np.random.get_state(), torch.get_rng_state(), devices

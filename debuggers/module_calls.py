@@ -1,0 +1,72 @@
+"""Knows at each moment of a forward pass which module is running."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from debuggers.hooks import Hooks
+from debuggers.module_selection import WRAPPED
+from debuggers.torch_import import torch
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleCall:
+    """A call of a module. ``name`` is its dotted name, ``""`` for the model; ``number`` counts its calls from 1."""
+
+    name: str
+    type_name: str
+    number: int
+
+
+class ModuleCalls:
+    """The calls of a model's modules that are running, the innermost last, and how often each was called.
+
+    Calls inside a backward pass, where activation checkpointing computes a forward again, have the number of the last.
+    """
+
+    def __init__(self) -> None:
+        self.running: list[ModuleCall] = []
+        self.counts: Counter[str] = Counter()
+
+    def attach(
+        self,
+        model: torch.nn.Module,
+        hooks: Hooks,
+        *,
+        began: Callable[[tuple[Any, ...], dict[str, Any]], None],
+        ended: Callable[[ModuleCall, Any], None],
+    ) -> None:
+        """Watches a model.
+
+        Args:
+            model: The model.
+            hooks: Holds the hooks.
+            began: Called with the arguments of each call of the model itself.
+            ended: Called with each call that has ended, and its output.
+        """
+
+        def before(name: str, module: torch.nn.Module) -> Callable[..., None]:
+            type_name = type(module).__name__
+
+            def enter(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+                if torch._C._current_graph_task_id() == -1:
+                    self.counts[name] += 1
+                if not name:
+                    began(args, kwargs)
+                self.running.append(ModuleCall(name, type_name, max(1, self.counts[name])))
+
+            return enter
+
+        def leave(module: torch.nn.Module) -> None:
+            self._ended = self.running.pop()
+
+        def after(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+            ended(self._ended, output)
+
+        for path, module in model.named_modules():
+            name = ".".join(part for part in path.split(".") if part not in WRAPPED)
+            hooks.add_around_forward(module, before(name, module), leave)
+        hooks.add_forward((module, after) for module in model.modules())

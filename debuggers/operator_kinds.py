@@ -1,0 +1,92 @@
+"""What is known of an operator before it runs: what it writes to, and whether it puts infinities on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from debuggers.torch_import import torch
+
+
+def words(text: str) -> frozenset[str]:
+    """Returns the words of a text."""
+    return frozenset(text.split())
+
+
+_PLACING = words(
+    "constant_pad_nd fill fill_ full full_like index_fill index_fill_ masked_fill masked_fill_ masked_scatter "
+    "new_full put scalar_tensor scatter scatter_ select_scatter"
+)
+_ALLOCATING = words(
+    "_efficientzerotensor empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ set_"
+)
+_ABSORBING = words(
+    "_log_softmax _masked_softmax _safe_softmax _scaled_dot_product_cudnn_attention "
+    "_scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention "
+    "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable _softmax "
+    "logsumexp"
+)
+_COPYING = frozenset(["_to_copy", "clone", "lift_fresh_copy"])
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorKind:
+    """What is known of an operator.
+
+    Attributes:
+        name: Such as ``aten::log``.
+        roles: The names of its arguments, in their order.
+        written: The names of the arguments that it changes.
+        is_view: Its outputs are views of its inputs.
+        allocates: Its outputs hold whatever the memory held before.
+        places: It puts a given value into tensors; an infinity that it puts is meant.
+        absorbs: Minus infinity is a legal input, which stands for probability zero.
+        copies: Its output holds the values of its input, in another dtype or on another device maybe.
+        pointwise: Each value of its output depends on the values at the same place of its inputs, broadcast.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    written: tuple[str, ...]
+    is_view: bool
+    allocates: bool
+    places: bool
+    absorbs: bool
+    copies: bool
+    pointwise: bool
+
+
+@cache
+def kind_of(operator: Any) -> OperatorKind:
+    """Returns what is known of an operator as a dispatch mode gets it: an overload, or a higher-order operator."""
+    schema = getattr(operator, "_schema", None)
+    if schema is None:
+        return OperatorKind(str(operator), (), (), *([False] * 6))
+    base = schema.name.partition("::")[2]
+    return OperatorKind(
+        name=schema.name,
+        roles=tuple(argument.name for argument in schema.arguments),
+        written=tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write),
+        is_view=bool(getattr(operator, "is_view", False)) or base in ("_unsafe_view", "lift_fresh"),
+        allocates=base in _ALLOCATING,
+        places=base in _PLACING,
+        absorbs=base in _ABSORBING,
+        copies=base in _COPYING,
+        pointwise=torch.Tag.pointwise in operator.tags,
+    )
+
+
+def plain_name(name: str) -> str:
+    """Returns ``log`` for ``aten::log`` and for ``aten::log_``."""
+    base = name.partition("::")[2] or name
+    return base if base.startswith("_") else base.rstrip("_")
+
+
+def operator_of_node(node: str) -> str:
+    """Returns the operator that made an autograd node, as far as its name tells: ``aten::log`` for ``LogBackward0``."""
+    base = node.rpartition("::")[2].rstrip("0123456789").removesuffix("Backward")
+    letters = [
+        f"_{letter.lower()}" if letter.isupper() and place else letter.lower() for place, letter in enumerate(base)
+    ]
+    return f"aten::{''.join(letters)}"

@@ -1,0 +1,214 @@
+"""Checks every operator of a forward and a backward pass, and follows what is not finite from where it comes to be."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from debuggers.module_calls import ModuleCalls
+from debuggers.operands import (
+    Operand,
+    arguments_by_role,
+    describe,
+    describe_number,
+    holds_non_finite,
+    plain,
+    tensors_in,
+)
+from debuggers.operator_births import Birth, Direction, OperatorCall, Origin, non_finite_rows, sample
+from debuggers.operator_kinds import OperatorKind, kind_of
+from debuggers.source_lines import Place, user_place
+from debuggers.storage_records import StorageRecords
+from debuggers.torch_import import torch
+from debuggers.untouched_memory import UntouchedMemory
+from debuggers.value_flow import Argument, OperatorRun, different, fills_its_memory, is_mask, is_written, signs_together
+
+MAX_BIRTHS = 500
+"""A pass that makes more is described up to here."""
+_current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+_next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+
+Named = tuple[Origin, str]
+"""What a tensor from outside of the replay is."""
+
+
+class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees the operators that run while it is entered, in the order in which they run.
+
+    The rule: an operator whose output is not finite while its inputs are finite made what is not finite (a birth). So
+    did one that makes NaN of infinities that were put there on purpose, such as a softmax over a row that a mask filled
+    with minus infinity. Everything else passes on what came in: each tensor that is not finite carries the births that
+    it goes back to, through views and changes in place, until it is overwritten or the values are masked out.
+
+    An operator in a backward pass is attributed to the operator of the forward pass that it differentiates, by the
+    number that autograd gives each node.
+
+    Attributes:
+        births: All of them, in order.
+        batch: The number of datapoints, where known.
+        caller: Where the model was called from: the place of operators that no user code calls otherwise.
+    """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled meanwhile, and importing the compiler takes a second
+
+    def __init__(self, calls: ModuleCalls, untouched: UntouchedMemory) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.births: list[Birth] = []
+        self.batch: int | None = None
+        self.caller: Place | None = None
+        self._calls = calls
+        self._untouched = untouched
+        self._carried: StorageRecords[frozenset[int]] = StorageRecords()
+        self._names: StorageRecords[Named] = StorageRecords()
+        self._nodes: dict[int, OperatorCall] = {}
+        self._last_node = _next_node_number()
+
+    def name(self, tensor: torch.Tensor, origin: Origin, name: str) -> None:
+        """Says what a tensor is that comes from outside of the replay."""
+        if plain(tensor) is tensor and tensor not in self._names:
+            self._names.put(tensor, (origin, name))
+
+    def births_in(self, tensors: Iterable[torch.Tensor]) -> set[int]:
+        """Returns the births that values in these tensors go back to, as indices."""
+        found: set[int] = set()
+        for tensor in map(plain, tensors):
+            if tensor is not None and holds_non_finite(tensor):
+                found |= self._carried.get(tensor) or frozenset()
+        return found
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Called by torch with each operator, below autograd and autocast."""
+        keywords = dict(kwargs or {})
+        kind = kind_of(func)
+        place = user_place(sys._getframe(1))
+        self._note_nodes(kind, place)
+        if kind.is_view:
+            return func(*args, **keywords)
+        arguments = arguments_by_role(kind.roles, args, keywords)
+        with torch.no_grad():
+            before = self._before_writing(kind, arguments)
+        result = func(*args, **keywords)
+        with torch.no_grad():
+            results = list(dict.fromkeys(tensors_in(result)))
+            for tensor in results:
+                self._untouched.made(tensor)
+            written = [value for role, value in arguments if isinstance(value, torch.Tensor) and is_written(kind, role)]
+            if not kind.allocates:
+                earlier = [(role, before.get(role, value)) for role, value in arguments]
+                self._check(OperatorRun(kind, earlier, [], place), [*results, *different(written, results)])
+        return result
+
+    def _note_nodes(self, kind: OperatorKind, place: Place | None) -> None:
+        number = _next_node_number()
+        if number > self._last_node and torch.is_grad_enabled():
+            running = self._calls.running
+            call = OperatorCall(kind.name, running[-1] if running else None, place or self.caller)
+            self._nodes.update((new, call) for new in range(self._last_node, number))
+            self._last_node = number
+
+    def _before_writing(self, kind: OperatorKind, arguments: Sequence[Argument]) -> dict[str, torch.Tensor]:
+        copies = {}
+        for role, tensor in arguments:
+            if isinstance(tensor, torch.Tensor) and is_written(kind, role):
+                self._untouched.keep(tensor)
+                if plain(tensor) is tensor:
+                    copies[role] = tensor.clone()
+                    if (carried := self._carried.get(tensor)) is not None:
+                        self._carried.put(copies[role], carried)
+        return copies
+
+    def _check(self, run: OperatorRun, results: Sequence[torch.Tensor]) -> None:
+        values = [tensor for tensor in map(plain, results) if tensor is not None]
+        run.outputs.extend(tensor for tensor in values if holds_non_finite(tensor))
+        for tensor in different(values, run.outputs):
+            if fills_its_memory(tensor):
+                self._carried.forget(tensor)
+        if run.kind.copies:
+            self._copy_name(run.values()[:1], values)
+        if run.outputs:
+            births = self._explain(run)
+            for tensor in run.outputs:
+                self._carried.put(tensor, births)
+
+    def _copy_name(self, sources: Sequence[torch.Tensor], copies: Sequence[torch.Tensor]) -> None:
+        for source in sources:
+            if (named := self._names.get(source)) is not None:
+                for tensor in copies:
+                    self._names.put(tensor, named)
+
+    def _explain(self, run: OperatorRun) -> frozenset[int]:
+        """Returns the births that outputs which are not finite go back to; adds those that happen here."""
+        own: Origin = "placed" if run.kind.places else "operator"
+        faulty = [tensor for tensor in run.values() if holds_non_finite(tensor) and run.reached_by(tensor)]
+        if not faulty:
+            return self._add(run, own)
+        passed = frozenset[int]().union(*(self._carried_in(tensor, run) for tensor in faulty))
+        came, made = signs_together(faulty), signs_together(run.outputs)
+        only_meant = all(self.births[birth].is_meant for birth in passed)
+        absorbed = run.kind.absorbs and not came.positive_inf
+        if made.nan and not came.nan and (only_meant or absorbed):
+            return self._add(run, "operator")
+        return passed | self._add(run, own) if run.makes_some() else passed
+
+    def _carried_in(self, tensor: torch.Tensor, run: OperatorRun) -> frozenset[int]:
+        carried = self._carried.get(tensor)
+        if carried is not None:
+            return carried
+        origin, name = self._names.get(tensor) or ("elsewhere", "a tensor from outside of the replay")
+        if origin in ("input", "buffer", "elsewhere") and is_mask(tensor):
+            origin = "placed"
+        births = self._add(run, origin, name)
+        self._carried.put(tensor, births)
+        return births
+
+    def _add(self, run: OperatorRun, origin: Origin, source: str = "") -> frozenset[int]:
+        if len(self.births) >= MAX_BIRTHS:
+            return frozenset([MAX_BIRTHS - 1])
+        running, node = self._calls.running, _current_node()
+        direction: Direction = "forward"
+        call = OperatorCall(run.kind.name, running[-1] if running else None, run.place or self.caller)
+        if node is not None and not (running and torch.is_grad_enabled()):
+            direction = "backward"
+            differentiated = self._nodes.get(node._sequence_nr())
+            if differentiated is not None:
+                own_code = run.place is not None
+                call = replace(call, module=differentiated.module) if own_code else differentiated
+        results = [
+            ("output" if len(run.outputs) == 1 else f"output {index}", tensor)
+            for index, tensor in enumerate(run.outputs)
+        ]
+        rows = non_finite_rows([*run.outputs, *run.values()], self.batch)
+        tensors = [*((role, value) for role, value in run.arguments if isinstance(value, torch.Tensor)), *results]
+        self.births.append(
+            Birth(
+                call=call,
+                kernel=run.kind.name,
+                direction=direction,
+                node=None if direction == "forward" else node.name(),
+                origin=origin,
+                source=source,
+                inputs=tuple(self._operand(role, value) for role, value in run.arguments),
+                outputs=tuple(describe(role, "", tensor) for role, tensor in results),
+                samples={role: sample(tensor, rows) for role, tensor in tensors if tensor.layout == torch.strided},
+                rows=rows,
+                running=tuple(running) if direction == "forward" else (),
+            )
+        )
+        return frozenset([len(self.births) - 1])
+
+    def _operand(self, role: str, value: torch.Tensor | float) -> Operand:
+        if not isinstance(value, torch.Tensor):
+            return describe_number(role, value)
+        values = plain(value)
+        named = None if values is None else self._names.get(values)
+        return describe(role, "" if named is None else named[1], value if values is None else values)

@@ -1,0 +1,36 @@
+"""Remembers things about memory for as long as it lives, whichever tensors look at it."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from debuggers.torch_import import torch
+
+Value = TypeVar("Value")
+
+
+class StorageRecords(Generic[Value]):
+    """Values by the memory of tensors. The memory is not kept alive, and its place is not mistaken for another's."""
+
+    def __init__(self) -> None:
+        # The weak reference keeps the storage's address from being given away again.
+        self._records: dict[int, tuple[StorageWeakRef, Value]] = {}
+
+    def put(self, tensor: torch.Tensor, value: Value) -> None:
+        """Remembers a value, in place of the one before."""
+        storage = tensor.untyped_storage()
+        self._records[storage._cdata] = (StorageWeakRef(storage), value)  # type: ignore[no-untyped-call]
+
+    def get(self, tensor: torch.Tensor) -> Value | None:
+        """Returns what was remembered, or None."""
+        found = self._records.get(tensor.untyped_storage()._cdata) if self._records else None
+        return None if found is None else found[1]
+
+    def forget(self, tensor: torch.Tensor) -> None:
+        """Forgets what was remembered, if anything."""
+        self._records.pop(tensor.untyped_storage()._cdata, None)
+
+    def __contains__(self, tensor: torch.Tensor) -> bool:
+        return tensor.untyped_storage()._cdata in self._records

@@ -1,0 +1,90 @@
+"""How values that are not finite go through one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from debuggers.operands import Signs, plain, signs_of
+from debuggers.operator_kinds import OperatorKind
+from debuggers.source_lines import Place
+from debuggers.torch_import import torch
+
+Argument = tuple[str, torch.Tensor | float]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRun:
+    """An operator that has run.
+
+    Attributes:
+        kind: Which one.
+        arguments: Tensors and numbers that went in, with the names of the arguments, as they were before.
+        outputs: The results that are not finite.
+        place: The line of user code that called it.
+    """
+
+    kind: OperatorKind
+    arguments: list[Argument]
+    outputs: list[torch.Tensor]
+    place: Place | None
+
+    def values(self) -> list[torch.Tensor]:
+        """Returns the tensors among the arguments that can hold NaN."""
+        found = (plain(value) for _, value in self.arguments if isinstance(value, torch.Tensor))
+        return [tensor for tensor in found if tensor is not None]
+
+    def reached_by(self, tensor: torch.Tensor) -> bool:
+        """Whether what is not finite in an argument may have got into the outputs.
+
+        In a pointwise operator it has, if it lies where the output is not finite.
+        """
+        if not self._is_pointwise_in(tensor):
+            return True
+        return bool((~torch.isfinite(tensor) & ~torch.isfinite(self.outputs[0])).any())
+
+    def makes_some(self) -> bool:
+        """Whether a pointwise operator put out something that is not finite where all arguments are finite."""
+        arguments = self.values()
+        if not all(self._is_pointwise_in(tensor) for tensor in arguments):
+            return False
+        fresh = ~torch.isfinite(self.outputs[0])
+        for tensor in arguments:
+            fresh &= torch.isfinite(tensor)
+        return bool(fresh.any())
+
+    def _is_pointwise_in(self, tensor: torch.Tensor) -> bool:
+        if not self.kind.pointwise or len(self.outputs) != 1 or tensor.device != self.outputs[0].device:
+            return False
+        shape = self.outputs[0].shape
+        try:
+            return bool(torch.broadcast_shapes(tensor.shape, shape) == shape)  # type: ignore[no-untyped-call]
+        except RuntimeError:
+            return False
+
+
+def signs_together(tensors: Iterable[torch.Tensor]) -> Signs:
+    """Returns which kinds of values that are not finite any of these holds."""
+    return Signs(*(any(column) for column in zip(*map(signs_of, tensors), strict=True)))
+
+
+def is_written(kind: OperatorKind, role: str) -> bool:
+    """Whether an operator changes the argument of this name."""
+    return bool(kind.written) and role.partition("[")[0] in kind.written
+
+
+def fills_its_memory(tensor: torch.Tensor) -> bool:
+    """Whether there is no value in its memory beside its own."""
+    return tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes()
+
+
+def is_mask(tensor: torch.Tensor) -> bool:
+    """Whether infinities lie in it as in a mask: beside them there is one value only, and no NaN."""
+    finite = tensor[torch.isfinite(tensor)]
+    return not bool(tensor.isnan().any()) and (not finite.numel() or bool((finite == finite[0]).all()))
+
+
+def different(tensors: Iterable[torch.Tensor], others: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the tensors that are not among the others."""
+    known = {id(tensor) for tensor in others}
+    return [tensor for tensor in tensors if id(tensor) not in known]
