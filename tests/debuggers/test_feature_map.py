@@ -94,3 +94,16 @@ def test_a_grid_has_one_scale_and_survives_anything():
     assert cells[2].isnan()
     assert picture_grid(torch.full((1, 4, 4), math.nan)).isnan().all()
     assert picture_grid(torch.full((1, 4, 4), 7.0)).max() == 0
+
+
+class Named(torch.Tensor):
+    """A tensor of another class, as libraries for images define them."""
+
+
+@pytest.mark.parametrize("size", [4, 40_000])
+def test_the_map_keeps_the_class_of_the_output(size):
+    output = torch.rand(size).as_subclass(Named)
+    feature_map = FeatureMapDebugger("0").process_forward(nn.Identity(), (), output)["feature_map"]
+    assert type(feature_map) is Named
+    assert torch.equal(output, feature_map)
+    assert feature_map.data_ptr() != output.data_ptr()

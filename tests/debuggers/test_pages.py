@@ -224,7 +224,10 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path):
 
 def test_clearing_removes_only_what_pages_brought(tmp_path):
     write_pages(tmp_path, [page_of(0)])
-    (tmp_path / ".page_1.pkl.part").write_bytes(b"unfinished")
-    (tmp_path / "page_notes.txt").write_text("mine")
+    for unfinished in (".page_1.pkl.part", ".index.json.part"):
+        (tmp_path / unfinished).write_bytes(b"unfinished")
+    mine = {"page_notes.txt", "results.pkl", "page_1.pkl.bak", "other.json", "other.part"}
+    for name in mine:
+        (tmp_path / name).write_text("mine")
     clear_pages(tmp_path)
-    assert [tmp_path / "page_notes.txt"] == list(tmp_path.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} == mine
