@@ -72,22 +72,28 @@ class PageBuffer:
         Args:
             datapoints: Their outputs as ``debuggers.capture`` makes them: nothing else may hold on to them.
             step: The step at which they were recorded.
+
+        Raises:
+            PageError: When the writer had no room for a full page; the datapoints are on the page that follows it.
         """
         with self._lock:
+            full = []
             for idx, outputs in datapoints.items():
                 size = self._size(outputs)
                 if self.page_data and self.page_bytes + size > self.page_size:
-                    self._hand_over()
+                    full.append(self._finished_page())
                     size = self._size(outputs)
                 self.page_data[idx] = outputs
                 self.page_bytes += size
                 self._step = step
+            while full:
+                self._writer.submit(full.pop(0))
 
     def save(self, timeout_s: float) -> bool:
         """Hands the last page over and waits for the writer; False if time ran out."""
         with self._lock:
             if self.page_data:
-                self._hand_over()
+                self._writer.submit(self._finished_page())
         return self._writer.flush(timeout_s)
 
     def reset(self, timeout_s: float) -> None:
@@ -99,7 +105,8 @@ class PageBuffer:
             self.folder = None
             self._start_over()
 
-    def _hand_over(self) -> None:
+    def _finished_page(self) -> FinishedPage:
+        """Returns the page being filled, and starts the next."""
         page = FinishedPage(
             folder=self.folder or self._spool_folder(),
             number=self.page_idx,
@@ -109,7 +116,7 @@ class PageBuffer:
         )
         self.page_idx += 1
         self._start_page()
-        self._writer.submit(page)
+        return page
 
     def _spool_folder(self) -> Path:
         if self._spool is None:

@@ -7,6 +7,7 @@ import pytest
 
 from debuggers.errors import PageError
 from debuggers.page_buffer import PageBuffer
+from debuggers.page_writer import PageWriter
 from debuggers.pages import PageReader
 
 DEADLINE_S = 30
@@ -128,3 +129,25 @@ def test_what_a_later_record_replaces_counts_until_the_page_is_handed_over():
         buffer.add({0: datapoint(1)}, step=idx)
         buffer.add({idx: datapoint(5)}, step=idx)
     assert buffer.page_bytes >= sum(entry["d"]["map"].nbytes for entry in buffer.page_data.values()) > 400 * KB
+
+
+def test_a_disk_that_takes_no_page_costs_that_page_and_no_other_datapoint(tmp_path, monkeypatch):
+    monkeypatch.setitem(PageWriter.__init__.__kwdefaults__, "stall_timeout_s", 0.05)
+    opened = threading.Event()
+
+    class Late:
+        nbytes = 4 * KB
+
+        def resolve(self):
+            assert opened.wait(DEADLINE_S)
+            return np.zeros(1)
+
+    buffer, _ = buffer_of()
+    buffer.open(tmp_path, DEADLINE_S)
+    buffer.add({0: {"d": {"map": Late()}}}, step=0)
+    buffer.add({1: datapoint(8)}, step=1)
+    with pytest.raises(PageError, match="took no page"):
+        buffer.add({2: datapoint(8)}, step=2)
+    opened.set()
+    assert buffer.save(DEADLINE_S)
+    assert list(PageReader(tmp_path)) == [0, 2]
