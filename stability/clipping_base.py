@@ -91,6 +91,16 @@ class Clipper(ABC):
         return math.inf
 
 
+def refuse_shards(gradients: Gradients, clipping_type: str) -> None:
+    """Raises StabilityError when a gradient lies in parts on several ranks; names the first."""
+    for name, groups in zip(gradients.names, gradients.groups, strict=True):
+        if groups:
+            raise StabilityError(
+                f"the gradient of {name} is sharded, which clipping of type {clipping_type!r} cannot clip; expected "
+                "whole gradients, or the type 'norm', 'global_norm', 'value', 'adaptive', 'exponential' or 'layer_wise'"
+            )
+
+
 @torch.no_grad()
 def multiply(gradients: Gradients, factors: Mapping[int, float]) -> None:
     """Multiplies gradients in place by numbers on the host, which costs no copy to a device.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from debuggers.summary_table import SummaryTable
@@ -14,6 +14,7 @@ from stability.clipping_base import Clipped, Clipper, multiply
 from stability.clipping_config import GradientClippingConfig
 from stability.clipping_names import NameTable
 from stability.gradients import CLIP_EPSILON, Gradients, Norms, measure, scale, wide_dtype
+from stability.sharded_gradients import whole_norms
 
 NORMS_IN_MEAN = 10
 
@@ -181,7 +182,7 @@ class LayerWiseClipper(Clipper):
             if threshold is None:
                 continue
             if not math.isfinite(norm):
-                norm = wide_norm([gradients.tensors[index]], norm_type)
+                norm = wide_norm(gradients, norm_type, [index])
             factor = threshold / (norm + CLIP_EPSILON)
             if factor < 1.0:
                 factors[index] = factor
@@ -195,17 +196,27 @@ class LayerWiseClipper(Clipper):
 
 
 @torch.no_grad()
-def wide_norm(tensors: list[torch.Tensor], norm_type: float) -> float:
-    """Returns the norm of finite tensors in float64, scaled by their largest value so as not to overflow."""
-    filled = [tensor for tensor in tensors if tensor.numel()]
-    largest = max((float(tensor.abs().max()) for tensor in filled), default=0.0)
+def wide_norm(gradients: Gradients, norm_type: float, indices: Sequence[int] | None = None) -> float:
+    """Returns the total norm of finite gradients in float64, each scaled by its largest value so as not to overflow.
+
+    Args:
+        gradients: All gradients of a model.
+        norm_type: The order of the norm.
+        indices: Which of them; by default all.
+    """
+    chosen = range(len(gradients.tensors)) if indices is None else indices
+    norms = [torch.tensor(_wide_norm(gradients.tensors[index], norm_type), dtype=torch.float64) for index in chosen]
+    whole = torch.stack(whole_norms(norms, [gradients.groups[index] for index in chosen], norm_type))
+    largest = float(whole.max())
+    return largest * float(torch.linalg.vector_norm(whole / largest, norm_type)) if largest else 0.0
+
+
+def _wide_norm(tensor: torch.Tensor, norm_type: float) -> float:
+    largest = float(tensor.abs().max()) if tensor.numel() else 0.0
     if largest == 0.0:
         return 0.0
-    norms = [float(torch.linalg.vector_norm(tensor.to(wide_dtype(tensor)) / largest, norm_type)) for tensor in filled]
-    if math.isinf(norm_type):
-        return largest * max(norms)
-    return largest * float(torch.linalg.vector_norm(torch.tensor(norms, dtype=torch.float64), norm_type))
+    return largest * float(torch.linalg.vector_norm(tensor.to(wide_dtype(tensor)) / largest, norm_type))
 
 
 def _true_total(gradients: Gradients, norms: Norms, norm_type: float) -> float:
-    return norms.total if math.isfinite(norms.total) else wide_norm(gradients.tensors, norm_type)
+    return norms.total if math.isfinite(norms.total) else wide_norm(gradients, norm_type)

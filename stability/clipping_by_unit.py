@@ -10,12 +10,13 @@ import math
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
-from stability.clipping_base import Clipped, Clipper
+from stability.clipping_base import Clipped, Clipper, refuse_shards
 from stability.clipping_by_norm import wide_norm
 from stability.clipping_config import GradientClippingConfig
 from stability.clipping_names import NameTable
 from stability.errors import StabilityError
 from stability.gradients import Gradients, Norms, measure, wide_dtype
+from stability.sharded_gradients import local_part
 
 _SMALLEST_GRADIENT_NORM = 1e-6  # what the paper's code divides by at least
 
@@ -39,8 +40,9 @@ class UnitClipper(Clipper):
 
         Raises:
             StabilityError: At the first step, when an entry of ``agc_exclude`` matches no parameter; for a sparse
-                gradient with more than one sparse dimension.
+                gradient with more than one sparse dimension, and for a sharded one, whose units may be cut.
         """
+        refuse_shards(gradients, "agc")
         del summaries  # they know no units
         self._excluded.check([*gradients.names, *gradients.without_gradient])
         self._factors = self._unit_factors(gradients, wide=False)
@@ -52,7 +54,7 @@ class UnitClipper(Clipper):
         """Clips the units of all parameters that are not excluded."""
         total, smallest = norms.total, norms.extras
         if not math.isfinite(total):
-            total = wide_norm(gradients.tensors, self._config.norm_type)
+            total = wide_norm(gradients, self._config.norm_type)
             self._factors = self._unit_factors(gradients, wide=True)
             smallest = [float(factors.min()) for factors in self._factors.values()]
         clipped = 0
@@ -99,7 +101,7 @@ def unit_norms(tensor: torch.Tensor, *, whole: bool, wide: bool) -> torch.Tensor
 
 
 def _weights(gradients: Gradients, index: int) -> torch.Tensor:
-    weights = gradients.parameters[index].detach()
+    weights = local_part(gradients.parameters[index].detach())
     gradient = gradients.coalesced.get(index)
     if gradient is None:
         return weights

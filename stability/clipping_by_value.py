@@ -12,7 +12,7 @@ from tracker_adapters.histogram import N_BINS
 from debuggers import measurement
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
-from stability.clipping_base import Clipped, Clipper, clamp_magnitudes
+from stability.clipping_base import Clipped, Clipper, clamp_magnitudes, refuse_shards
 from stability.clipping_by_norm import wide_norm
 from stability.gradients import Gradients, Norms, measure
 
@@ -48,7 +48,12 @@ class PercentileClipper(Clipper):
     """
 
     def measure(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None = None) -> Norms:
-        """Takes norms and the percentile from one pass; a second one where a value is not finite."""
+        """Takes norms and the percentile from one pass; a second one where a value is not finite.
+
+        Raises:
+            StabilityError: For a sharded gradient: each rank would have a percentile of its own.
+        """
+        refuse_shards(gradients, "percentile")
         if summaries is None:
             summaries = measurement.measure(gradients.tensors).resolve()
         norms = super().measure(gradients, loss, summaries)
@@ -108,7 +113,7 @@ def _edge(index: int) -> float:
 def _clip_elements(
     gradients: Gradients, norms: Norms, bound: float, largest: Sequence[float], norm_type: float
 ) -> Clipped:
-    total = norms.total if math.isfinite(norms.total) else wide_norm(gradients.tensors, norm_type)
+    total = norms.total if math.isfinite(norms.total) else wide_norm(gradients, norm_type)
     above = [index for index, magnitude in enumerate(largest) if magnitude > bound]
     if not above:
         return Clipped(total, threshold=bound)

@@ -12,6 +12,7 @@ from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.errors import StabilityError
+from stability.sharded_gradients import RankGroups, local_part, rank_groups, whole_norms
 
 CLIP_EPSILON = 1e-6
 """Added to the norm before dividing by it, as ``torch.nn.utils.clip_grad_norm_`` does (PyTorch 2.4 to 2.13)."""
@@ -25,12 +26,13 @@ class Gradients:
 
     Attributes:
         names: Of the parameters that have a gradient.
-        tensors: Their gradients: of a sparse one the coalesced values. To change them in place is to change the
-            gradients, once ``store`` is called.
+        tensors: Their gradients: of a sparse one the coalesced values, of a sharded one (a DTensor) the part on this
+            rank. To change them in place is to change the gradients, once ``store`` is called.
         total_parameters: How many parameters there are, those without a gradient too.
         parameters: Those that have a gradient.
         without_gradient: Names of those that have none.
         coalesced: The sparse gradients, coalesced, by their position.
+        groups: Which ranks hold the other parts of each gradient.
     """
 
     names: list[str]
@@ -39,6 +41,7 @@ class Gradients:
     parameters: list[torch.nn.Parameter] = field(default_factory=list)
     without_gradient: list[str] = field(default_factory=list)
     coalesced: dict[int, torch.Tensor] = field(default_factory=dict)
+    groups: list[RankGroups] = field(default_factory=list)
 
     def store(self) -> None:
         """Gives sparse gradients the values in ``tensors``: call it when these were changed, and not before.
@@ -71,14 +74,15 @@ def collect_gradients(model: torch.nn.Module) -> Gradients:
     """Returns the gradients of a model's parameters; call it after unscaling, which may replace sparse ones.
 
     Raises:
-        StabilityError: When no parameter has one, or one is in a compressed sparse layout or sharded (a DTensor);
-            names the parameter.
+        StabilityError: When no parameter has one, or one is in a compressed sparse layout or a sum that its ranks
+            have not formed; names the parameter.
     """
     names: list[str] = []
     tensors: list[torch.Tensor] = []
     parameters: list[torch.nn.Parameter] = []
     without_gradient: list[str] = []
     coalesced: dict[int, torch.Tensor] = {}
+    groups: list[RankGroups] = []
     for name, parameter in model.named_parameters():
         gradient = parameter.grad
         if gradient is None:
@@ -91,10 +95,9 @@ def collect_gradients(model: torch.nn.Module) -> Gradients:
             raise StabilityError(
                 f"the gradient of {name} has the layout {gradient.layout}; expected a dense one or torch.sparse_coo"
             )
-        elif hasattr(gradient, "full_tensor"):
-            raise StabilityError(f"the gradient of {name} is a {type(gradient).__name__}; expected an unsharded one")
         names.append(name)
-        tensors.append(gradient)
+        groups.append(rank_groups(name, gradient))
+        tensors.append(local_part(gradient))
         parameters.append(parameter)
     total = len(names) + len(without_gradient)
     if not tensors:
@@ -102,7 +105,7 @@ def collect_gradients(model: torch.nn.Module) -> Gradients:
             f"none of the {total} parameters of {type(model).__name__} has a gradient; "
             "expected step() after loss.backward() and before optimizer.zero_grad()"
         )
-    return Gradients(names, tensors, total, parameters, without_gradient, coalesced)
+    return Gradients(names, tensors, total, parameters, without_gradient, coalesced, groups)
 
 
 def check_loss(loss: torch.Tensor | float) -> None:
@@ -130,7 +133,8 @@ def measure(
 ) -> Norms:
     """Returns the norm of each gradient, the norm of these norms, and the factor that clips it to ``max_norm``.
 
-    The arithmetic is that of ``torch.nn.utils.clip_grad_norm_``, order and dtypes included. A gradient with NaN has
+    The arithmetic is that of ``torch.nn.utils.clip_grad_norm_``, order and dtypes included; the norm of a sharded
+    gradient is that of the whole, on every rank. A gradient with NaN has
     the norm NaN, one with infinities an infinite norm or NaN; a finite one whose norm is beyond its dtype's range
     has an infinite norm too (``nan_handling.find_faults`` tells them apart).
 
@@ -155,6 +159,7 @@ def measure(
         else:
             norms.extend(torch.linalg.vector_norm(tensor, norm_type) for tensor in tensors)
         order.extend(indices)
+    norms = whole_norms(norms, [gradients.groups[index] for index in order], norm_type)
     stacked = torch.stack([norm.to(first_device) for norm in norms])
     total = torch.linalg.vector_norm(stacked, norm_type)
     coefficient = torch.clamp(max_norm / (total + CLIP_EPSILON), max=1.0)
@@ -177,9 +182,9 @@ def shared_norms(
 ) -> Norms | None:
     """Returns the norms of gradients that were measured already, or None where ``measure`` has to do it.
 
-    That is where its last bits matter, because the gradients will be clipped, where a value is not finite, and for
-    other norms than the Euclidean and the largest magnitude. These norms are sums in float64, so that they can differ
-    from those of ``measure`` in the last digits of float32.
+    That is where its last bits matter, because the gradients will be clipped, where a value is not finite or only a
+    part of a gradient was measured, and for other norms than the Euclidean and the largest magnitude. These norms are
+    sums in float64, so that they can differ from those of ``measure`` in the last digits of float32.
 
     Args:
         summaries: The gradients' summaries, in their order.
@@ -187,7 +192,7 @@ def shared_norms(
         norm_type: The order of the norm.
         max_norm: The largest total norm.
     """
-    if norm_type not in (2.0, math.inf) or summaries.non_finite.any():
+    if norm_type not in (2.0, math.inf) or summaries.non_finite.any() or summaries.local_shard.any():
         return None
     each = summaries.l2 if norm_type == 2.0 else np.nan_to_num(summaries.largest_magnitude)
     total = float(np.linalg.norm(each) if norm_type == 2.0 else each.max())

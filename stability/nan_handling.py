@@ -8,6 +8,7 @@ from collections import defaultdict
 from debuggers.torch_import import torch
 from stability.gradients import Gradients, Norms
 from stability.results import NaNStats, ParameterFault
+from stability.sharded_gradients import whole_sum
 
 NAMES_IN_MESSAGE = 10
 SMALLEST_BLAMED_SCALE = 1.0
@@ -29,13 +30,7 @@ def find_faults(model: torch.nn.Module, gradients: Gradients, norms: Norms) -> l
     if not suspects:
         return []
     first_device = gradients.tensors[suspects[0]].device
-    counts = torch.stack(
-        [
-            count.to(first_device)
-            for index in suspects
-            for count in (gradients.tensors[index].isnan().sum(), gradients.tensors[index].isinf().sum())
-        ]
-    ).tolist()
+    counts = torch.stack([count.to(first_device) for index in suspects for count in _counts(gradients, index)]).tolist()
     aliases = _aliases(model)
     return [
         ParameterFault(
@@ -43,7 +38,9 @@ def find_faults(model: torch.nn.Module, gradients: Gradients, norms: Norms) -> l
             aliases=aliases[gradients.names[index]],
             nan=nan,
             inf=inf,
-            elements=gradients.tensors[index].numel(),
+            elements=gradients.parameters[index].numel()
+            if gradients.groups[index]
+            else gradients.tensors[index].numel(),
         )
         for index, nan, inf in zip(suspects, counts[::2], counts[1::2], strict=True)
         if nan or inf
@@ -94,6 +91,12 @@ def unscale(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimize
         if "already been called" not in str(error):
             raise
     return True
+
+
+def _counts(gradients: Gradients, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many elements are NaN and infinite: of a sharded gradient on all ranks, so that they find the same."""
+    tensor, groups = gradients.tensors[index], gradients.groups[index]
+    return whole_sum(tensor.isnan().sum(), groups), whole_sum(tensor.isinf().sum(), groups)
 
 
 def _counted(fault: ParameterFault) -> str:

@@ -196,7 +196,7 @@ def test_a_compressed_sparse_gradient_is_refused_by_name():
     model.weight = nn.Parameter(torch.eye(2).to_sparse_csr())
     model.weight.grad = torch.eye(2).to_sparse_csr()
 
-    with pytest.raises(StabilityError, match="gradient of weight has the layout torch.sparse_csr; expected a dense"):
+    with pytest.raises(StabilityError, match=r"gradient of weight has the layout torch.sparse_csr; expected a dense"):
         manager().step(model, 0.5, torch.optim.SGD(model.parameters()))
 
 

@@ -1,0 +1,62 @@
+"""Fully sharded gradients are clipped as whole ones, alike on every rank."""
+
+import math
+
+import pytest
+import torch
+from sharded_training import RANKS, backward, clip, network, run_rank
+
+CASES = {
+    "norm": ({"max_norm": 0.1}, 1.0),
+    "norm, far below": ({"max_norm": 1e6}, 1.0),
+    "norm, p = 1": ({"max_norm": 0.1, "norm_type": 1.0}, 1.0),
+    "norm, largest": ({"max_norm": 0.1, "norm_type": math.inf}, 1.0),
+    "norm, beyond float32": ({"max_norm": 0.1}, 1e38),
+    "global_norm": ({"clipping_type": "global_norm", "max_norm": 0.1}, 1.0),
+    "value": ({"clipping_type": "value", "clip_value": 0.01}, 1.0),
+    "layer_wise": ({"clipping_type": "layer_wise", "layer_thresholds": {"*": 0.02}}, 1.0),
+}
+POISONED = [{}, {"norm_type": math.inf}]
+REFUSED = ["percentile", "agc"]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """Each rank's outcomes: of the cases, of the poisoned ones, of the refused ones."""
+    folder = str(tmp_path_factory.mktemp("ranks"))
+    cases = [(fields, scale, False) for fields, scale in CASES.values()]
+    cases += [(fields, 1.0, True) for fields in POISONED]
+    cases += [({"clipping_type": name}, 1.0, False) for name in REFUSED]
+    torch.multiprocessing.spawn(run_rank, (folder, cases), nprocs=RANKS)
+    return [torch.load(f"{folder}/rank_{rank}.pt", weights_only=True) for rank in range(RANKS)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_and_norm_are_those_of_the_whole(outcomes, name):
+    fields, scale = CASES[name]
+    model = network()
+    stats, _ = clip(model, backward(model, scale), fields)
+
+    for rank in range(RANKS):
+        found = outcomes[rank][list(CASES).index(name)]
+        assert stats["total_norm"] == pytest.approx(found["stats"]["total_norm"], rel=1e-5)
+        for parameter, gradient in zip(model.parameters(), found["gradients"], strict=True):
+            torch.testing.assert_close(parameter.grad, gradient)
+
+
+@pytest.mark.parametrize("index", range(len(POISONED)))
+def test_a_nan_on_one_rank_is_found_by_all_and_nothing_is_clipped(outcomes, index):
+    model = network()
+    backward(model, 1.0)
+
+    for rank in range(RANKS):
+        found = outcomes[rank][len(CASES) + index]
+        assert [(fault["name"], fault["nan"], fault["elements"]) for fault in found["faults"]] == [("0.weight", 1, 35)]
+        torch.testing.assert_close(model[2].weight.grad, found["gradients"][2])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_needs_whole_gradients_is_refused(outcomes, name):
+    for rank in range(RANKS):
+        error = outcomes[rank][len(CASES) + len(POISONED) + REFUSED.index(name)]
+        assert error.startswith(f"the gradient of 0.weight is sharded, which clipping of type {name!r} cannot clip")
