@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SERVERS = {"gradio_app.py"}  # has a test of its own, in the browser
+EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.name not in SERVERS]
 
 
 def python_blocks(page: Path) -> list[str]:

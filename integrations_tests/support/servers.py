@@ -36,7 +36,8 @@ def serving(command: Sequence[str], *, port: int, log: Path, path: str = "/", de
             time.sleep(0.1)
         yield url
     finally:
-        os.killpg(server.pid, signal.SIGTERM)
+        if server.poll() is None:
+            os.killpg(server.pid, signal.SIGTERM)
         try:
             server.wait(20)
         except subprocess.TimeoutExpired:
