@@ -161,7 +161,9 @@ class _Examination:
             if not self._trace.births:
                 raise
             notes.append(f"the replay ended with {type(error).__name__}: {error}")
-            self._found = {index for index, birth in enumerate(self._trace.births) if not birth.is_meant}
+            # The exception holds on to what its functions were working with.
+            births = self._trace.births
+            self._found = {index for index in self._trace.births_alive() if not births[index].is_meant}
         if self._start is None and not self._found:
             notes.append(
                 "the random states and buffers at the start of the step were not kept: it began with later ones"

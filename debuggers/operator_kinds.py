@@ -27,6 +27,9 @@ _ABSORBING = words(
     "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable _softmax "
     "logsumexp"
 )
+_ROW_BY_ROW = words(
+    "cat native_layer_norm select_backward slice_backward slice_scatter _softmax _softmax_backward_data"
+)
 _COPYING = frozenset(["_to_copy", "clone", "lift_fresh_copy"])
 
 
@@ -43,6 +46,7 @@ class OperatorKind:
         places: It puts a given value into tensors; an infinity that it puts is meant.
         absorbs: Minus infinity is a legal input, which stands for probability zero.
         copies: Its output holds the values of its input, in another dtype or on another device maybe.
+        keeps_rows: A datapoint's values in its output depend on that datapoint's values in its inputs.
         pointwise: Each value of its output depends on the values at the same place of its inputs, broadcast.
     """
 
@@ -54,6 +58,7 @@ class OperatorKind:
     places: bool
     absorbs: bool
     copies: bool
+    keeps_rows: bool
     pointwise: bool
 
 
@@ -62,7 +67,7 @@ def kind_of(operator: Any) -> OperatorKind:
     """Returns what is known of an operator as a dispatch mode gets it: an overload, or a higher-order operator."""
     schema = getattr(operator, "_schema", None)
     if schema is None:
-        return OperatorKind(str(operator), (), (), *([False] * 6))
+        return OperatorKind(str(operator), (), (), *([False] * 7))
     base = schema.name.partition("::")[2]
     return OperatorKind(
         name=schema.name,
@@ -73,6 +78,7 @@ def kind_of(operator: Any) -> OperatorKind:
         places=base in _PLACING,
         absorbs=base in _ABSORBING,
         copies=base in _COPYING,
+        keeps_rows=base in _ROW_BY_ROW or base in _COPYING or torch.Tag.pointwise in operator.tags,
         pointwise=torch.Tag.pointwise in operator.tags,
     )
 

@@ -100,8 +100,8 @@ def _blown_up(birth: Birth) -> str:
     for operand in birth.inputs:
         if operand.name.startswith("parameter") and operand.magnitude > _HUGE:
             return (
-                f"{operand.name} has grown to {operand.magnitude:.3g}: the learning rate is too high; lower it, warm it up, "
-                "clip the gradients"
+                f"{operand.name} has grown to {operand.magnitude:.3g}: the learning rate is too high; lower it, warm "
+                "it up, clip the gradients"
             )
     return ""
 

@@ -84,6 +84,10 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 found |= self._carried.get(tensor) or frozenset()
         return found
 
+    def births_alive(self) -> set[int]:
+        """Returns the births that values in memory which is still in use go back to."""
+        return set().union(*self._carried.alive())
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
@@ -137,8 +141,14 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._copy_name(run.values()[:1], values)
         if run.outputs:
             births = self._explain(run)
+            self._note_rows(run, births)
             for tensor in run.outputs:
                 self._carried.put(tensor, births)
+
+    def _note_rows(self, run: OperatorRun, births: frozenset[int]) -> None:
+        for birth in births if run.kind.keeps_rows else ():
+            if self.births[birth].rows is None:
+                self.births[birth].rows = non_finite_rows(run.outputs, self.batch)
 
     def _copy_name(self, sources: Sequence[torch.Tensor], copies: Sequence[torch.Tensor]) -> None:
         for source in sources:
@@ -158,7 +168,7 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         absorbed = run.kind.absorbs and not came.positive_inf
         if made.nan and not came.nan and (only_meant or absorbed):
             return self._add(run, "operator")
-        return passed | self._add(run, own) if run.makes_some() else passed
+        return passed | self._add(run, own) if only_meant and run.makes_some() else passed
 
     def _carried_in(self, tensor: torch.Tensor, run: OperatorRun) -> frozenset[int]:
         carried = self._carried.get(tensor)

@@ -32,5 +32,9 @@ class StorageRecords(Generic[Value]):
         """Forgets what was remembered, if anything."""
         self._records.pop(tensor.untyped_storage()._cdata, None)
 
+    def alive(self) -> list[Value]:
+        """Returns what is remembered of memory that is still in use."""
+        return [value for reference, value in self._records.values() if not reference.expired()]  # type: ignore[no-untyped-call]
+
     def __contains__(self, tensor: torch.Tensor) -> bool:
         return tensor.untyped_storage()._cdata in self._records

@@ -57,10 +57,9 @@ class OperatorRun:
         if not self.kind.pointwise or len(self.outputs) != 1 or tensor.device != self.outputs[0].device:
             return False
         shape = self.outputs[0].shape
-        try:
-            return bool(torch.broadcast_shapes(tensor.shape, shape) == shape)  # type: ignore[no-untyped-call]
-        except RuntimeError:
+        if tensor.ndim > len(shape):
             return False
+        return all(size in (1, wanted) for size, wanted in zip(reversed(tensor.shape), reversed(shape), strict=False))
 
 
 def signs_together(tensors: Iterable[torch.Tensor]) -> Signs:
