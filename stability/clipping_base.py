@@ -25,12 +25,14 @@ class Clipped:
             left as they are.
         threshold: What was compared with it: a norm, a magnitude or a ratio; None where there is not one.
         parameters: How many gradients were changed.
+        clipped_norm: The total norm after clipping; None where that would take another pass.
     """
 
     total_norm: float
     coefficient: float = 1.0
     threshold: float | None = None
     parameters: int = 0
+    clipped_norm: float | None = None
 
 
 class Clipper(ABC):

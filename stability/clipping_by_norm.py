@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping_base import Clipped, Clipper, multiply
@@ -24,7 +26,8 @@ class NoClipper(Clipper):
 
     def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
         """Changes nothing."""
-        return Clipped(_true_total(gradients, norms, self._config.norm_type))
+        total = _true_total(gradients, norms, self._config.norm_type)
+        return Clipped(total, clipped_norm=total)
 
 
 class _TotalNormClipper(Clipper):
@@ -40,7 +43,7 @@ class _TotalNormClipper(Clipper):
             multiply(gradients, dict.fromkeys(range(parameters), coefficient))
         if 0.0 < total * coefficient < math.inf:
             self._remember(total * coefficient)
-        return Clipped(total, coefficient, threshold, parameters)
+        return Clipped(total, coefficient, threshold, parameters, total * coefficient)
 
     @abstractmethod
     def _threshold(self) -> float | None:
@@ -67,10 +70,11 @@ class NormClipper(_TotalNormClipper):
         if not math.isfinite(norms.total):
             return super().clip(gradients, norms)
         if norms.coefficient == 1.0:
-            return Clipped(norms.total, threshold=self._config.max_norm)
+            return Clipped(norms.total, threshold=self._config.max_norm, clipped_norm=norms.total)
         scale(gradients.tensors, norms.coefficient_tensor)
         gradients.store()
-        return Clipped(norms.total, norms.coefficient, self._config.max_norm, len(gradients.tensors))
+        clipped_norm = norms.total * norms.coefficient
+        return Clipped(norms.total, norms.coefficient, self._config.max_norm, len(gradients.tensors), clipped_norm)
 
     def _threshold(self) -> float:
         return self._config.max_norm
@@ -93,10 +97,10 @@ class GlobalNormClipper(Clipper):
         threshold = self._config.max_norm
         total = _true_total(gradients, norms, 2.0)
         if total <= threshold:
-            return Clipped(total, threshold=threshold)
+            return Clipped(total, threshold=threshold, clipped_norm=total)
         parameters = len(gradients.tensors)
         multiply(gradients, dict.fromkeys(range(parameters), threshold / total))
-        return Clipped(total, threshold / total, threshold, parameters)
+        return Clipped(total, threshold / total, threshold, parameters, threshold)
 
 
 class AdaptiveClipper(_TotalNormClipper):
@@ -176,20 +180,20 @@ class LayerWiseClipper(Clipper):
         """
         self._thresholds.check([*gradients.names, *gradients.without_gradient])
         norm_type = self._config.norm_type
-        factors = {}
+        factors, after = {}, []
         for index, (name, norm) in enumerate(zip(gradients.names, norms.each, strict=True)):
-            threshold = self._thresholds.find(name)
-            if threshold is None:
-                continue
+            threshold = self._thresholds.find(name) or math.inf
             if not math.isfinite(norm):
                 norm = wide_norm(gradients, norm_type, [index])
-            factor = threshold / (norm + CLIP_EPSILON)
+            factor = min(1.0, threshold / (norm + CLIP_EPSILON))
             if factor < 1.0:
                 factors[index] = factor
+            after.append(norm * factor)
         total = _true_total(gradients, norms, norm_type)
         if factors:
             multiply(gradients, factors)
-        return Clipped(total, min(factors.values(), default=1.0), None, len(factors))
+        clipped_norm = float(np.linalg.norm(after, norm_type))
+        return Clipped(total, min(factors.values(), default=1.0), None, len(factors), clipped_norm)
 
     def _exact_from(self) -> float:
         return min(self._config.layer_thresholds.values())

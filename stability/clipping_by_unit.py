@@ -65,7 +65,8 @@ class UnitClipper(Clipper):
         if clipped:
             gradients.store()
         self._factors = {}
-        return Clipped(total, min(smallest, default=1.0), self._config.agc_clip_factor, clipped)
+        clipped_norm = None if clipped else total
+        return Clipped(total, min(smallest, default=1.0), self._config.agc_clip_factor, clipped, clipped_norm)
 
     @torch.no_grad()
     def _unit_factors(self, gradients: Gradients, *, wide: bool) -> dict[int, torch.Tensor]:

@@ -116,7 +116,7 @@ def _clip_elements(
     total = norms.total if math.isfinite(norms.total) else wide_norm(gradients, norm_type)
     above = [index for index, magnitude in enumerate(largest) if magnitude > bound]
     if not above:
-        return Clipped(total, threshold=bound)
+        return Clipped(total, threshold=bound, clipped_norm=total)
     clamp_magnitudes(gradients, bound, above)
     return Clipped(total, bound / max(largest), bound, len(above))
 

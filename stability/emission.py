@@ -11,6 +11,8 @@ from stability.history import History
 from stability.plots import PLOTS, pixels
 from stability.results import StabilityResult
 
+_MOVING_THRESHOLDS = ("adaptive", "exponential", "percentile")
+
 
 class StabilityEmission:
     """Emits a step's scalars and histograms under ``stability/``; without an emitter it does nothing."""
@@ -23,8 +25,9 @@ class StabilityEmission:
     def scalars(self, result: StabilityResult, gradients: Gradients, norms: Norms, *, memory: bool) -> None:
         """Emits ``loss``, ``gradient_norm``, ``clip_coefficient``, ``score`` and ``non_finite_gradients`` (values).
 
-        When their interval divides the step, also ``gradient_norm/<parameter>``: host values, no extra copy. With
-        ``memory``, ``memory/rss_mb``, ``memory/vms_mb`` and ``memory/percent``.
+        A threshold of clipping that moves from step to step is emitted as ``clip_threshold``. When their interval
+        divides the step, also ``gradient_norm/<parameter>``: host values, no extra copy. With ``memory``,
+        ``memory/rss_mb``, ``memory/vms_mb`` and ``memory/percent``.
         """
         emitter, step = self._emitter, result["step"]
         if emitter is None:
@@ -32,6 +35,9 @@ class StabilityEmission:
         emitter.scalar("loss", result["loss"], step=step)
         emitter.scalar("gradient_norm", result["clipping_stats"]["total_norm"], step=step)
         emitter.scalar("clip_coefficient", result["clipping_stats"]["clip_coefficient"], step=step)
+        threshold = result["clipping_stats"]["threshold"]
+        if threshold is not None and result["clipping_stats"]["clipping_type"] in _MOVING_THRESHOLDS:
+            emitter.scalar("clip_threshold", threshold, step=step)
         emitter.scalar("score", result["stability_score"], step=step)
         faults = result["nan_stats"]["nan_count"] + result["nan_stats"]["inf_count"]
         emitter.scalar("non_finite_gradients", float(faults), step=step)

@@ -27,11 +27,12 @@ class StepRecord:
         step: Its number.
         loss: As it was given.
         gradient_norm: Before clipping.
-        clip_coefficient: The factor that was applied to the gradients; 1.0 when they were left as they are.
+        clip_coefficient: The smallest factor that was applied to a gradient; 1.0 when all were left as they are.
         non_finite_gradients: How many elements of the gradients were NaN or infinite.
         stability_score: From 0 (broken) to 1 (calm).
         anomalies: Their kinds.
         rss_mb: Resident memory of the process in MB of 2**20 bytes; None unless a debug session tracks it.
+        clipped_norm: The gradient norm after clipping; None where nobody measured it.
     """
 
     step: int
@@ -42,6 +43,7 @@ class StepRecord:
     stability_score: float
     anomalies: tuple[AnomalyKind, ...] = ()
     rss_mb: float | None = None
+    clipped_norm: float | None = None
 
 
 class History:
@@ -70,6 +72,7 @@ class History:
                 stability_score=result["stability_score"],
                 anomalies=tuple(anomaly["kind"] for anomaly in info["anomaly_details"]),
                 rss_mb=None if memory is None else memory["cpu_memory"]["rss"],
+                clipped_norm=result["clipping_stats"]["clipped_norm"],
             )
         )
 

@@ -144,6 +144,7 @@ class NumericalStabilityManager:
                 total_norm=total_norm,
                 clip_coefficient=clipped.coefficient,
                 clipped=clipped.parameters > 0,
+                clipped_norm=clipped.clipped_norm,
                 threshold=clipped.threshold,
                 clipped_parameters=clipped.parameters,
                 parameters_outside_optimizer=strangers.outside_optimizer,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -38,17 +37,20 @@ def stability_history(history: Iterable[StepRecord]) -> Figure:
 
 
 def gradient_norms(history: Iterable[StepRecord]) -> Figure:
-    """The norm of all gradients before clipping, and after it where something was clipped."""
+    """The norm of all gradients before clipping, and after it where something was clipped and that norm is known."""
     records = list(history)
     figure = _figure()
     axes = figure.add_subplot()
     axes.set_title("gradient norm")
     axes.set_xlabel("step")
     _line(axes, records, [record.gradient_norm for record in records], "before clipping", log=True)
-    clipped = [record for record in records if record.clip_coefficient != 1.0 and math.isfinite(record.gradient_norm)]
-    if clipped:
-        after = [record.gradient_norm * record.clip_coefficient for record in clipped]
-        axes.plot([record.step for record in clipped], after, ".", color="tab:orange", label="after clipping")
+    after = {
+        record.step: record.clipped_norm
+        for record in records
+        if record.clip_coefficient != 1.0 and record.clipped_norm is not None
+    }
+    if after:
+        axes.plot(list(after), list(after.values()), ".", color="tab:orange", label="after clipping")
         axes.legend(fontsize="small")
     return figure
 

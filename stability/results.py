@@ -71,6 +71,9 @@ class ClippingStats(TypedDict):
     """The factor that was applied to the gradients; 1.0 when they were left as they are. Where there is not one factor
     for all, the smallest that a gradient, or an element of one, was multiplied by."""
     clipped: bool
+    clipped_norm: float | None
+    """The total norm after clipping. None where that would take another pass (elements or units were clipped), and
+    where clipping was left out because gradients were not finite."""
     threshold: float | None
     """What the total norm, an element's magnitude (``value``, ``percentile``) or a unit's ratio (``agc``) was compared
     with. None where there is not one: nothing was compared, or each parameter has its own (``layer_wise``)."""

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.measurement import measure
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
@@ -132,6 +133,8 @@ def test_a_step_is_clipped_as_the_formula_says(name, shared, case):
 
     assert_close(wanted, model)
     assert norm(gradients, fields.get("norm_type", 2.0)) == pytest.approx(stats["total_norm"], rel=1e-5, abs=1e-30)
+    if stats["clipped_norm"] is not None:
+        assert norm(wanted, fields.get("norm_type", 2.0)) == pytest.approx(stats["clipped_norm"], rel=1e-5, abs=1e-6)
     changed = [not np.array_equal(one, other) for one, other in zip(gradients, wide(gradients_of(model)), strict=True)]
     assert stats["clipped_parameters"] >= sum(changed)
     assert stats["clipped"] == (stats["clip_coefficient"] < 1.0) == (stats["clipped_parameters"] > 0)
@@ -234,3 +237,17 @@ def test_steps_without_gradients_do_not_close_a_moving_threshold_for_ever():
             give(model, [np.full(4, value, np.float32)])
             step(model, stability)
         assert model.p0.grad.tolist() == [1.0] * 4
+
+
+def test_a_threshold_that_moves_is_emitted():
+    emitter = MemoryEmitter()
+    config = GradientClippingConfig(clipping_type="adaptive")
+    stability = NumericalStabilityManager(config, NaNHandlingConfig(), emitter=emitter)
+    model = model_of([np.zeros(4, np.float32)])
+    for _ in range(2):
+        give(model, [np.full(4, 1.0, np.float32)])
+        step(model, stability)
+
+    found = [item for item in emitter.artifacts if item.name == "stability/clip_threshold"]
+
+    assert [(item.step, item.value) for item in found] == [(1, 4.0)]
