@@ -21,6 +21,8 @@ _LEVELS: dict[AnomalyKind, AlertLevel] = {
     "unusual_step": "warning",
     "rank_fault": "error",
     "nothing_to_restore": "error",
+    "gradient_check_failed": "error",
+    "memory_leak": "warning",
 }
 _SEVERITIES: dict[AlertLevel, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _log = logging.getLogger(__name__)
@@ -79,4 +81,11 @@ class AnomalyAlerts:
         if self._emitter is not None:
             self._emitter.alert(anomaly["kind"], anomaly["message"], step=anomaly["step"], level=level)
         if _SEVERITIES[level] >= _SEVERITIES[log_level]:
-            _log.log(_SEVERITIES[level], "step %d: %s: %s", anomaly["step"], anomaly["kind"], anomaly["message"])
+            _log.log(
+                _SEVERITIES[level],
+                "step %d: %s: %s",
+                anomaly["step"],
+                anomaly["kind"],
+                anomaly["message"],
+                extra={"stepscope": {"event": anomaly["kind"], "step": anomaly["step"]}},
+            )

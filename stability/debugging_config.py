@@ -1,45 +1,61 @@
-"""What a debug session keeps and writes."""
+"""Which debugging tools a session runs, what it keeps and what it writes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from stability.config_checks import Checked, check_choice, check_positive, wrong
 from stability.errors import StabilityConfigError
 
 AnomalyMode: TypeAlias = Literal["detect", "raise"]
 DebugLevel: TypeAlias = Literal["info", "warning", "error"]
+Preset: TypeAlias = Literal["development", "testing", "production", "debugging"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PyTorchDebuggingConfig(Checked):
-    """What a debug session keeps and writes.
+    """Which of torch's debugging tools a session runs, what it keeps and what it writes.
 
-    Switches whose feature is not available are refused when they are set; see ``UNAVAILABLE_SWITCHES``.
+    A switch that belongs to a tool needs the tool: ``memory_tracking`` needs ``enable_memory_debugging``, and so on.
 
     Attributes:
-        enable_autograd_anomaly: Not available.
-        autograd_anomaly_mode: ``"detect"`` or ``"raise"``; used with ``enable_autograd_anomaly``.
-        enable_grad_check: Not available.
-        grad_check_numerical: Used with ``enable_grad_check``.
-        grad_check_sparse_numerical: Used with ``enable_grad_check``.
-        enable_memory_debugging: Puts ``memory_info`` into each step's ``debug_info``.
-        memory_tracking: Also emits it as scalars; needs ``enable_memory_debugging``.
-        memory_profiling: Not available.
-        enable_cuda_debugging: Not available.
-        cuda_synchronize: Not available.
-        cuda_memory_fraction: From above 0 to 1; values below 1 are not available.
-        enable_performance_debugging: Not available.
-        profile_autograd: Not available.
-        profile_memory: Not available.
-        debug_level: The least severity of the anomalies that are logged.
-        verbose_logging: Logs one line a step.
-        max_debug_iterations: After so many steps a session collects no more, positive.
-        debug_timeout: After so many seconds a session collects no more, positive.
-        save_debug_info: Writes JSON files when a session stops.
-        debug_output_dir: Their folder.
+        enable_autograd_anomaly: Keeps the forward tracebacks of all operations, for a message on the ones whose
+            gradient is not finite.
+        autograd_anomaly_mode: ``"detect"`` logs and never stops the run; ``"raise"`` lets torch raise in ``backward``
+            at the first NaN, and ``step`` raise ``AutogradAnomalyError`` on what else is not finite.
+        enable_grad_check: Compares the gradients of one leaf module at a time with finite differences, in float64.
+        grad_check_numerical: Checks modules with dense gradients.
+        grad_check_sparse_numerical: Checks modules with sparse gradients or inputs.
+        enable_memory_debugging: Puts ``memory_info`` into each step's ``debug_info``, and looks for leaks.
+        memory_tracking: Also emits it as scalars.
+        memory_profiling: Also says what each leaf module's forward adds, and what parameters, gradients, optimizer
+            state and buffers take.
+        enable_cuda_debugging: Watches the CUDA devices of the model; without CUDA there is a note, and no failure.
+        cuda_synchronize: Waits for the devices at each step, so that a CUDA error shows in the step that made it.
+        cuda_memory_fraction: The share of a device's memory that this process may take, from above 0 to 1; as it was
+            when the session stops.
+        enable_performance_debugging: Splits each step's time into forward, backward, optimizer and the rest.
+        profile_autograd: Also runs ``torch.profiler`` over a few steps: a trace file, and a table of the operators.
+        profile_memory: The same, with the memory that each operator allocates.
+        debug_level: The least severity of what is logged.
+        verbose_logging: Logs one line a step, whatever the ``debug_level``.
+        max_debug_iterations: After so many steps a session collects no more and switches its tools off, positive.
+        debug_timeout: Likewise after so many seconds, positive; looked at once a step.
+        save_debug_info: Writes JSON files when a session stops, and the trace file.
+        debug_output_dir: Their folder. One that cannot be written to is logged once; the run goes on.
         debug_file_prefix: What their names begin with; a file name, no path.
+        max_debug_files: How many files of each kind stay in the folder; the oldest ones go.
+        max_debug_file_mb: What is larger is cut into several files, in MB of 2**20 bytes.
+        grad_check_every: So many steps lie between two gradient checks.
+        grad_check_budget_s: What one gradient check may take, in seconds.
+        grad_check_forward_mode: Also checks derivatives in forward mode, where a module has them.
+        memory_leak_mb: The least growth that counts as a leak, in MB of 2**20 bytes.
+        memory_profile_every: So many steps lie between two memory profiles.
+        profile_wait: Steps before the profiler starts.
+        profile_warmup: Steps that it then runs without keeping anything.
+        profile_active: Steps that it then keeps.
+        profile_repeat: How often this is done, with ``profile_wait`` steps between.
     """
 
     enable_autograd_anomaly: bool = False
@@ -63,39 +79,81 @@ class PyTorchDebuggingConfig(Checked):
     save_debug_info: bool = True
     debug_output_dir: str = "debug_output"
     debug_file_prefix: str = "pytorch_debug"
+    max_debug_files: int = 20
+    max_debug_file_mb: float = 64.0
+    grad_check_every: int = 20
+    grad_check_budget_s: float = 1.0
+    grad_check_forward_mode: bool = False
+    memory_leak_mb: float = 32.0
+    memory_profile_every: int = 100
+    profile_wait: int = 5
+    profile_warmup: int = 1
+    profile_active: int = 3
+    profile_repeat: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "autograd_anomaly_mode", get_args(AnomalyMode))
         check_choice(self, "debug_level", get_args(DebugLevel))
-        check_positive(self, "max_debug_iterations")
-        check_positive(self, "debug_timeout")
+        for name in POSITIVE_FIELDS:
+            check_positive(self, name)
+        for name in ("profile_wait", "profile_warmup"):
+            if getattr(self, name) < 0:
+                raise wrong(self, name, "a number of steps, 0 or more")
         if not 0.0 < self.cuda_memory_fraction <= 1.0:
             raise wrong(self, "cuda_memory_fraction", "a number above 0 and at most 1")
         if not self.debug_file_prefix or "/" in self.debug_file_prefix or "\0" in self.debug_file_prefix:
             raise wrong(self, "debug_file_prefix", "the beginning of a file name, without a slash")
-        for name, off in UNAVAILABLE_SWITCHES.items():
-            if getattr(self, name) != off:
+        for name, (off, tool) in TOOLS_OF_SWITCHES.items():
+            if getattr(self, name) != off and not getattr(self, tool):
                 raise StabilityConfigError(
-                    f"PyTorchDebuggingConfig: {name} is {getattr(self, name)!r}, which is not available; "
-                    f"leave it at {off!r}. Available: {', '.join(AVAILABLE_SWITCHES)}"
+                    f"PyTorchDebuggingConfig: {name} is {getattr(self, name)!r} and {tool} is False; "
+                    f"expected {tool}=True with it"
                 )
-        if self.memory_tracking and not self.enable_memory_debugging:
+        if self.enable_grad_check and not (self.grad_check_numerical or self.grad_check_sparse_numerical):
             raise StabilityConfigError(
-                "PyTorchDebuggingConfig: memory_tracking is True and enable_memory_debugging is False; "
-                "expected both to be True"
+                "PyTorchDebuggingConfig: enable_grad_check is True, grad_check_numerical and "
+                "grad_check_sparse_numerical are False; expected at least one of the two to be True"
             )
 
+    @classmethod
+    def preset(cls, name: Preset, **fields: Any) -> PyTorchDebuggingConfig:
+        """Returns the configuration for a use case; see ``PRESETS``. ``fields`` are set beside or over it.
 
-UNAVAILABLE_SWITCHES: dict[str, bool | float] = {
-    "enable_autograd_anomaly": False,
-    "enable_grad_check": False,
-    "memory_profiling": False,
-    "enable_cuda_debugging": False,
-    "cuda_synchronize": False,
-    "cuda_memory_fraction": 1.0,
-    "enable_performance_debugging": False,
-    "profile_autograd": False,
-    "profile_memory": False,
+        Raises:
+            StabilityConfigError: For an unknown name; the message lists the known ones.
+        """
+        if name not in PRESETS:
+            known = ", ".join(map(repr, PRESETS))
+            raise StabilityConfigError(f"PyTorchDebuggingConfig: no preset {name!r}; expected one of {known}")
+        return cls(**{**PRESETS[name], **fields})
+
+
+POSITIVE_FIELDS = (
+    "max_debug_iterations",
+    "debug_timeout",
+    "max_debug_files",
+    "max_debug_file_mb",
+    "grad_check_every",
+    "grad_check_budget_s",
+    "memory_leak_mb",
+    "memory_profile_every",
+    "profile_active",
+    "profile_repeat",
+)
+TOOLS_OF_SWITCHES: dict[str, tuple[bool | float, str]] = {
+    "memory_tracking": (False, "enable_memory_debugging"),
+    "memory_profiling": (False, "enable_memory_debugging"),
+    "cuda_synchronize": (False, "enable_cuda_debugging"),
+    "cuda_memory_fraction": (1.0, "enable_cuda_debugging"),
+    "profile_autograd": (False, "enable_performance_debugging"),
+    "profile_memory": (False, "enable_performance_debugging"),
+    "grad_check_forward_mode": (False, "enable_grad_check"),
 }
-AVAILABLE_SWITCHES = ("enable_memory_debugging", "memory_tracking", "verbose_logging", "save_debug_info")
+PRESETS: dict[Preset, dict[str, bool]] = {
+    "development": {"enable_autograd_anomaly": True, "enable_grad_check": True, "enable_memory_debugging": True},
+    "testing": {"enable_autograd_anomaly": True, "enable_grad_check": False, "enable_memory_debugging": True},
+    "production": {"enable_autograd_anomaly": False, "enable_grad_check": False, "enable_memory_debugging": False},
+    "debugging": {"enable_autograd_anomaly": True, "enable_grad_check": True, "enable_memory_debugging": True},
+}
+"""The use cases and what they switch on."""

@@ -1,151 +1,152 @@
-"""The debug session: what it collects a step, its limits, its summary and its files."""
+"""The manager of debug sessions: it starts and stops them, and counts anomalies with and without one."""
 
 from __future__ import annotations
 
-import logging
-import math
-import time
-from collections import Counter, deque
-from dataclasses import dataclass, field
+import weakref
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from stability.debug_files import save_debug_files
+from tracker_adapters.emitter import Emitter
+
+from debuggers.torch_import import torch
+from stability.debug_results import GradientCheck, GradientMode
+from stability.debug_session import DebugSession, SessionRecord
+from stability.debug_tool import StepSeen
 from stability.debugging_config import DebugLevel, PyTorchDebuggingConfig
-from stability.errors import StabilityError
+from stability.errors import AutogradAnomalyError, StabilityError
+from stability.gradient_check import CheckLimits
 from stability.gradients import Gradients
-from stability.history import HISTORY_LENGTH
-from stability.memory import process_memory
-from stability.results import Anomaly, DebugInfo, DebugSummary, GradientStats, MemoryInfo
+from stability.module_check import check_function
+from stability.results import Anomaly, AnomalyKind, DebugInfo, DebugSummary
 
-_log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _Session:
-    """What is known of the running or the last session."""
-
-    name: str = ""
-    started: float = field(default_factory=time.monotonic)
-    stopped: float | None = None
-    iterations: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
-    anomalies: deque[Anomaly] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
-    history: deque[DebugInfo] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
-    peak_rss: float | None = None
-    files: list[Path] = field(default_factory=list)
-
-    def count(self, anomalies: list[Anomaly]) -> None:
-        """Takes one step."""
-        self.iterations += 1
-        self.kinds.update(anomaly["kind"] for anomaly in anomalies)
-        self.anomalies.extend(anomalies)
-
-    def duration(self) -> float:
-        """Returns the seconds from its start to its end or to now."""
-        return (time.monotonic() if self.stopped is None else self.stopped) - self.started
-
-    def contents(self) -> dict[str, Any]:
-        """Returns what is saved, by the name of its file."""
-        return {
-            "history": list(self.history),
-            "anomalies": list(self.anomalies),
-            "gradients": [
-                {"iteration": info["iteration"], **info["gradient_stats"]}
-                for info in self.history
-                if "gradient_stats" in info
-            ],
-            "memory": [
-                {"iteration": info["iteration"], **info["memory_info"]}
-                for info in self.history
-                if "memory_info" in info
-            ],
-        }
+FUNCTION_BUDGET_S = 60.0
+_RAISED: frozenset[AnomalyKind] = frozenset({"nan_loss", "inf_loss", "nan_gradient", "inf_gradient"})
 
 
 class PyTorchDebuggingManager:
-    """Keeps the last 10,000 steps of a debug session. Anomalies are counted with and without a session.
+    """Runs one debug session at a time, which keeps its last 10,000 steps.
 
-    A session collects until ``stop``, ``max_debug_iterations`` steps or ``debug_timeout`` seconds; then
-    ``debug_enabled`` is False, while steps and anomalies are counted until ``stop``.
+    A session collects until ``stop``, ``max_debug_iterations`` steps or ``debug_timeout`` seconds; then its tools are
+    off and ``debug_enabled`` is False, while steps and anomalies are counted until ``stop``. A session that nobody
+    stopped ends with the manager or the process.
     """
 
-    def __init__(self, config: PyTorchDebuggingConfig | None = None) -> None:
+    def __init__(self, config: PyTorchDebuggingConfig | None = None, emitter: Emitter | None = None) -> None:
         """Makes a manager.
 
         Args:
-            config: What a session collects; without it none can be started.
+            config: What a session does; without it none can be started.
+            emitter: Takes what sessions find.
         """
         self._config = config
-        self._session = _Session()
-        self._active = False
+        self._emitter = emitter
+        self._record = SessionRecord()
+        self._session: DebugSession | None = None
+        self._at_the_end: weakref.finalize[..., PyTorchDebuggingManager] | None = None
+        self._next_step = 0
 
     def start(self, name: str) -> None:
         """Starts a session and forgets the one before.
 
         Raises:
             StabilityError: When one is running, or there is no debug configuration.
-            OSError: When files are wanted and their folder cannot be made.
         """
         if self._config is None:
             raise StabilityError(f"no debug session {name!r} without a configuration; expected debug_config=…")
-        if self._active:
+        if (running := self._running()) is not None:
             raise StabilityError(
-                f"the debug session {self._session.name!r} is running; expected stop_debug_session() first"
+                f"the debug session {running.record.name!r} is running; expected stop_debug_session() first"
             )
-        if self._config.save_debug_info:
-            Path(self._config.debug_output_dir).mkdir(parents=True, exist_ok=True)
-        self._session = _Session(name)
-        self._active = True
+        self._session = DebugSession(name, self._config, self._emitter, self._next_step)
+        self._record = self._session.record
+        self._at_the_end = weakref.finalize(self, self._session.stop)
 
-    def stop(self) -> list[Path]:
+    def stop(self, error: BaseException | None = None) -> list[Path]:
         """Ends the session and returns the files it wrote; without a session it does nothing.
 
         A file that cannot be written is logged and does not raise.
-        """
-        if not self._active:
-            return []
-        self._active = False
-        session, config = self._session, self._config
-        session.stopped = time.monotonic()
-        if config is None or not config.save_debug_info:
-            return []
-        folder = Path(config.debug_output_dir)
-        try:
-            session.files = save_debug_files(folder, config.debug_file_prefix, session.contents())
-        except OSError as error:
-            _log.error("debug session %r: nothing saved to %s: %s", session.name, folder, error)
-        return session.files
 
-    def observe(
-        self, anomalies: list[Anomaly], gradients: Gradients, norms: list[float], total_norm: float
-    ) -> DebugInfo:
-        """Takes one step and returns its ``debug_info``; after ``stop`` it is counted no more."""
-        config, session = self._config, self._session
-        if session.stopped is None:
-            session.count(anomalies)
-        collecting = self._collecting()
-        info = DebugInfo(
-            debug_enabled=collecting,
-            iteration=session.iterations,
-            session_duration=session.duration(),
-            anomaly_detector=bool(config and config.enable_autograd_anomaly),
-            grad_check=bool(config and config.enable_grad_check),
-            memory_debug=bool(config and config.enable_memory_debugging),
-            anomalies_detected=bool(anomalies),
-            anomaly_details=list(anomalies),
-        )
-        if config is None or not collecting:
-            return info
-        info["gradient_stats"] = _gradient_stats(gradients, norms, total_norm)
-        if config.enable_memory_debugging:
-            memory = MemoryInfo(cpu_memory=process_memory())
-            session.peak_rss = max(memory["cpu_memory"]["rss"], session.peak_rss or 0.0)
-            info["memory_info"] = memory
-        session.history.append(info)
-        if config.verbose_logging:
-            _log.info("debug iteration %d: gradient norm %g", session.iterations, total_norm)
-        return info
+        Args:
+            error: What ended the run, if something did: it is logged and emitted with the last step's state, and with
+                a snapshot file of the CUDA allocator when memory ran out.
+        """
+        session = self._running()
+        if session is None:
+            return []
+        if self._at_the_end is not None:
+            self._at_the_end.detach()
+        if error is not None:
+            session.tell_error(error)
+        return session.stop()
+
+    def begin(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """The stability manager's step begins."""
+        session = self._running()
+        if session is not None:
+            session.begin(model, optimizer)
+
+    def observe(self, seen: StepSeen, gradients: Gradients, norms: list[float], total_norm: float) -> DebugInfo:
+        """Takes one step and returns its ``debug_info``; after ``stop`` it is counted no more.
+
+        Args:
+            seen: The step.
+            gradients: Its gradients.
+            norms: The norm of each, before clipping.
+            total_norm: The norm of all, before clipping.
+        """
+        self._next_step = seen.number + 1
+        if self._session is not None:
+            return self._session.observe(seen, gradients, norms, total_norm)
+        self._record.iterations += 1
+        self._record.count(seen.anomalies)
+        return self._record.info(self._config, seen.anomalies, enabled=False)
+
+    def enforce(self, info: DebugInfo) -> None:
+        """Raises AutogradAnomalyError for a loss or gradient that is not finite, in a session that wants that."""
+        config = self._config
+        if config is None or not (info["debug_enabled"] and config.enable_autograd_anomaly):
+            return
+        found: list[Anomaly] = [anomaly for anomaly in info["anomaly_details"] if anomaly["kind"] in _RAISED]
+        if config.autograd_anomaly_mode == "raise" and found:
+            raise AutogradAnomalyError(f"step {found[0]['step']}: {found[0]['kind']}: {found[0]['message']}")
+
+    def check_function(
+        self,
+        function: Callable[..., Any],
+        inputs: torch.Tensor | Sequence[torch.Tensor],
+        *,
+        forward_mode: bool = False,
+        masked: bool | None = None,
+        budget_s: float = FUNCTION_BUDGET_S,
+    ) -> GradientCheck:
+        """Compares the gradients of a function with finite differences; see ``check_function`` of ``module_check``.
+
+        Args:
+            function: Takes the inputs, in float64, and returns tensors.
+            inputs: Its arguments, small; dense or sparse.
+            forward_mode: Whether derivatives in forward mode are checked too.
+            masked: Whether sparse inputs have derivatives only where they have entries, as of ``gradcheck``.
+            budget_s: What it may take, in seconds.
+
+        Raises:
+            StabilityError: When an input is no tensor, or none is floating-point or complex.
+        """
+        modes: tuple[GradientMode, ...] = ("reverse", "forward") if forward_mode else ("reverse",)
+        return check_function(function, inputs, CheckLimits(budget_s, modes, masked=masked))
+
+    def save_cuda_snapshot(self) -> Path:
+        """Saves a snapshot of the CUDA allocator into the folder of the running or the last session.
+
+        Raises:
+            StabilityError: Without a session, or when the process does not use CUDA.
+            OSError: When the folder cannot be written to.
+        """
+        if self._session is None:
+            raise StabilityError(
+                "no CUDA memory snapshot without a debug session; expected start_debug_session() first"
+            )
+        return self._session.save_snapshot()
 
     @property
     def log_level(self) -> DebugLevel:
@@ -159,34 +160,8 @@ class PyTorchDebuggingManager:
 
     def summary(self) -> DebugSummary:
         """Returns the sums of the running or the last session."""
+        return self._record.summary([]) if self._session is None else self._session.summary()
+
+    def _running(self) -> DebugSession | None:
         session = self._session
-        return DebugSummary(
-            session=session.name,
-            active=self._active,
-            total_iterations=session.iterations,
-            anomalies_detected=session.kinds.total(),
-            anomalies_by_kind=dict(session.kinds),
-            last_anomaly=session.anomalies[-1] if session.anomalies else None,
-            session_duration=session.duration(),
-            peak_rss=session.peak_rss,
-            files=[str(path) for path in session.files],
-        )
-
-    def _collecting(self) -> bool:
-        if not self._active or self._config is None:
-            return False
-        session = self._session
-        within_iterations = session.iterations <= self._config.max_debug_iterations
-        return within_iterations and session.duration() <= self._config.debug_timeout
-
-
-def _gradient_stats(gradients: Gradients, norms: list[float], total_norm: float) -> GradientStats:
-    mean = sum(norms) / len(norms)
-    variance = sum((norm - mean) * (norm - mean) for norm in norms) / len(norms)
-    return GradientStats(
-        total_parameters=gradients.total_parameters,
-        parameters_with_grad=len(norms),
-        mean_norm=mean,
-        std_norm=math.sqrt(variance),
-        total_norm=total_norm,
-    )
+        return session if session is not None and session.record.stopped is None else None

@@ -11,3 +11,7 @@ class StabilityConfigError(StepscopeError, ValueError):
 
 class StabilityError(StepscopeError, ValueError):
     """A step was called with a loss, model, gradient or session that it cannot work with."""
+
+
+class AutogradAnomalyError(StepscopeError, RuntimeError):
+    """A loss or gradient is not finite, and ``autograd_anomaly_mode="raise"`` asked to stop the run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,8 @@ from debuggers.torch_import import torch
 from stability import plots
 from stability.anomalies import AnomalyAlerts, find_anomalies
 from stability.clipping_config import GradientClippingConfig
+from stability.debug_results import GradientCheck
+from stability.debug_tool import StepSeen
 from stability.debugging_config import PyTorchDebuggingConfig
 from stability.debugging_manager import PyTorchDebuggingManager
 from stability.emission import StabilityEmission
@@ -37,7 +39,8 @@ class NumericalStabilityManager:
     """Watches and clips the gradients of a training loop.
 
     Call ``step`` after the last ``backward`` of a step and before ``optimizer.step()``. With nothing to clip, it
-    changes nothing: the run is bit-identical to one without it. It draws no random numbers and registers no hooks.
+    changes nothing: the run is bit-identical to one without it. It draws no random numbers. Hooks are
+    there only while a debug session has a tool that needs them.
 
     On a step with NaN or infinities in a gradient nothing is clipped: the norm is not finite, and scaling by it
     would spread NaN to every gradient, or set the sound ones to zero, and hide where the fault is.
@@ -80,7 +83,7 @@ class NumericalStabilityManager:
         self._faults = FaultHandling(nan_config, scaler)
         self._scaler = scaler
         self._detector = detector
-        self._debugging = PyTorchDebuggingManager(debug_config)
+        self._debugging = PyTorchDebuggingManager(debug_config, emitter)
         self._alerts = AnomalyAlerts(emitter)
         self._emission = StabilityEmission(emitter, parameter_norms_every, histogram_every)
         self._optimizers = OptimizerCheck()
@@ -115,9 +118,11 @@ class NumericalStabilityManager:
                 cannot be clipped, ``summaries`` are of another number of gradients, or a name or pattern of the
                 clipping configuration matches no parameter.
             ArtifactError: When ``step`` is no integer from 0 to 2**63 - 1.
+            AutogradAnomalyError: When something is not finite, in a debug session that is to raise.
         """
         number = self._next_step if step is None else check_step("stability", "step", step)
         check_loss(loss)
+        self._debugging.begin(model, optimizer)
         self._faults.begin(optimizer)
         scaling = self.unscale(optimizer)
         gradients = collect_gradients(model)
@@ -132,7 +137,9 @@ class NumericalStabilityManager:
         anomalies = find_anomalies(number, norms.loss, nan_stats, total_norm, len(gradients.tensors))
         if self._detector is not None and (reason := self._detector.update(norms.loss, total_norm)):
             anomalies.append(Anomaly(kind="unusual_step", message=reason, step=number))
-        self._alerts.tell(anomalies, log_level=self._debugging.log_level)
+        seen = StepSeen(number, model, loss, optimizer, anomalies, [fault["name"] for fault in nan_stats["parameters"]])
+        debug_info = self._debugging.observe(seen, gradients, norms.each, total_norm)
+        self._alerts.tell(debug_info["anomaly_details"], log_level=self._debugging.log_level)
         result = StabilityResult(
             step=number,
             loss=norms.loss,
@@ -151,13 +158,14 @@ class NumericalStabilityManager:
                 parameters_outside_model=strangers.outside_model,
             ),
             stability_score=score,
-            debug_info=self._debugging.observe(anomalies, gradients, norms.each, total_norm),
+            debug_info=debug_info,
         )
         if (snapshot_mb := self._faults.snapshot_mb()) is not None:
             result["debug_info"]["snapshot_mb"] = snapshot_mb
         self._emission.scalars(result, gradients, norms, memory=self._debugging.tracks_memory)
         self._history.add(result)
         self._next_step = number + 1
+        self._debugging.enforce(debug_info)
         return result
 
     @property
@@ -227,9 +235,22 @@ class NumericalStabilityManager:
         """Starts to collect ``debug_info``; see ``PyTorchDebuggingManager.start`` for what it raises."""
         self._debugging.start(name)
 
-    def stop_debug_session(self) -> list[Path]:
-        """Ends the session and returns the files it wrote; without a session it does nothing."""
-        return self._debugging.stop()
+    def stop_debug_session(self, error: BaseException | None = None) -> list[Path]:
+        """Ends the session and returns the files it wrote; without a session it does nothing.
+
+        ``error`` is what ended the run, if something did: it is told with the last step's state.
+        """
+        return self._debugging.stop(error)
+
+    def check_function(
+        self, function: Callable[..., Any], inputs: torch.Tensor | Sequence[torch.Tensor], **options: Any
+    ) -> GradientCheck:
+        """Compares the gradients of a function with finite differences; see ``PyTorchDebuggingManager``."""
+        return self._debugging.check_function(function, inputs, **options)
+
+    def save_cuda_snapshot(self) -> Path:
+        """Saves a snapshot of the CUDA allocator; see ``PyTorchDebuggingManager`` for what it raises."""
+        return self._debugging.save_cuda_snapshot()
 
     def get_debug_summary(self) -> DebugSummary:
         """Returns the sums of the running or the last session, or of all steps when there was none."""

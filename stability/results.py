@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+from stability.debug_results import (
+    CudaInfo,
+    GradientCheck,
+    GradientCheckSummary,
+    MemoryInfo,
+    MemoryLeak,
+    MemoryProfile,
+    OperatorTime,
+    StepTimes,
+)
 from stability.handling_config import HandlingAction
 
 AnomalyKind: TypeAlias = Literal[
@@ -15,6 +25,8 @@ AnomalyKind: TypeAlias = Literal[
     "unusual_step",
     "rank_fault",
     "nothing_to_restore",
+    "gradient_check_failed",
+    "memory_leak",
 ]
 
 
@@ -95,20 +107,6 @@ class GradientStats(TypedDict):
     total_norm: float
 
 
-class CpuMemory(TypedDict):
-    """Memory of this process: ``rss`` and ``vms`` in MB of 2**20 bytes, ``percent`` of the machine's memory."""
-
-    rss: float
-    vms: float
-    percent: float
-
-
-class MemoryInfo(TypedDict):
-    """What the process uses."""
-
-    cpu_memory: CpuMemory
-
-
 class DebugInfo(TypedDict):
     """What a debug session saw at a step. ``session_duration`` is in seconds.
 
@@ -126,6 +124,14 @@ class DebugInfo(TypedDict):
     anomaly_details: list[Anomaly]
     gradient_stats: NotRequired[GradientStats]
     memory_info: NotRequired[MemoryInfo]
+    suspect_operations: NotRequired[list[str]]
+    """In anomaly mode ``"detect"``, at the first step of a fault: what may have made it, nearest to the loss first."""
+    gradient_check: NotRequired[GradientCheck]
+    """The check that was done at this step."""
+    memory_profile: NotRequired[MemoryProfile]
+    cuda: NotRequired[CudaInfo]
+    step_times: NotRequired[StepTimes]
+    """Of the time since the step before."""
     snapshot_mb: NotRequired[float]
 
 
@@ -142,6 +148,16 @@ class DebugSummary(TypedDict):
     peak_rss: float | None
     """In MB of 2**20 bytes; None when memory debugging is off."""
     files: list[str]
+    notes: list[str]
+    """What a tool could not do, each said once: no CUDA, a folder that cannot be written to."""
+    gradient_checks: GradientCheckSummary | None
+    """None without gradient checks; likewise below."""
+    memory_leaks: list[MemoryLeak]
+    memory_profile: MemoryProfile | None
+    step_times: StepTimes | None
+    """Means over the steps."""
+    operators: list[OperatorTime]
+    """The operators that took most time of their own in the profiled steps, at most 20."""
 
 
 class StabilityResult(TypedDict):

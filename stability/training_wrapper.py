@@ -50,7 +50,7 @@ class TrainingWrapper:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop_debug_session()
+        self.manager.stop_debug_session(error)
 
 
 def create_training_wrapper(
@@ -61,11 +61,7 @@ def create_training_wrapper(
     emitter: Emitter | None = None,
     scaler: torch.amp.GradScaler | None = None,
 ) -> TrainingWrapper:
-    """Returns a wrapper around a new manager; with a debug configuration its session starts at once.
-
-    Raises:
-        OSError: When the session is to save files and their folder cannot be made.
-    """
+    """Returns a wrapper around a new manager; with a debug configuration its session starts at once."""
     manager = NumericalStabilityManager(clipping_config, nan_config, debug_config, emitter=emitter, scaler=scaler)
     if debug_config is not None:
         manager.start_debug_session("training")

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from stability import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig, StabilityConfigError
-from stability.debugging_config import UNAVAILABLE_SWITCHES
+from stability.debugging_config import POSITIVE_FIELDS, PRESETS, TOOLS_OF_SWITCHES
 
 DOCUMENTED = {
     "enable_autograd_anomaly": False,
@@ -33,8 +33,10 @@ DOCUMENTED = {
 }
 
 
-def test_the_debugging_configuration_has_the_documented_fields_and_defaults():
-    assert dataclasses.asdict(PyTorchDebuggingConfig()) == DOCUMENTED
+def test_the_debugging_configuration_begins_with_the_documented_fields_and_defaults():
+    fields = list(dataclasses.asdict(PyTorchDebuggingConfig()).items())
+
+    assert fields[: len(DOCUMENTED)] == list(DOCUMENTED.items())
 
 
 def test_clipping_is_by_norm_to_one_and_nan_is_detected_by_default():
@@ -76,7 +78,14 @@ def test_an_unknown_field_is_refused_with_the_nearest_and_all_known_names():
         (lambda: PyTorchDebuggingConfig(debug_timeout=0), "debug_timeout is 0; expected a number above 0"),
         (lambda: PyTorchDebuggingConfig(cuda_memory_fraction=1.5), "is 1.5; expected a number above 0 and at most 1"),
         (lambda: PyTorchDebuggingConfig(debug_file_prefix="a/b"), "'a/b'; expected the beginning of a file name"),
-        (lambda: PyTorchDebuggingConfig(memory_tracking=True), "enable_memory_debugging is False; expected both"),
+        (lambda: PyTorchDebuggingConfig(profile_wait=-1), "profile_wait is -1; expected a number of steps, 0 or more"),
+        (lambda: PyTorchDebuggingConfig.preset("prod"), "no preset 'prod'; expected one of 'development', 'testing'"),
+        (
+            lambda: PyTorchDebuggingConfig(
+                enable_grad_check=True, grad_check_numerical=False, grad_check_sparse_numerical=False
+            ),
+            "expected at least one of the two",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_by_name_with_what_is_allowed(make, message):
@@ -84,10 +93,41 @@ def test_a_wrong_value_is_refused_by_name_with_what_is_allowed(make, message):
         make()
 
 
-@pytest.mark.parametrize("name", UNAVAILABLE_SWITCHES)
-def test_a_switch_without_its_feature_is_refused_and_the_available_ones_are_listed(name):
-    with pytest.raises(StabilityConfigError, match=f"{name} is .*not available; .* Available: enable_memory_debugging"):
-        PyTorchDebuggingConfig(**{name: 0.5 if name == "cuda_memory_fraction" else True})
+@pytest.mark.parametrize("name", POSITIVE_FIELDS)
+def test_counts_and_budgets_are_positive(name):
+    with pytest.raises(StabilityConfigError, match=f"{name} is 0; expected a number above 0"):
+        PyTorchDebuggingConfig(**{name: 0})
+
+
+@pytest.mark.parametrize("name", TOOLS_OF_SWITCHES)
+def test_a_switch_needs_its_tool(name):
+    value = 0.5 if name == "cuda_memory_fraction" else True
+    tool = TOOLS_OF_SWITCHES[name][1]
+
+    with pytest.raises(StabilityConfigError, match=f"{name} is {value} and {tool} is False; expected {tool}=True"):
+        PyTorchDebuggingConfig(**{name: value})
+    assert getattr(PyTorchDebuggingConfig(**{name: value, tool: True}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "anomaly", "grad_check", "memory"),
+    [
+        ("development", True, True, True),
+        ("testing", True, False, True),
+        ("production", False, False, False),
+        ("debugging", True, True, True),
+    ],
+)
+def test_a_preset_switches_on_what_the_documents_table_says(name, anomaly, grad_check, memory):
+    config = PyTorchDebuggingConfig.preset(name)
+
+    switches = (config.enable_autograd_anomaly, config.enable_grad_check, config.enable_memory_debugging)
+    assert switches == (anomaly, grad_check, memory)
+    assert dataclasses.replace(config, debug_level="error") == PyTorchDebuggingConfig.preset(name, debug_level="error")
+
+
+def test_every_preset_is_listed():
+    assert list(PRESETS) == ["development", "testing", "production", "debugging"]
 
 
 def test_a_configuration_is_frozen_and_survives_pickling_and_replacing():

@@ -140,24 +140,21 @@ def test_stopping_writes_the_four_documented_files_as_strict_json(model, tmp_pat
     assert stability.stop_debug_session() == []
 
 
-def test_a_folder_that_cannot_be_made_is_the_callers_error_at_the_start(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    stability = manager(PyTorchDebuggingConfig(debug_output_dir=str(tmp_path / "file" / "out")))
-
-    with pytest.raises(OSError, match="file"):
-        stability.start_debug_session("refused")
-
-
-def test_a_folder_that_vanishes_under_a_session_is_logged_and_does_not_stop_training(model, tmp_path, caplog):
+@pytest.mark.parametrize("when", ["at the start", "later"])
+def test_a_folder_that_cannot_be_written_to_is_told_once_and_does_not_stop_training(model, tmp_path, caplog, when):
     folder = tmp_path / "out"
+    if when == "at the start":
+        folder.write_text("in the way")
     stability = manager(PyTorchDebuggingConfig(debug_output_dir=str(folder)))
-    stability.start_debug_session("vanished")
+    stability.start_debug_session("unwritable")
     step(stability, model)
-    folder.rmdir()
-    folder.write_text("in the way")
+    if when == "later":
+        folder.rmdir()
+        folder.write_text("in the way")
 
     assert stability.stop_debug_session() == []
-    assert f"nothing saved to {folder}" in caplog.text
+    assert caplog.text.count(f"nothing can be saved to {folder}") == 1
+    assert [str(folder) in note for note in stability.get_debug_summary()["notes"]] == [True]
 
 
 def test_a_session_needs_a_configuration_and_the_end_of_the_one_before():
@@ -177,10 +174,14 @@ def test_the_debug_level_silences_lesser_anomalies_and_verbose_logging_adds_a_li
             stability = manager(config)
             stability.start_debug_session("levels")
             step(stability, model, big)  # a norm overflow: a warning
+            stability.stop_debug_session()
 
-    assert [(record.levelname, "gradient_norm_overflow" in record.message) for record in caplog.records] == [
-        ("WARNING", True),
-        ("INFO", False),
+    events = [(record.levelname, record.stepscope["event"]) for record in caplog.records]
+    assert events == [
+        ("INFO", "debug_session_started"),
+        ("INFO", "debug_step"),
+        ("WARNING", "gradient_norm_overflow"),
+        ("INFO", "debug_session_stopped"),
     ]
 
 
