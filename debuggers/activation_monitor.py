@@ -6,13 +6,12 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from types import TracebackType
-from typing import Self
 
 from tracker_adapters.emitter import Emitter
 
 from debuggers.activation_findings import ActivationFindings
 from debuggers.activation_recording import LayerRecorder, Recording
+from debuggers.closing import Closing
 from debuggers.detectors import Finding
 from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation, OnError
@@ -26,7 +25,7 @@ from debuggers.unit_activity import RECTIFIERS, Activity, UnitActivity
 _log = logging.getLogger(__name__)
 
 
-class ActivationMonitor:
+class ActivationMonitor(Closing):
     """Measures the outputs of chosen modules while it is attached.
 
     ::
@@ -269,14 +268,6 @@ class ActivationMonitor:
     def _alert(self, message: str) -> None:
         if self._emitter is not None:
             self._emitter.alert("debugger_failed", message, step=self._last_step, level="error")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 # The emitter checks a tuple of names once, and knows it again.

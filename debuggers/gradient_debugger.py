@@ -6,14 +6,14 @@ import logging
 import time
 from collections.abc import Mapping
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tracker_adapters.base import check_name, check_step
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.arrival_queue import ArrivalQueue, Arrived, Measurement
+from debuggers.closing import Closing
 from debuggers.detectors import announce, gradient_detectors
 from debuggers.detectors.observation import Observation
 from debuggers.errors import DebuggerConfigError, HistoryError
@@ -33,7 +33,7 @@ from debuggers.update_measurement import Ratios, UpdateMeasurement
 _log = logging.getLogger(__name__)
 
 
-class GradientDebugger:
+class GradientDebugger(Closing):
     """Measures gradients, and if wanted weights, updates and optimizer state; finds what is wrong with them.
 
     ::
@@ -280,11 +280,3 @@ class GradientDebugger:
     def _alert(self, message: str) -> None:
         if self._emitter is not None:
             self._emitter.alert("debugger_failed", message, step=self._last_step, level="error")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
