@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tracker_adapters.emitter import Emitter
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.capture import by_datapoint, check_outputs, datapoint_indices, host_copy
+from debuggers.closing import Closing
 from debuggers.emission import emit_outputs, emit_pictures, page_contents
 from debuggers.errors import PageError
 from debuggers.forward_debugger import ForwardDebugger
@@ -33,7 +33,7 @@ _SAVE_TIMEOUT_S = 600.0
 _log = logging.getLogger(__name__)
 
 
-class SequentialDebugger(BaseDebugger):
+class SequentialDebugger(BaseDebugger, Closing):
     """Runs debuggers, returns ``{debugger_name: outputs}`` for each datapoint, and keeps it in pages.
 
     Hooks exist in the model only while ``enabled`` is True, which it is not at first. Nothing that the
@@ -171,6 +171,7 @@ class SequentialDebugger(BaseDebugger):
         """Starts a round: forgets what was not saved, sends pages to ``output_dir`` and enables the debuggers."""
         self.reset_buffer()
         self.output_dir = output_dir
+        self.enabled = False  # forgets a forward pass that was interrupted
         self.enabled = True
 
     def __call__(self, datapoint: dict[str, Any], model: torch.nn.Module) -> dict[str, Any]:
@@ -256,14 +257,6 @@ class SequentialDebugger(BaseDebugger):
             lost = PageError("datapoints were recorded and not saved: call save_all(output_dir) before close")
             self._isolation.record("closing", lost)
         self._buffer.reset(timeout_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _emit(self, emitter: Emitter, outputs: Mapping[str, Any], datapoint: dict[str, Any]) -> None:
         for name, output in outputs.items():

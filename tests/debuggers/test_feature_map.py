@@ -107,3 +107,12 @@ def test_the_map_keeps_the_class_of_the_output(size):
     assert type(feature_map) is Named
     assert torch.equal(output, feature_map)
     assert feature_map.data_ptr() != output.data_ptr()
+
+
+@pytest.mark.parametrize("size", [4, 40_000])
+def test_a_view_that_negates_its_memory_is_measured_as_it_reads(size):
+    output = torch._neg_view(torch.full((size,), 2.0))
+    assert output.is_neg()
+    found = capture(output)
+    assert (found["stats"]["mean"], found["stats"]["max"]) == (-2, -2)
+    assert (found["feature_map"] == -2).all()

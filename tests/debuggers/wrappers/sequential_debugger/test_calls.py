@@ -113,6 +113,23 @@ def test_enabling_starts_anew(watching):
     assert "did not run" in slot_of(sequential)["error"]
 
 
+class Interrupted(nn.Module):
+    def forward(self, x):
+        raise KeyboardInterrupt
+
+
+def test_a_round_starts_anew_after_a_forward_pass_that_was_interrupted(watching, tmp_path):
+    model = Loop(1)
+    sequential = watching(model, entry("scale"))
+    model.last = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        model(ONE)
+    model.last = nn.Identity()
+    sequential.begin_epoch(tmp_path)
+    model(ONE * 3)
+    assert slot_of(sequential) == {"value": 6, "layer": "scale"}
+
+
 def test_a_model_that_calls_itself_keeps_all_its_calls(watching):
     model = Countdown()
     sequential = watching(model, entry(""))
