@@ -1,7 +1,8 @@
-"""Compares a stability step (detection, norms and norm clipping) with ``clip_grad_norm_`` alone.
+"""Compares a stability step (detection, norms and clipping) with ``clip_grad_norm_`` alone.
 
-Run: ``python benchmarks/stability_step.py``. The sides take turns on the same gradients of one model, and each ratio
-is the median over the turns: absolute times drift between machines and minutes.
+Run: ``python benchmarks/stability_step.py``. Norm clipping on the gradients of one model, then each other type on many
+values, percentile clipping among them. The sides take turns on the same gradients, and each ratio is the median over
+the turns: absolute times drift between machines and minutes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import nn
 from watched.models import BATCH, LENGTH, VOCABULARY, Transformer
@@ -20,6 +22,8 @@ import stepscope
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 GOAL = 1.3
+PERCENTILE_GOAL = 2.0
+TENSORS = 16
 
 
 def backward(model: nn.Module) -> torch.Tensor:
@@ -48,11 +52,26 @@ def compare(sides: dict[str, Callable[[], object]], restore: Callable[[], None],
     return seconds
 
 
+def report(case: str, seconds: dict[str, list[float]]) -> None:
+    """Prints each side beside ``clip_grad_norm_``."""
+    base = seconds["clip_grad_norm_"]
+    for name, values in seconds.items():
+        ratio = statistics.median(value / other for value, other in zip(values, base, strict=True))
+        print(f"{case:16} {name:26} {statistics.median(values) * 1e3:6.2f} ms  {ratio:5.2f} x")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Cost of a stability step against clip_grad_norm_ alone.")
     parser.add_argument("--turns", type=int, default=200)
-    turns = parser.parse_args().turns
+    parser.add_argument("--values", type=int, default=10_000_000, help="how many values the other types clip")
+    arguments = parser.parse_args()
     torch.manual_seed(0)
+    norm_clipping(arguments.turns)
+    other_types(max(2, arguments.turns // 5), arguments.values)
+
+
+def norm_clipping(turns: int) -> None:
+    """Below and above the bound, with and without an emitter."""
     model = Transformer()
     loss = backward(model)
     optimizer = torch.optim.AdamW(model.parameters())
@@ -75,11 +94,43 @@ def main() -> None:
                 "stability step": lambda: silent.step(model, loss, optimizer),  # noqa: B023
                 "stability step, emitting": lambda: emitting.step(model, loss, optimizer),  # noqa: B023
             }
-            seconds = compare(sides, restore, turns)
-            base = seconds["clip_grad_norm_"]
-            for name, values in seconds.items():
-                ratio = statistics.median(value / other for value, other in zip(values, base, strict=True))
-                print(f"{case:16} {name:26} {statistics.median(values) * 1e3:6.2f} ms  {ratio:5.2f} x")
+            report(case, compare(sides, restore, turns))
+
+
+def other_types(turns: int, values: int) -> None:
+    """Every other type beside norm clipping, all of which change the gradients, and how exact the percentile is."""
+    model = nn.ParameterList(nn.Parameter(torch.randn(max(1, values // TENSORS // 64), 64)) for _ in range(TENSORS))
+    optimizer = torch.optim.SGD(model.parameters())
+    kept = [torch.randn_like(parameter) for parameter in model]
+    for parameter, gradient in zip(model, kept, strict=True):
+        parameter.grad = gradient.clone()
+
+    def restore() -> None:
+        torch._foreach_copy_([parameter.grad for parameter in model], kept)
+
+    configs = {
+        "value": GradientClippingConfig(clipping_type="value", clip_value=2.0),
+        "global_norm": GradientClippingConfig(clipping_type="global_norm", max_norm=1e-3),
+        "layer_wise": GradientClippingConfig(clipping_type="layer_wise", layer_thresholds={"*": 1e-3}),
+        "agc": GradientClippingConfig(clipping_type="agc"),
+        "percentile": GradientClippingConfig(clipping_type="percentile"),
+    }
+    managers = {name: NumericalStabilityManager(config, NaNHandlingConfig()) for name, config in configs.items()}
+    sides: dict[str, Callable[[], object]] = {
+        "clip_grad_norm_": lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+    }
+    for name, manager in managers.items():
+        sides[name] = lambda manager=manager: manager.step(model, 0.5, optimizer)
+    print(f"{TENSORS} gradients of {sum(one.numel() for one in kept) / 1e6:.2f} million values")
+    print(f"goal for percentile: at most {PERCENTILE_GOAL} x")
+    report("clipped", compare(sides, restore, turns))
+    restore()
+    threshold = managers["percentile"].step(model, 0.5, optimizer)["clipping_stats"]["threshold"]
+    assert threshold is not None
+    exact = np.percentile(
+        np.abs(np.concatenate([one.numpy().ravel() for one in kept])), configs["percentile"].percentile
+    )
+    print(f"percentile threshold {threshold:.4g}, exact {exact:.4g}: {abs(threshold / exact - 1) * 100:.2f} % off")
 
 
 if __name__ == "__main__":
