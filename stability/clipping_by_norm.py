@@ -209,17 +209,20 @@ def wide_norm(gradients: Gradients, norm_type: float, indices: Sequence[int] | N
         indices: Which of them; by default all.
     """
     chosen = range(len(gradients.tensors)) if indices is None else indices
-    norms = [torch.tensor(_wide_norm(gradients.tensors[index], norm_type), dtype=torch.float64) for index in chosen]
-    whole = torch.stack(whole_norms(norms, [gradients.groups[index] for index in chosen], norm_type))
+    norms = [_wide_norm(gradients.tensors[index], norm_type) for index in chosen]
+    groups = [gradients.groups[index] for index in chosen]
+    whole = torch.stack([norm.cpu() for norm in whole_norms(norms, groups, norm_type)])
     largest = float(whole.max())
     return largest * float(torch.linalg.vector_norm(whole / largest, norm_type)) if largest else 0.0
 
 
-def _wide_norm(tensor: torch.Tensor, norm_type: float) -> float:
+def _wide_norm(tensor: torch.Tensor, norm_type: float) -> torch.Tensor:
+    """0-d float64, on the tensor's device."""
     largest = float(tensor.abs().max()) if tensor.numel() else 0.0
     if largest == 0.0:
-        return 0.0
-    return largest * float(torch.linalg.vector_norm(tensor.to(wide_dtype(tensor)) / largest, norm_type))
+        return torch.zeros((), dtype=torch.float64, device=tensor.device)
+    norm: torch.Tensor = torch.linalg.vector_norm(tensor.to(wide_dtype(tensor)) / largest, norm_type)
+    return norm * largest
 
 
 def _true_total(gradients: Gradients, norms: Norms, norm_type: float) -> float:

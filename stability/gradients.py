@@ -38,10 +38,10 @@ class Gradients:
     names: list[str]
     tensors: list[torch.Tensor]
     total_parameters: int
-    parameters: list[torch.nn.Parameter] = field(default_factory=list)
-    without_gradient: list[str] = field(default_factory=list)
-    coalesced: dict[int, torch.Tensor] = field(default_factory=dict)
-    groups: list[RankGroups] = field(default_factory=list)
+    parameters: list[torch.nn.Parameter]
+    without_gradient: list[str]
+    coalesced: dict[int, torch.Tensor]
+    groups: list[RankGroups]
 
     def store(self) -> None:
         """Gives sparse gradients the values in ``tensors``: call it when these were changed, and not before.
