@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from debuggers.torch_import import torch
 
 HookFunction = Callable[[torch.nn.Module, Any, Any], None]
 OutputFunction = Callable[[Any], Any]
 ArgumentsFunction = Callable[[torch.nn.Module, tuple[Any, ...], dict[str, Any]], None]
+ChangeFunction = Callable[[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 ModuleFunction = Callable[[torch.nn.Module], None]
 GradientFunction = Callable[[torch.Tensor], None]
 OptimizerFunction = Callable[[torch.optim.Optimizer], None]
@@ -21,6 +22,8 @@ class _Hook:
     """A hook that can be pickled and copied with what it hangs on. The copy does nothing: it belongs to no debugger."""
 
     __slots__ = ("_function",)
+    observes: ClassVar[bool] = True
+    """Whether the model computes the same without it."""
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         self._function = function
@@ -70,6 +73,29 @@ class ForwardArgumentsHook(_Hook):
         """Called by torch before the module's forward."""
         if self._function is not None:
             self._function(module, args, kwargs)
+
+
+class ArgumentsHook(_Hook):
+    """Puts what a function makes of a module's arguments in their place."""
+
+    __slots__ = ()
+    observes = False
+
+    def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+        """Called by torch before the module's forward."""
+        return None if self._function is None else self._function(args, kwargs)
+
+
+class ChangeEndHook(_Hook):
+    """Calls a function when a module's forward ends."""
+
+    __slots__ = ()
+    observes = False
+
+    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        """Called by torch after the module's forward, or when that raised."""
+        if self._function is not None:
+            self._function()
 
 
 class ForwardEndHook(_Hook):
@@ -145,6 +171,14 @@ class Hooks:
         self._handles.append(module.register_forward_pre_hook(ForwardArgumentsHook(before), with_kwargs=True))
         self._handles.append(module.register_forward_hook(ForwardEndHook(after), prepend=True, always_call=True))
 
+    def add_change(self, module: torch.nn.Module, change: ChangeFunction, after: Callable[[], None]) -> None:
+        """Registers a function that changes a module's arguments, and one that is called when its forward ends.
+
+        For what is to change the training. ``silenced`` leaves these alone: a replay is to run as the step did.
+        """
+        self._handles.append(module.register_forward_pre_hook(ArgumentsHook(change), with_kwargs=True))
+        self._handles.append(module.register_forward_hook(ChangeEndHook(after), prepend=True, always_call=True))
+
     def add_gradient(self, tensor: torch.Tensor, function: GradientFunction) -> None:
         """Registers a function for the gradient with respect to a tensor that requires one.
 
@@ -179,13 +213,13 @@ class Hooks:
 
 @contextmanager
 def silenced(model: torch.nn.Module) -> Iterator[None]:
-    """Keeps all hooks that were registered here on a model's modules from doing anything while the block runs."""
+    """Keeps all hooks that were registered here to observe a model from doing anything while the block runs."""
     found: Iterator[Any] = (
         hook
         for module in model.modules()
         for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
     )
-    hooks = [(hook, hook._function) for hook in found if isinstance(hook, _Hook)]
+    hooks = [(hook, hook._function) for hook in found if isinstance(hook, _Hook) and hook.observes]
     try:
         for hook, _ in hooks:
             hook._function = None

@@ -1,0 +1,103 @@
+"""Tries remedies after faults, one at a time, keeps what helps and takes back what does not."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tracker_adapters.emitter import Emitter
+
+from stability.excluded_datapoints import ExcludedDatapoints
+from stability.recovery_config import RecoveryConfig
+from stability.remedies import Fault, Remedy, remedies
+
+Change: TypeAlias = Literal["applied", "kept", "undone", "exhausted"]
+_KEPT_EVENTS = 1000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryEvent:
+    """A remedy that was applied, kept after its trial, or undone, and why; ``exhausted``: none was left to try."""
+
+    step: int
+    change: Change
+    remedy: str
+    message: str
+
+
+class Recovery:
+    """Keeps a training going: what sets it off, what it does and what comes of it is in ``events``.
+
+    Attributes:
+        excluded: The datapoints that are left out; hand it to a ``RecoverySampler``.
+    """
+
+    def __init__(self, config: RecoveryConfig, emitter: Emitter | None = None) -> None:
+        """Makes a recovery that has seen no fault.
+
+        Args:
+            config: The remedies that are switched on.
+            emitter: Where events are emitted as alerts ``recovery``.
+        """
+        self.excluded = ExcludedDatapoints()
+        self._config, self._emitter = config, emitter
+        self._remedies = remedies(config, self.excluded)
+        self._events: deque[RecoveryEvent] = deque(maxlen=_KEPT_EVENTS)
+        self._untried = list(self._remedies)
+        self._trial: Remedy | None = None
+        self._since = 0
+        self._said_exhausted = False
+
+    @property
+    def events(self) -> tuple[RecoveryEvent, ...]:
+        """The last 1,000 events, the oldest first."""
+        return tuple(self._events)
+
+    def note_good_step(self, step: int) -> None:
+        """Takes a step without a fault; after enough of them a remedy on trial has helped, and stays."""
+        self._since += 1
+        if self._since < self._config.trial_steps:
+            return
+        if self._trial is not None:
+            self._tell(step, "kept", self._trial.name, f"no fault came for {self._since} steps")
+            self._trial = None
+        # A fault after so long is another one, for which everything may be tried again.
+        self._untried = list(self._remedies)
+        self._said_exhausted = False
+
+    def note_fault(self, fault: Fault) -> RecoveryEvent | None:
+        """Takes a faulty step: undoes what did not help, tries what is next, and returns what was applied, or None."""
+        self._since = 0
+        trial, self._trial = self._trial, None
+        if trial is not None and trial.has_failed(fault):
+            self._tell(fault.step, "undone", trial.name, f"a fault came again: {trial.undo()}")
+        elif trial is not None:
+            self._tell(fault.step, "kept", trial.name, "the fault that came is another one")
+            self._untried.insert(0, trial)
+        while self._untried:
+            remedy = self._untried.pop(0)
+            done = remedy.apply(fault)
+            if done is not None:
+                self._trial = remedy
+                return self._tell(fault.step, "applied", remedy.name, done)
+        if self._remedies and not self._said_exhausted:
+            self._said_exhausted = True
+            self._tell(fault.step, "exhausted", "", "no remedy that is switched on is left to try")
+        return None
+
+    def close(self) -> None:
+        """Ends what remedies do in model and optimizer: hooks and lowered rates. Calling it again does nothing."""
+        for remedy in self._remedies:
+            remedy.close()
+
+    def _tell(self, step: int, change: Change, remedy: str, message: str) -> RecoveryEvent:
+        event = RecoveryEvent(step, change, remedy, message)
+        self._events.append(event)
+        text = f"{remedy or 'recovery'} {change}: {message}"
+        _log.warning("step %d: %s", step, text, extra={"stepscope": {"step": step, "remedy": remedy, "change": change}})
+        if self._emitter is not None:
+            self._emitter.alert("recovery", text, step=step, level="warning")
+        return event

@@ -1,0 +1,42 @@
+"""Which remedies a fault sets off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stability.config_checks import Checked, check_positive, wrong
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoveryConfig(Checked):
+    """Which remedies a faulty step sets off; all are off at first.
+
+    One remedy is tried at a time, in the order of the fields. It stays when no fault comes for ``trial_steps`` steps;
+    when one comes it is undone, and the next one is tried.
+
+    Attributes:
+        exclude_datapoints: Leaves the datapoints that trigger the fault out of what ``RecoverySampler`` yields. Needs
+            the replay that names them.
+        widen_operator: Lets the module of the named operator compute in float32 under autocast.
+        reduce_loss_scale: Multiplies the GradScaler's scale by ``loss_scale_factor``, where only gradients are faulty.
+        loss_scale_factor: Between 0 and 1; the default is a GradScaler's own ``backoff_factor``.
+        lower_learning_rate: Multiplies the learning rate of every group by ``learning_rate_factor``. With
+            ``handling_type="restore"`` the training also goes back to before the fault.
+        learning_rate_factor: Between 0 and 1.
+        trial_steps: How many steps a remedy has to prove itself, positive.
+    """
+
+    exclude_datapoints: bool = False
+    widen_operator: bool = False
+    reduce_loss_scale: bool = False
+    loss_scale_factor: float = 0.5
+    lower_learning_rate: bool = False
+    learning_rate_factor: float = 0.5
+    trial_steps: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "trial_steps")
+        for name in ("loss_scale_factor", "learning_rate_factor"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise wrong(self, name, "a number between 0 and 1")
