@@ -19,8 +19,8 @@ from debuggers.narrow_floats import NARROW_FLOATS
 
 MAX_DIMENSIONS = 32
 """NumPy's own limit before version 2."""
-MAX_INTEGER_BYTES = 4096
-"""Arithmetic with larger integers takes time that grows with the square of their length."""
+MAX_INTEGER_BYTES = 1784
+"""Python shows integers of up to 4,300 digits, because the time that it takes grows with the square of their length."""
 _DTYPE_CODE = re.compile(r"b1|[iu][1248]|f[248]|f16|c8|c16|c32")
 _KEYS = {str, int, float, bool, bytes, type(None)}
 _MAX_HUGE_KEYS = 1000

@@ -14,6 +14,7 @@ from torch import nn
 
 from debuggers.capture import by_datapoint, datapoint_indices, host_copy
 from debuggers.page_memory import BLOCK_BYTES
+from debuggers.page_unpickling import MAX_INTEGER_BYTES
 from debuggers.pages import load_page, write_page
 
 
@@ -194,10 +195,12 @@ def test_a_value_that_fails_stops_nothing(make, error):
 
 
 def test_the_largest_values_that_are_kept_can_be_read(tmp_path):
-    values = {"integers": [1 - (1 << 32_767), (1 << 32_767) - 1], "dimensions": torch.ones([1] * 32)}
+    largest = (1 << (8 * MAX_INTEGER_BYTES - 1)) - 1
+    values = {"integers": [-largest, largest], "dimensions": torch.ones([1] * 32)}
     write_page(tmp_path, 0, {0: {"d": host_copy(values)}})
     page = load_page(tmp_path / "page_0.pkl")
     assert page[0]["d"]["integers"] == values["integers"]
+    assert str(largest).isdigit()  # refused for larger ones
     assert page[0]["d"]["dimensions"].ndim == 32
 
 
