@@ -47,7 +47,7 @@ def find_anomalies(step: int, loss: float, stats: NaNStats, total_norm: float, g
         kind = "nan_gradient" if stats["nan_count"] else "inf_gradient"
         message = describe_faults(stats["parameters"], gradients) + done
         found.append(Anomaly(kind=kind, message=message, step=step))
-    if stats["ranks"] and stats["action"] != "none" and not found:
+    if stats["ranks"] and stats["action"] != "none" and not stats["scaler_step"] and not found:
         message = f"the loss or a gradient of another rank is not finite{done}"
         found.append(Anomaly(kind="rank_fault", message=message, step=step))
     if stats["exhausted"]:

@@ -11,7 +11,7 @@ from stability.gradients import Gradients, Norms
 from stability.handling_actions import FaultyStep, Handlers
 from stability.handling_config import NaNHandlingConfig
 from stability.nan_handling import SMALLEST_BLAMED_SCALE, find_faults
-from stability.rank_agreement import Verdict, gather_verdicts
+from stability.rank_agreement import Verdict, gather_verdicts, ranks_at_fault
 from stability.results import NaNStats
 
 
@@ -67,7 +67,7 @@ class FaultHandling:
         )
         self._verdicts = gather_verdicts(own, gradients.tensors[0].device) if self._agrees else [own]
         if len(self._verdicts) > 1:
-            stats["ranks"] = [rank for rank, verdict in enumerate(self._verdicts) if not verdict.good]
+            stats["ranks"] = ranks_at_fault(self._verdicts)
         return stats
 
     def handle(
@@ -82,8 +82,7 @@ class FaultHandling:
     ) -> None:
         """Does what the handling type wants about the step that was examined, and notes it in ``stats``.
 
-        A step that every faulty rank's GradScaler skips by itself is skipped on the other ranks too, and is not
-        handled otherwise.
+        A step that a GradScaler skips by itself is not handled; when it does so on some of the ranks, all skip.
         """
         bad = [verdict for verdict in self._verdicts if not verdict.good]
         restore = self._handlers.restore
@@ -93,7 +92,8 @@ class FaultHandling:
                 restore.note_good_step(model, optimizer, number)
             return
         if all(verdict.scaler_step for verdict in bad):
-            if not stats["scaler_step"]:
+            stats["scaler_step"] = True
+            if len(bad) < len(self._verdicts):
                 self._handlers.skipper.skip(model, optimizer)
                 stats["action"] = "skipped"
             return

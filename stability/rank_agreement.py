@@ -45,3 +45,13 @@ def gather_verdicts(verdict: Verdict, device: torch.device) -> list[Verdict]:
         Verdict(bool(loss_finite), int(faulty), int(elements), bool(scaler_step))
         for loss_finite, faulty, elements, scaler_step in torch.stack(gathered).tolist()
     ]
+
+
+def ranks_at_fault(verdicts: list[Verdict]) -> list[int]:
+    """Returns the ranks whose loss is not finite; where all are, those with gradients that are not.
+
+    DistributedDataParallel has averaged the gradients by then, so that a fault of one is in those of all. A loss is a
+    rank's own.
+    """
+    losses = [rank for rank, verdict in enumerate(verdicts) if not verdict.loss_finite]
+    return losses or [rank for rank, verdict in enumerate(verdicts) if not verdict.good]

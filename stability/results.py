@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypeAlias, TypedDict
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from stability.debug_results import (
     CudaInfo,
@@ -58,17 +58,20 @@ class NaNStats(TypedDict):
     inf_count: int
     parameters: list[ParameterFault]
     scaler_step: bool
-    """The gradients overflowed under the GradScaler, which skips such a step and lowers its scale: no alarm."""
+    """The gradients overflowed under the GradScaler, here or on another rank: it skips such a step and lowers its
+    scale, and there is no alarm."""
     norm_overflow: bool
     """All gradients are finite, but their norm is beyond the range of their dtype."""
     action: HandlingAction
     """What was done about it; ``none`` also on a step that a GradScaler skips by itself."""
     ranks: list[int]
-    """The ranks whose loss or gradients are not finite; empty where no ranks agree with each other."""
+    """The ranks whose loss is not finite, else those whose gradients are not; empty where ranks do not agree."""
     restored_step: int | None
     """The step at which the snapshot was taken that training went back to."""
     exhausted: bool
     """There was no snapshot to go back to, and the step was skipped instead."""
+    first_nan: NotRequired[dict[str, Any]]
+    """Where it came from, on a step that was repeated to find out: see ``FirstNaN.as_dict``."""
 
 
 class ClippingStats(TypedDict):
