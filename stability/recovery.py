@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.torch_import import torch
 from stability.excluded_datapoints import ExcludedDatapoints
+from stability.memory_relief import is_out_of_memory, relieve
 from stability.recovery_config import RecoveryConfig
 from stability.remedies import Fault, Remedy, remedies
 
@@ -50,6 +55,7 @@ class Recovery:
         self._trial: Remedy | None = None
         self._since = 0
         self._said_exhausted = False
+        self._starved = 0
 
     @property
     def events(self) -> tuple[RecoveryEvent, ...]:
@@ -87,6 +93,35 @@ class Recovery:
             self._said_exhausted = True
             self._tell(fault.step, "exhausted", "", "no remedy that is switched on is left to try")
         return None
+
+    @contextmanager
+    def relieved(self, model: torch.nn.Module, step: int) -> Iterator[None]:
+        """Survives that a training step runs out of memory: the rest of the block is left out, and memory given back.
+
+        The block is a whole step, from ``zero_grad`` to ``optimizer.step()``, and the process trains alone: other ranks
+        would wait for its gradients. Nothing happens unless ``relieve_memory`` is on.
+
+        Args:
+            model: Its gradients are dropped.
+            step: The step's number, for the event.
+
+        Raises:
+            Exception: Whatever the block raises beside that, and the one about memory after ``memory_attempts`` steps.
+        """
+        try:
+            yield
+        except Exception as error:
+            if not self._config.relieve_memory or not is_out_of_memory(error):
+                raise
+            self._starved += 1
+            if self._starved >= self._config.memory_attempts:
+                raise
+            folder = self._config.memory_snapshot_folder
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            done = relieve(model, error, Path(folder) if folder else None)
+            self._tell(step, "applied", "relieve_memory", f"the step is given up, {done}: {reason}")
+        else:
+            self._starved = 0
 
     def close(self) -> None:
         """Ends what remedies do in model and optimizer: hooks and lowered rates. Calling it again does nothing."""

@@ -23,6 +23,9 @@ class RecoveryConfig(Checked):
         lower_learning_rate: Multiplies the learning rate of every group by ``learning_rate_factor``. With
             ``handling_type="restore"`` the training also goes back to before the fault.
         learning_rate_factor: Between 0 and 1.
+        relieve_memory: Gives up a step in ``Recovery.relieved`` that runs out of memory, and drops what it held.
+        memory_attempts: After so many such steps in a row the exception is raised, positive.
+        memory_snapshot_folder: Where a snapshot of CUDA's allocator is then written; "" for none.
         trial_steps: How many steps a remedy has to prove itself, positive.
     """
 
@@ -32,11 +35,15 @@ class RecoveryConfig(Checked):
     loss_scale_factor: float = 0.5
     lower_learning_rate: bool = False
     learning_rate_factor: float = 0.5
+    relieve_memory: bool = False
+    memory_attempts: int = 3
+    memory_snapshot_folder: str = ""
     trial_steps: int = 100
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "trial_steps")
+        check_positive(self, "memory_attempts")
         for name in ("loss_scale_factor", "learning_rate_factor"):
             if not 0.0 < getattr(self, name) < 1.0:
                 raise wrong(self, name, "a number between 0 and 1")

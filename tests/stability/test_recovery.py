@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import weakref
 
 import pytest
 import torch
@@ -208,3 +209,49 @@ def test_a_wrong_configuration_is_refused(name):
         RecoveryConfig(**{name: 1.5})
     with pytest.raises(TypeError, match="no field 'widen_operators'; did you mean 'widen_operator'"):
         RecoveryConfig(widen_operators=True)
+
+
+def starve():
+    torch.empty(1 << 58, dtype=torch.uint8)
+
+
+def test_a_step_that_runs_out_of_memory_is_given_up_and_leaves_nothing_behind():
+    loop = Loop(relieve_memory=True)
+    held = []
+    loop.model[0].weight.grad = torch.ones(4, 4)
+
+    def big_step():
+        activations = torch.zeros(1000)
+        held.append(weakref.ref(activations))
+        starve()
+
+    with loop.recovery.relieved(loop.model, 3):
+        big_step()
+        pytest.fail("the step goes on")
+    (event,) = loop.recovery.events
+    assert (event.step, event.change, event.remedy) == (3, "applied", "relieve_memory")
+    assert "the step is given up" in event.message
+    assert held[0]() is None
+    assert loop.model[0].weight.grad is None
+
+
+def test_memory_that_stays_short_is_an_error_after_some_steps_in_a_row():
+    loop = Loop(relieve_memory=True, memory_attempts=2)
+    for _ in range(3):
+        with loop.recovery.relieved(loop.model, 0):
+            starve()
+        with loop.recovery.relieved(loop.model, 1):
+            pass
+    with loop.recovery.relieved(loop.model, 2):
+        starve()
+    with pytest.raises(RuntimeError, match="allocate"), loop.recovery.relieved(loop.model, 3):
+        starve()
+
+
+def test_other_exceptions_and_a_remedy_that_is_off_change_nothing():
+    with pytest.raises(RuntimeError, match="allocate"), Loop().recovery.relieved(nn.Linear(1, 1), 0):
+        starve()
+    loop = Loop(relieve_memory=True)
+    with pytest.raises(RuntimeError, match="something else"), loop.recovery.relieved(loop.model, 0):
+        raise RuntimeError("something else")
+    assert loop.recovery.events == ()
