@@ -38,9 +38,10 @@ def relieve(model: torch.nn.Module, error: BaseException, snapshot_folder: Path 
             done += f", no snapshot of the allocator: {failure}"
     for parameter in model.parameters():
         parameter.grad = None
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__context__
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__context__
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
