@@ -95,6 +95,7 @@ def failures(record: Source, *, limit: int | None = None) -> Failures:
     Raises:
         PageError: When there are no pages, or none says whether its datapoints were right.
         ValueError: For a limit below 1.
+        TypeError: For anything else than these as the record.
     """
     if limit is not None and (type(limit) is not int or limit < 1):
         raise ValueError(f"limit is {limit!r}; expected an int from 1, or None")
@@ -149,6 +150,8 @@ def _files_of(record: Source) -> list[_PageFile]:
             )
             for page in record.records
         ]
+    if not hasattr(record, "pages"):
+        raise TypeError(f"record is {record!r}; expected a PageReader, a folder, or the record of a run")
     return [
         _PageFile(
             path=page.path,

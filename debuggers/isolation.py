@@ -59,5 +59,8 @@ class Isolation:
 
 
 def describe(error: Exception) -> str:
-    """Returns an exception as one line: its type and message."""
-    return f"{type(error).__name__}: {error}"
+    """Returns an exception's type and message."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # its __str__ is anyone's code
+        return f"{type(error).__name__}, whose message cannot be read"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from debuggers.module_selection import NamedModule
@@ -67,7 +67,8 @@ def pictured(name: str, slot: Any) -> Iterator[tuple[str, Any]]:
 
     Nothing can be made of ``{"error": ...}``.
     """
-    if isinstance(slot, Captures):
+    # By type: what a debugger returned may raise when it is asked anything else.
+    if type(slot) is Captures:
         for capture_name, capture in slot.items():
             yield from pictured(f"{name}/{capture_name}", capture)
     elif not _is_error(slot):
@@ -75,4 +76,4 @@ def pictured(name: str, slot: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_error(slot: Any) -> bool:
-    return isinstance(slot, Mapping) and list(slot) == ["error"] and isinstance(slot["error"], str)
+    return type(slot) is dict and list(slot) == ["error"] and isinstance(slot["error"], str)

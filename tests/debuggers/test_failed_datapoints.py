@@ -131,3 +131,8 @@ def test_a_run_without_pages_is_an_error(tmp_path):
     stepscope.open_run(tmp_path / "run", sinks=[]).close()
     with stepscope.read_run(tmp_path / "run") as record, pytest.raises(PageError, match="no page"):
         failures(record)
+
+
+def test_anything_else_than_pages_is_an_error():
+    with pytest.raises(TypeError, match="record is 5; expected a PageReader"):
+        failures(5)

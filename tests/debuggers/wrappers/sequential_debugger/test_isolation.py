@@ -1,5 +1,7 @@
 """A debugger that fails loses its own outputs and nothing else."""
 
+from collections.abc import Mapping
+
 import pytest
 import torch
 from digit_models import digit_network, digits
@@ -93,3 +95,56 @@ def test_an_error_in_forward_does_not_break_the_gradients():
         sequential.enabled = True
         torch.nn.functional.cross_entropy(model(images), labels).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class BrokenMapping(Mapping):
+    def __getitem__(self, key):
+        raise OSError("gone")
+
+    def __iter__(self):
+        raise OSError("gone")
+
+    def __len__(self):
+        return 1
+
+
+class Unreadable:
+    @property
+    def __class__(self):
+        raise OSError("gone")
+
+
+class RaisesUnspeakable(BaseDebugger):
+    def __call__(self, datapoint, model):
+        raise Unspeakable
+
+
+class ReturnsBroken(BaseDebugger):
+    def __call__(self, datapoint, model):
+        return BrokenMapping()
+
+
+class ReturnsUnreadable(BaseDebugger):
+    def __call__(self, datapoint, model):
+        return Unreadable()
+
+
+@pytest.mark.parametrize(
+    ("cls", "error"),
+    [
+        (RaisesUnspeakable, "Unspeakable, whose message cannot be read"),
+        (ReturnsBroken, "cannot keep a BrokenMapping: gone"),
+        (ReturnsUnreadable, "cannot keep a Unreadable: gone"),
+    ],
+)
+def test_whatever_is_raised_or_returned_stops_nothing(tmp_path, cls, error):
+    _, alerts, _ = run([{"name": "odd", "debugger_config": {"class": cls}}, MAPS], tmp_path)
+    page = PageReader(tmp_path)[0]
+    assert page["odd"] == {"error": error}
+    assert page["maps"]["feature_map"].shape == (4, 10)
+    assert len(alerts) == 1
