@@ -89,4 +89,4 @@ def sample(tensor: torch.Tensor, rows: Sequence[int] | None) -> torch.Tensor:
         values = values[torch.tensor(chosen, device=values.device)]
         if values.numel() > SAMPLE_VALUES:
             values = values.reshape(-1)[:SAMPLE_VALUES]
-    return values.to("cpu", copy=True)
+    return values.resolve_conj().resolve_neg().to("cpu", copy=True)

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from stability.clipping_config import GradientClippingConfig
     from stability.debugging_config import PyTorchDebuggingConfig
     from stability.errors import StabilityConfigError, StabilityError
+    from stability.first_nan import FirstNaNFinder
     from stability.handling_config import NaNHandlingConfig
     from stability.learned_detector import LearnedDetector
     from stability.numerical_stability import NumericalStabilityManager
     from stability.training_wrapper import TrainingWrapper, create_training_wrapper
 
 _HOMES = {
+    "FirstNaNFinder": "stability.first_nan",
     "GradientClippingConfig": "stability.clipping_config",
     "LearnedDetector": "stability.learned_detector",
     "NaNHandlingConfig": "stability.handling_config",
@@ -38,6 +40,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "FirstNaNFinder",
     "GradientClippingConfig",
     "LearnedDetector",
     "NaNHandlingConfig",

@@ -20,6 +20,7 @@ from stability.debugging_config import PyTorchDebuggingConfig
 from stability.debugging_manager import PyTorchDebuggingManager
 from stability.emission import StabilityEmission
 from stability.errors import StabilityError
+from stability.first_nan import FirstNaNFinder
 from stability.gradient_clipping import Clipped, make_clipper
 from stability.gradients import Gradients, Norms, check_loss, collect_gradients
 from stability.handling_config import NaNHandlingConfig
@@ -55,6 +56,7 @@ class NumericalStabilityManager:
         emitter: Emitter | None = None,
         scaler: torch.amp.GradScaler | None = None,
         detector: LearnedDetector | None = None,
+        find_first_nan: FirstNaNFinder | None = None,
         parameter_norms_every: int | None = 10,
         histogram_every: int | None = None,
     ) -> None:
@@ -67,6 +69,7 @@ class NumericalStabilityManager:
             emitter: Where scalars, histograms and alerts go, such as a run.
             scaler: The loop's GradScaler: gradients are unscaled before anything else, unless the loop did so.
             detector: Learns what this run's steps look like, and tells unusual ones (``unusual_step``).
+            find_first_nan: Finds the operator that made the first NaN of a step, by repeating the step.
             parameter_norms_every: The norm of each parameter's gradient is emitted at steps that this divides;
                 None for never.
             histogram_every: Likewise for the gradients' histograms, which cost a pass of their own unless ``step`` is
@@ -83,6 +86,7 @@ class NumericalStabilityManager:
         self._faults = FaultHandling(nan_config, scaler)
         self._scaler = scaler
         self._detector = detector
+        self._first_nan = None if find_first_nan is None else find_first_nan.bind(emitter, scaler)
         self._debugging = PyTorchDebuggingManager(debug_config, emitter)
         self._alerts = AnomalyAlerts(emitter)
         self._emission = StabilityEmission(emitter, parameter_norms_every, histogram_every)
@@ -99,6 +103,7 @@ class NumericalStabilityManager:
         *,
         step: int | None = None,
         summaries: SummaryTable | None = None,
+        replay: Callable[[], Any] | None = None,
     ) -> StabilityResult:
         """Unscales, measures, names what is not finite, and clips the gradients of the model in place.
 
@@ -112,6 +117,8 @@ class NumericalStabilityManager:
             summaries: The gradients of the model, unscaled, as measured already: one row for each parameter that has
                 one, in the order of ``model.parameters()``. They save a pass; what norm clipping does stays the
                 same to the bit.
+            replay: Returns the loss of the same batch, for ``find_first_nan``: without it what happens in the loss
+                itself cannot be repeated.
 
         Raises:
             StabilityError: When the loss is no scalar, no parameter has a gradient, one is sharded or in a layout that
@@ -129,9 +136,11 @@ class NumericalStabilityManager:
         strangers = self._optimizers.compare(model, optimizer)
         norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
+        if self._first_nan is not None:
+            self._first_nan.look(number, loss, nan_stats, replay)
         self._emission.histograms(gradients, summaries, number)
-        self._faults.handle(model, optimizer, gradients, nan_stats, number=number, scaling=scaling)
-        clipped = self._clip(gradients, norms, nan_stats)
+        finite = self._faults.handle(model, optimizer, gradients, nan_stats, number=number, scaling=scaling)
+        clipped = self._clip(gradients, norms, nan_stats) if finite else Clipped(norms.total)
         total_norm = clipped.total_norm
         score = self._rate(nan_stats, total_norm)
         anomalies = find_anomalies(number, norms.loss, nan_stats, total_norm, len(gradients.tensors))
@@ -258,10 +267,8 @@ class NumericalStabilityManager:
 
     def _clip(self, gradients: Gradients, norms: Norms, stats: NaNStats) -> Clipped:
         if stats["action"] in ("replaced", "zeroed", "scaled"):
-            return self._clipper.clip(gradients, self._clipper.measure(gradients, norms.loss))
-        if stats["action"] == "none" and stats["gradients_finite"]:
-            return self._clipper.clip(gradients, norms)
-        return Clipped(norms.total)
+            norms = self._clipper.measure(gradients, norms.loss)
+        return self._clipper.clip(gradients, norms)
 
     def _rate(self, stats: NaNStats, total_norm: float) -> float:
         if stats["scaler_step"]:

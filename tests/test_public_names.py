@@ -87,6 +87,7 @@ PUBLIC = {
         "summarize",
     ],
     "stability": [
+        "FirstNaNFinder",
         "GradientClippingConfig",
         "LearnedDetector",
         "NaNHandlingConfig",

@@ -1,0 +1,136 @@
+"""A flight recorder: a few statistics of what each leaf module put out in the last steps."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from debuggers.errors import DebuggerConfigError
+from debuggers.hooks import HookFunction, Hooks
+from debuggers.layer_values import real_values, spread
+from debuggers.model_replay import plain_model
+from debuggers.module_selection import select_modules
+from debuggers.torch_import import torch
+
+STATISTICS = ("mean", "std", "minimum", "maximum")
+MAX_CALLS = 4096
+"""Calls of modules that are kept of a step."""
+
+Row = tuple[Any, ...]
+"""Mean, std (with Bessel's correction), minimum and maximum; on a device 0-d tensors."""
+
+
+class NonFiniteWatch:
+    """Keeps mean, std, minimum and maximum of every call of every leaf module in the last steps.
+
+    All four are NaN or infinite where an output holds NaN or infinities. Only forward passes with gradients count;
+    those that activation checkpointing repeats in the backward pass do not. On a device everything is enqueued, and
+    read when somebody asks. Modules inside of what was compiled are left out: their hooks would break its graph.
+
+    Attributes:
+        names: The modules that are watched.
+        left_out: Those that are not, because they are compiled.
+    """
+
+    def __init__(self, model: torch.nn.Module, *, history: int = 20) -> None:
+        """Begins to watch.
+
+        Args:
+            model: The model, wrapped or not.
+            history: How many steps are kept.
+
+        Raises:
+            DebuggerConfigError: When ``history`` is not positive.
+        """
+        if history < 1:
+            raise DebuggerConfigError(f"history is {history!r}; expected a positive number of steps")
+        modules = select_modules(plain_model(model))
+        self.names = tuple(entry.name for entry in modules if not entry.opaque)
+        self.left_out = tuple(entry.name for entry in modules if entry.opaque)
+        self._current: list[tuple[str, Row]] = []
+        self._steps: deque[tuple[int, list[tuple[str, Row]]]] = deque(maxlen=history)
+        self._hooks = Hooks()
+        self._hooks.add_forward((entry.module, self._keeper(entry.name)) for entry in modules if not entry.opaque)
+
+    def end_step(self, number: int) -> None:
+        """Says that all forward passes since the last call were those of this step."""
+        self._steps.append((number, self._current))
+        self._current = []
+
+    def first_non_finite(self) -> str | None:
+        """Returns the module whose output was the first that was not finite since the last step; reads devices."""
+        return next((name for name, row in self._current if not all(map(math.isfinite, _read(row)))), None)
+
+    def history(self, name: str) -> list[dict[str, float]]:
+        """Returns the statistics of a module, of this step and the last ones, oldest first; reads devices.
+
+        Each entry has ``step``, ``call`` (from 1) and the four statistics; the step that has not ended has the number
+        that follows.
+        """
+        ongoing = self._steps[-1][0] + 1 if self._steps else 0
+        entries = []
+        for number, calls in [*self._steps, *([(ongoing, self._current)] if self._current else [])]:
+            rows = [row for module, row in calls if module == name or module.startswith(f"{name}.")]
+            for call, row in enumerate(rows, 1):
+                entries.append({"step": number, "call": call, **dict(zip(STATISTICS, _read(row), strict=True))})
+        return entries
+
+    def close(self) -> None:
+        """Removes the hooks; what was kept stays. Calling it again does nothing."""
+        self._hooks.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _keeper(self, name: str) -> HookFunction:
+        def keep(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+            if torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1 and len(self._current) < MAX_CALLS:
+                tensor = output if isinstance(output, torch.Tensor) else _first_tensor(output)
+                if tensor is not None and (row := _measure(tensor.detach())) is not None:
+                    self._current.append((name, row))
+
+        return keep
+
+
+def _measure(values: torch.Tensor) -> Row | None:
+    """Returns the statistics of an output; None for one without real values."""
+    if not values.is_floating_point() or values.layout != torch.strided or not values.numel():
+        return None
+    if values.device.type != "cpu":
+        low, high = torch.aminmax(values)
+        variance, mean = torch.var_mean(values, correction=int(values.numel() > 1))
+        return mean, variance.sqrt(), low, high
+    values = real_values(values)
+    if values.numel() > 1 and values.is_contiguous() and (measure := _compiled()) is not None:
+        double = values.dtype == torch.float64
+        found: Row | None = measure(values.data_ptr(), values.numel(), is_double=double)
+        if found is not None:
+            return found
+    return tuple(spread(values).values())
+
+
+def _compiled() -> Callable[..., Row | None] | None:
+    """The kernel once it was imported, which takes a second: ``spread`` does so for the first large output."""
+    kernel = sys.modules.get("debuggers.spread_kernel")
+    return None if kernel is None else kernel.spread_of
+
+
+def _first_tensor(output: Any) -> torch.Tensor | None:
+    if isinstance(output, dict):
+        output = tuple(output.values())
+    if isinstance(output, Sequence):
+        return next((item for item in output if isinstance(item, torch.Tensor)), None)
+    return None
+
+
+def _read(row: Row) -> list[float]:
+    return [float(value) for value in row]

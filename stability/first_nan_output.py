@@ -1,0 +1,126 @@
+"""Tells where the first NaN came from: at the terminal, as an alert, and as a page with the values."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.emission import page_contents
+from debuggers.non_finite_origin import NonFiniteOrigin
+from debuggers.pages import write_page
+from debuggers.torch_import import torch
+
+ALERT = "first_nan"
+PAGE_DEBUGGER = "first_nan"
+_STEPS_IN_TEXT = 5
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstNaN:
+    """Where the NaN of a step came from.
+
+    Attributes:
+        step: The step.
+        origin: The operator; None when the replay did not reproduce the fault and no module was seen with one.
+        seen_first: The leaf module whose output was the first that was not finite in the step itself, by the watch.
+        history: Statistics of the module's outputs in the last steps, oldest first; see ``NonFiniteWatch.history``.
+        notes: How the replay differed, or why there was none.
+    """
+
+    step: int
+    origin: NonFiniteOrigin | None
+    seen_first: str | None
+    history: tuple[dict[str, float], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """One or two sentences: module, operator, and what to do."""
+        if self.origin is None:
+            reasons = "; ".join(self.notes) or "it is not known what differed"
+            return f"step {self.step}: the replay did not reproduce what was not finite: {reasons}"
+        parts = [f"step {self.step}: {self.origin.title}", self.origin.suggestion, *self.origin.notes]
+        return "; ".join(part for part in parts if part)
+
+    def __str__(self) -> str:
+        if self.origin is None:
+            return self.message
+        lines = [f"the first NaN or infinity of step {self.step}:", *str(self.origin).splitlines()]
+        lines += [
+            f"output at step {entry['step']}: mean {entry['mean']:.4g}, std {entry['std']:.4g}, "
+            f"{entry['minimum']:.4g} to {entry['maximum']:.4g}"
+            for entry in self.history[-_STEPS_IN_TEXT:]
+        ]
+        return "\n  ".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns it as plain values."""
+        return {
+            "step": self.step,
+            "origin": None if self.origin is None else self.origin.as_dict(),
+            "seen_first": self.seen_first,
+            "history": [dict(entry) for entry in self.history],
+            "notes": list(self.notes),
+        }
+
+
+class FirstNaNOutput:
+    """Tells answers; what fails on the way is logged and stops nothing."""
+
+    def __init__(self, *, to_terminal: bool) -> None:
+        self._to_terminal = to_terminal
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._pages = 0
+
+    def tell(self, answer: FirstNaN, emitter: Emitter | None) -> None:
+        """Prints an answer to standard error, emits the alert ``first_nan``, and the page with the tensors.
+
+        The page has one entry, under the first datapoint or row that is named, else 0: the answer, inputs and outputs
+        of the operator, cut to 8 rows and 65,536 values, and the statistics of the module in the last steps.
+        """
+        if self._to_terminal:
+            sys.stderr.write(f"stepscope: {answer}\n")
+        if emitter is None:
+            return
+        emitter.alert(ALERT, answer.message, step=answer.step, level="error")
+        if answer.origin is None:
+            return
+        try:
+            self._emit_page(answer, answer.origin, emitter)
+        except OSError as error:
+            _log.error("the page of the first NaN could not be written: %s", error)
+
+    def close(self) -> None:
+        """Removes the folder in which pages were written; runs have their own links to them."""
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _emit_page(self, answer: FirstNaN, origin: NonFiniteOrigin, emitter: Emitter) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="first_nan_")
+        folder = Path(self._folder.name)
+        place = next(iter(origin.datapoints or origin.rows or (0,)))
+        contents = {place: {PAGE_DEBUGGER: {**answer.as_dict(), "values": _arrays(origin.samples)}}}
+        record = write_page(folder, self._pages, contents)
+        self._pages += 1
+        emitter.page(
+            folder / record.page,
+            step=answer.step,
+            name=PAGE_DEBUGGER,
+            contents=list(page_contents(contents)),
+            sha256=record.sha256,
+        )
+
+
+def _arrays(samples: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """Values of dtypes that NumPy lacks are widened to float32."""
+    wide = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
+    return {role: (tensor.float() if tensor.dtype in wide else tensor).numpy() for role, tensor in samples.items()}

@@ -1,0 +1,197 @@
+"""A step that went wrong is repeated once, and the answer goes to the result, the terminal, an alert and a page."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import stepscope
+from debuggers.pages import load_page
+from stability import (
+    FirstNaNFinder,
+    GradientClippingConfig,
+    NaNHandlingConfig,
+    NumericalStabilityManager,
+    StabilityConfigError,
+)
+
+
+class Logarithm(nn.Module):
+    def forward(self, values):
+        return (values + 7).clamp(min=0).log()
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), Logarithm(), nn.Linear(8, 2))
+
+
+class Loop:
+    """A training loop whose batches hold one outlier at the steps of a set."""
+
+    def __init__(self, bad_steps, *, emitter=None, scaler=None, with_replay=False, **finder):
+        self.model, self.bad_steps, self.with_replay = network(), bad_steps, with_replay
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        self.finder = FirstNaNFinder(self.model, **finder)
+        self.manager = NumericalStabilityManager(
+            GradientClippingConfig(),
+            NaNHandlingConfig(handling_type="skip"),
+            emitter=emitter,
+            find_first_nan=self.finder,
+        )
+
+    def step(self, number):
+        generator = torch.Generator().manual_seed(number)
+        inputs = torch.randn(64, 4, generator=generator)
+        if number in self.bad_steps:
+            inputs[3] *= 1000
+
+        def compute():
+            return self.model(inputs).square().mean()
+
+        self.optimizer.zero_grad()
+        loss = compute()
+        loss.backward()
+        self.finder.datapoints = range(100, 164)
+        result = self.manager.step(self.model, loss, self.optimizer, replay=compute if self.with_replay else None)
+        self.optimizer.step()
+        return result
+
+
+@pytest.mark.parametrize("with_replay", [False, True])
+def test_the_result_names_module_operator_and_datapoints(with_replay):
+    loop = Loop({3}, with_replay=with_replay)
+    results = [loop.step(number) for number in range(5)]
+
+    assert ["first_nan" in result["nan_stats"] for result in results] == [False, False, False, True, False]
+    origin = results[3]["nan_stats"]["first_nan"]["origin"]
+    assert (origin["module"], origin["operator"], origin["direction"]) == ("3", "aten::log", "forward")
+    assert (origin["rows"], origin["datapoints"]) == ([3], [103])
+    assert origin["inputs"][0]["zeros"] > 0
+    assert "clamp" in origin["suggestion"]
+    assert "test_first_nan.py" in origin["source"]
+
+
+def test_the_last_steps_of_the_module_are_told():
+    loop = Loop({3}, history=3)
+    results = [loop.step(number) for number in range(4)]
+    history = results[3]["nan_stats"]["first_nan"]["history"]
+
+    assert [entry["step"] for entry in history] == [0, 1, 2, 3]
+    assert all(math.isfinite(entry["mean"]) for entry in history[:3])
+    assert history[3]["minimum"] == -math.inf
+
+
+def test_the_terminal_the_alert_and_the_page_tell_it(tmp_path, capsys):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        loop = Loop({1}, emitter=run)
+        for number in range(2):
+            loop.step(number)
+        loop.finder.close()
+    record = stepscope.read_run(tmp_path / "run")
+    alerts = [alert for alert in record.alerts() if alert.name == "first_nan"]
+    (page,) = record.pages()
+    outputs = load_page(page.path)[103]["first_nan"]
+
+    assert "3 (Logarithm): aten::log in the forward pass" in capsys.readouterr().err
+    assert [(alert.step, alert.level) for alert in alerts] == [(1, "error")]
+    assert "3 (Logarithm): aten::log" in alerts[0].message
+    assert np.isneginf(outputs["values"]["output"]).any()
+    assert (outputs["values"]["self"] == 0).any()
+    assert [entry["step"] for entry in outputs["history"]] == [0, 1]
+
+
+def test_only_the_first_step_of_a_fault_is_repeated_and_not_too_often():
+    loop = Loop({1, 2, 3, 6, 12}, steps_between=10)
+    asked = [number for number in range(14) if "first_nan" in loop.step(number)["nan_stats"]]
+
+    assert asked == [1, 12]
+    assert [answer.step for answer in loop.finder.found] == [1, 12]
+
+
+def test_training_is_bit_identical_to_training_without_it():
+    def trained(finds):
+        loop = Loop({2, 5}, steps_between=1, to_terminal=False)
+        if not finds:
+            loop.finder.close()
+            loop.manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(handling_type="skip"))
+        torch.manual_seed(1)
+        for number in range(8):
+            loop.step(number)
+        state = loop.model.state_dict()
+        return {name: value.clone() for name, value in state.items()}, torch.get_rng_state()
+
+    (watched, state), (plain, plain_state) = trained(True), trained(False)
+
+    assert all(
+        torch.equal(value.view(-1).view(torch.uint8), plain[name].view(-1).view(torch.uint8))
+        for name, value in watched.items()
+    )
+    assert torch.equal(state, plain_state)
+
+
+def test_closing_leaves_no_hook():
+    model = network()
+    with FirstNaNFinder(model):
+        assert any(module._forward_hooks for module in model.modules())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_fault_in_the_loss_needs_a_closure():
+    model = nn.Linear(3, 2)
+    finder = FirstNaNFinder(model, to_terminal=False)
+    manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), find_first_nan=finder)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs = torch.randn(4, 3)
+
+    def compute():
+        outputs = model(inputs)
+        return (outputs - outputs).square().sum(1).sqrt().mean()
+
+    compute().backward()
+    loss = compute()
+    loss.backward()
+    manager.step(model, loss, optimizer)
+    (answer,) = finder.found
+
+    assert answer.origin.module == "the loss"
+    assert "replay=" in answer.message
+    assert "aten::sqrt" in answer.message
+
+
+def test_a_replay_that_is_finite_says_what_differed():
+    model = nn.Sequential(nn.Linear(3, 2))
+    finder = FirstNaNFinder(model, to_terminal=False)
+    manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), find_first_nan=finder)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs = torch.full((4, 3), torch.nan)
+    loss = model(inputs).mean()
+    loss.backward()
+    inputs.zero_()
+    manager.step(model, loss, optimizer, replay=lambda: model(inputs).mean())
+    (answer,) = finder.found
+
+    assert answer.origin is not None
+    assert (answer.origin.module, answer.origin.operator) == ("0", "")
+    assert any("changed in place" in note for note in answer.notes)
+
+
+def test_a_replay_that_raises_stops_nothing(caplog):
+    loop = Loop({0}, to_terminal=False)
+
+    def broken():
+        raise LookupError("no such batch")
+
+    loop.model(torch.full((2, 4), torch.nan)).mean().backward()
+    loss = torch.tensor(math.nan)
+    result = loop.manager.step(loop.model, loss, loop.optimizer, replay=broken)
+
+    assert any("no such batch" in note for note in result["nan_stats"]["first_nan"]["notes"])
+
+
+@pytest.mark.parametrize("field", ["history", "steps_between"])
+def test_wrong_numbers_are_refused(field):
+    with pytest.raises(StabilityConfigError, match=rf"{field} is 0; expected a positive number"):
+        FirstNaNFinder(nn.Linear(1, 1), **{field: 0})
