@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-CAPACITY = 128
-FEWEST = 64
+CAPACITY = 256
+FEWEST = 128
 SIGNIFICANCE = 0.001
 
 
@@ -23,7 +23,7 @@ class Trend(NamedTuple):
 
 
 class MemoryTrend:
-    """At most 128 samples, spread evenly over all steps: when they are full, every second one goes.
+    """At most 256 samples, spread evenly over all steps: when they are full, every second one goes.
 
     The test looks at the later half of them, so that what a run allocates as it starts does not count, and a slow leak
     shows in a long run. It asks for a rising trend in both quarters, each by Mann and Kendall's test with ties
@@ -53,7 +53,7 @@ class MemoryTrend:
         return True
 
     def find(self) -> Trend | None:
-        """Returns the trend if there is one; with fewer than 64 samples there is none."""
+        """Returns the trend if there is one; with fewer than 128 samples there is none."""
         if len(self._values) < FEWEST:
             return None
         half = len(self._values) // 2

@@ -40,6 +40,7 @@ class StepProfiling:
         self._step = 0
         self._left = config.profile_repeat
         self._profile: Any = None
+        self._recording = False
         self.operators: list[OperatorTime] = []
         activities = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
@@ -78,19 +79,16 @@ class StepProfiling:
             self._guarded(profile.stop)
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        if torch._C._autograd._profiler_enabled() and not self._is_recording():
+        if torch._C._autograd._profiler_enabled() and not self._recording:
             self._profile = None
             self._log.note("profiler_busy", "another profiler runs in this process: the steps are not profiled")
             return
         try:
             action()
+            self._recording = torch._C._autograd._profiler_enabled()
         except RuntimeError as error:
             self._profile = None
             self._log.note("profiler_failed", f"the steps are not profiled: {error}")
-
-    def _is_recording(self) -> bool:
-        action = getattr(self._profile, "current_action", None)
-        return action not in (None, torch.profiler.ProfilerAction.NONE)
 
     def _take(self, profile: Any) -> None:
         self._left -= 1
