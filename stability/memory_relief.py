@@ -43,6 +43,6 @@ def relieve(model: torch.nn.Module, error: BaseException, snapshot_folder: Path 
         link.__traceback__ = None
         link = link.__context__
     gc.collect()
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()
     return done
