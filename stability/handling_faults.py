@@ -53,7 +53,7 @@ class FaultHandling:
             inf_count=sum(fault["inf"] for fault in faults),
             parameters=faults,
             scaler_step=blamed and self._scaler is not None and self._scaler.get_scale() > SMALLEST_BLAMED_SCALE,
-            norm_overflow=not faults and not math.isfinite(norms.total),
+            norm_overflow=False,
             action="none",
             ranks=[],
             restored_step=None,
@@ -62,12 +62,13 @@ class FaultHandling:
         own = Verdict(
             stats["loss_finite"],
             stats["nan_count"] + stats["inf_count"],
-            sum(tensor.numel() for tensor in gradients.tensors) if faults else 1,
+            sum(parameter.numel() for parameter in gradients.parameters) if faults else 1,
             stats["scaler_step"],
         )
         self._verdicts = gather_verdicts(own, gradients.tensors[0].device) if self._agrees else [own]
         if len(self._verdicts) > 1:
             stats["ranks"] = ranks_at_fault(self._verdicts)
+        stats["norm_overflow"] = not self._has_faulty_gradients() and not math.isfinite(norms.total)
         return stats
 
     def handle(
@@ -79,10 +80,13 @@ class FaultHandling:
         *,
         number: int,
         scaling: bool,
-    ) -> None:
+    ) -> bool:
         """Does what the handling type wants about the step that was examined, and notes it in ``stats``.
 
         A step that a GradScaler skips by itself is not handled; when it does so on some of the ranks, all skip.
+
+        Returns:
+            Whether there are gradients and they are finite now, on all ranks.
         """
         bad = [verdict for verdict in self._verdicts if not verdict.good]
         restore = self._handlers.restore
@@ -90,13 +94,13 @@ class FaultHandling:
             self._row = 0
             if restore is not None:
                 restore.note_good_step(model, optimizer, number)
-            return
+            return True
         if all(verdict.scaler_step for verdict in bad):
             stats["scaler_step"] = True
             if len(bad) < len(self._verdicts):
                 self._handlers.skipper.skip(model, optimizer)
                 stats["action"] = "skipped"
-            return
+            return False
         self._row += 1
         handled = self._handlers.chosen.handle(
             FaultyStep(
@@ -111,6 +115,9 @@ class FaultHandling:
             )
         )
         stats["action"], stats["restored_step"], stats["exhausted"] = handled
+        if handled.action == "none":
+            return not self._has_faulty_gradients()
+        return handled.action not in ("skipped", "restored")
 
     def snapshot_mb(self) -> float | None:
         """Returns what the snapshots take, in MB of 2**20 bytes; None where none are kept."""
@@ -125,3 +132,6 @@ class FaultHandling:
         """Takes what ``state_dict`` gave; the snapshots so far are of another training and are forgotten."""
         self._row = int(state["faulty_steps_in_a_row"])
         self._handlers = Handlers(self._config, self._scaler)
+
+    def _has_faulty_gradients(self) -> bool:
+        return any(verdict.faulty for verdict in self._verdicts)
