@@ -51,7 +51,7 @@ def select_modules(model: torch.nn.Module, selection: Selection | None = None) -
     Parametrizations are no modules of their own, and chosen only by their exact names.
 
     Raises:
-        LayerNotFoundError: When a selector matches nothing; the message lists the nearest names.
+        LayerNotFoundError: When a selector matches nothing; the message lists the nearest names, or types.
         DebuggerConfigError: For a selector of another type, or an expression that cannot be compiled.
     """
     modules = list(_walk(model))
@@ -150,11 +150,12 @@ def _matching(model: torch.nn.Module, modules: list[NamedModule], selector: Any)
     if found := [entry for entry in modules if _matches(entry, selector)]:
         return found
     what = "layer" if isinstance(selector, str) and not re.search(r"[*?\[]", selector) else "module that matches"
-    message = f"{_class_name(model)} has no {what} {selector_text(selector)}"
-    if isinstance(selector, str):
-        names = [name for entry in modules[1:] for name in (entry.name, *entry.aliases)]
-        message = f"{message}; {nearest_names(selector, names)}"
-    raise LayerNotFoundError(message)
+    if isinstance(selector, type):
+        hint = nearest_names(selector.__name__, {_class_name(entry.module): None for entry in modules})
+    else:
+        text = selector.pattern if isinstance(selector, re.Pattern) else selector
+        hint = nearest_names(text, [name for entry in modules[1:] for name in (entry.name, *entry.aliases)])
+    raise LayerNotFoundError(f"{_class_name(model)} has no {what} {selector_text(selector)}; {hint}")
 
 
 def _matches(entry: NamedModule, selector: Any) -> bool:

@@ -58,8 +58,9 @@ def test_an_expression_matches_the_whole_name():
         (["stm"], "ModuleDict has no layer 'stm'; nearest names: stem"),
         ("blocks.0.f", r"no layer 'blocks\.0\.f'; nearest names: blocks\.0\.fc, blocks\.0"),
         ("stemm*", r"no module that matches 'stemm\*'; nearest names: stem"),
-        (nn.Conv2d, "no module that matches Conv2d"),
-        (re.compile("x+"), r"no module that matches 're:x\+'"),
+        (nn.Conv2d, "no module that matches Conv2d; nearest names: .*Linear"),
+        (re.compile("x+"), r"no module that matches 're:x\+'; nearest names: .*stem"),
+        ("re:blocks.[01].fcc", r"no module that matches 're:blocks\.\[01\]\.fcc'; nearest names: blocks\.[01]\.fc"),
     ],
 )
 def test_a_selector_that_matches_nothing_is_an_error_with_the_nearest_names(selection, message):
