@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ def _check(
     limits: CheckLimits,
 ) -> None:
     failures: list[GradientCheckFailure] = []
-    _import_what_gradcheck_needs()
+    _import_what_gradcheck_needs(forward="forward" in limits.modes)
     for attempt in range(ATTEMPTS):
         values = make_values(attempt)
         evaluation = _Evaluation(function, values, time.monotonic() + limits.budget_s)
@@ -173,10 +174,10 @@ def _failed_modes(
 
 
 @cache
-def _import_what_gradcheck_needs() -> None:
+def _import_what_gradcheck_needs(*, forward: bool) -> None:
     value = CheckedValue("", torch.zeros(1), elements=None, seed=0)
     evaluation = _Evaluation(lambda tensors: tensors, [value], math.inf)
-    torch.autograd.gradcheck(evaluation, [value.chosen_elements()], check_forward_ad=True)
+    torch.autograd.gradcheck(evaluation, [value.chosen_elements()], check_forward_ad=forward)
 
 
 def _refuse_what_cannot_be_compared(evaluation: _Evaluation, chosen: list[torch.Tensor]) -> None:
@@ -193,6 +194,7 @@ def _refuse_what_cannot_be_compared(evaluation: _Evaluation, chosen: list[torch.
 
 
 def _enter_plain_computation(stack: ExitStack) -> None:
+    stack.enter_context(warnings.catch_warnings(action="ignore"))
     stack.enter_context(torch.inference_mode(False))
     stack.enter_context(torch.enable_grad())
     stack.enter_context(torch.autograd.set_detect_anomaly(False))
