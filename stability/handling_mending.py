@@ -14,7 +14,7 @@ def replace_non_finite(
 ) -> None:
     """Puts finite numbers in the place of NaN and infinities; the other elements stay to the bit.
 
-    Real and imaginary parts are elements of their own.
+    Real and imaginary parts are elements of their own. Of a sharded gradient the part on this rank is mended by itself.
 
     Args:
         gradients: All gradients.
@@ -53,4 +53,6 @@ def scale_gradients(gradients: Gradients, faulty: Iterable[str], *, factor: floa
 def _values(gradients: Gradients, chosen: Iterable[str]) -> Iterator[torch.Tensor]:
     tensors = dict(zip(gradients.names, gradients.tensors, strict=True))
     for name in chosen:
-        yield torch.view_as_real(tensors[name]) if tensors[name].is_complex() else tensors[name]
+        tensor = tensors[name]
+        if tensor.numel():
+            yield torch.view_as_real(tensor) if tensor.is_complex() else tensor

@@ -17,6 +17,7 @@ ACTIONS = {
 }
 SCENARIOS = {
     **{f"ddp {kind}": {"handling_type": kind, "ddp": True} for kind in ACTIONS},
+    **{f"fsdp {kind}": {"handling_type": kind, "fsdp": True, "gradients_only": True} for kind in ACTIONS},
     **{f"averaged by hand {kind}": {"handling_type": kind} for kind in ACTIONS},
     "loss only": {"handling_type": "skip", "ddp": True, "loss_only": True},
     "gradients only": {"handling_type": "skip", "gradients_only": True},
@@ -83,6 +84,16 @@ def test_an_overflow_under_the_scaler_of_one_rank_is_skipped_by_both_without_an_
         assert rank["changed"] == [True, True, False, True]
         assert rank["alerts"] == []
     assert ranks[0]["weights"] == ranks[1]["weights"]
+
+
+@pytest.mark.parametrize(("kind", "action"), ACTIONS.items())
+def test_sharded_trainings_are_handled_alike_and_stay_finite(told, kind, action):
+    """The sum over the ranks was formed in the backward pass, so that both ranks have the fault."""
+    ranks = told[f"fsdp {kind}"]
+
+    for rank in ranks:
+        assert ("none", action, [0, 1]) == (rank["actions"][1], rank["actions"][2], rank["ranks"][2])
+    assert ranks[0]["weights"] == ranks[1]["weights"], "equal, and so not NaN"
 
 
 def test_without_agreement_each_rank_decides_for_itself(told):

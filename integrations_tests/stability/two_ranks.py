@@ -12,6 +12,8 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from tracker_adapters.artifacts import Alert
 from tracker_adapters.testing import MemoryEmitter
 
@@ -26,6 +28,7 @@ class Scenario:
 
     handling_type: str
     ddp: bool = False
+    fsdp: bool = False
     loss_only: bool = False
     gradients_only: bool = False
     scaler: bool = False
@@ -39,10 +42,22 @@ def average(gradients: list[torch.Tensor]) -> None:
         gradient /= dist.get_world_size()
 
 
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns this rank's part of a sharded tensor."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def weights(model: nn.Module) -> list:
+    """Returns whole weights as numbers."""
+    return [(p.full_tensor() if hasattr(p, "full_tensor") else p).tolist() for p in model.parameters()]
+
+
 def train(scenario: Scenario) -> dict:
     rank, emitter = dist.get_rank(), MemoryEmitter()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    if scenario.fsdp:
+        fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
     wrapped = nn.parallel.DistributedDataParallel(model) if scenario.ddp else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0) if scenario.scaler else None
@@ -59,10 +74,10 @@ def train(scenario: Scenario) -> dict:
             loss = loss * poison
         (loss if scaler is None else scaler.scale(loss)).backward()
         if scenario.gradients_only or scenario.scaler:
-            model[0].weight.grad[0, 0] *= poison
-        before = model[0].weight.tolist()
+            local(model[0].weight.grad)[0, 0] *= poison
+        before = weights(model)
         stats = manager.step(wrapped, loss * poison if scenario.loss_only else loss, optimizer)["nan_stats"]
-        if not (scenario.ddp or scenario.alone):
+        if not (scenario.ddp or scenario.fsdp or scenario.alone):
             average([p.grad for p in model.parameters() if p.grad is not None])
         if scaler is None:
             optimizer.step()
@@ -71,10 +86,9 @@ def train(scenario: Scenario) -> dict:
             scaler.update()
         actions.append(stats["action"])
         ranks.append(stats["ranks"])
-        changed.append(before != model[0].weight.tolist())
+        changed.append(before != weights(model))
     alerts = [artifact.message for artifact in emitter.artifacts if isinstance(artifact, Alert)]
-    weights = [parameter.tolist() for parameter in model.parameters()]
-    return {"actions": actions, "ranks": ranks, "changed": changed, "alerts": alerts, "weights": weights}
+    return {"actions": actions, "ranks": ranks, "changed": changed, "alerts": alerts, "weights": weights(model)}
 
 
 def main() -> None:
