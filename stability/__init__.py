@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stability.clipping_config import GradientClippingConfig
     from stability.debugging_config import PyTorchDebuggingConfig
-    from stability.errors import StabilityConfigError, StabilityError
+    from stability.errors import AutogradAnomalyError, StabilityConfigError, StabilityError
     from stability.first_nan import FirstNaNFinder
     from stability.handling_config import NaNHandlingConfig
     from stability.learned_detector import LearnedDetector
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stability.training_wrapper import TrainingWrapper, create_training_wrapper
 
 _HOMES = {
+    "AutogradAnomalyError": "stability.errors",
     "FirstNaNFinder": "stability.first_nan",
     "GradientClippingConfig": "stability.clipping_config",
     "LearnedDetector": "stability.learned_detector",
@@ -40,6 +41,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "AutogradAnomalyError",
     "FirstNaNFinder",
     "GradientClippingConfig",
     "LearnedDetector",

@@ -52,16 +52,20 @@ class MemoryProfiler:
         self._hooks.remove()
 
     def _watch(self, model: torch.nn.Module) -> None:
-        self._modules = select_modules(model)
+        self._modules = [entry for entry in select_modules(model) if not entry.opaque]
         self._added, self._calls, self._before = {}, {}, {}
         for entry in self._modules:
             self._hooks.add_around_forward(entry.module, self._begin, _nothing)
         self._hooks.add_forward((entry.module, self._end) for entry in self._modules)
 
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if _in_backward():
+            return
         self._before[id(module)] = _allocated(module), {storage.data_ptr() for storage in _storages((args, kwargs))}
 
     def _end(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        if _in_backward():
+            return
         before, known = self._before.pop(id(module), (0.0, set()))
         if before or _device(module) is not None:
             added = _allocated(module) - before
@@ -93,6 +97,11 @@ class MemoryProfiler:
             buffers_mb=_megabytes(model.buffers()),
             modules=sorted(modules, key=lambda module: -module["forward_mb"]),
         )
+
+
+def _in_backward() -> bool:
+    """Whether activation checkpointing calls a module once more."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def _nothing(module: torch.nn.Module) -> None:

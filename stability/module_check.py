@@ -133,8 +133,8 @@ def reason_to_skip(module: torch.nn.Module) -> str | None:
         return f"more than {MOST_PARAMETER_ELEMENTS:,} parameters"
     if isinstance(module, torch.nn.SyncBatchNorm):
         return "computes together with other processes"
-    if isinstance(module, torch.jit.ScriptModule):
-        return "scripted"
+    if isinstance(module, torch.jit.ScriptModule) or "_orig_mod" in module._modules:
+        return "compiled"
     return None
 
 

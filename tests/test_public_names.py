@@ -87,6 +87,7 @@ PUBLIC = {
         "summarize",
     ],
     "stability": [
+        "AutogradAnomalyError",
         "FirstNaNFinder",
         "GradientClippingConfig",
         "LearnedDetector",

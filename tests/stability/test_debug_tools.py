@@ -12,13 +12,13 @@ from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
 from stability import (
+    AutogradAnomalyError,
     GradientClippingConfig,
     NaNHandlingConfig,
     NumericalStabilityManager,
     PyTorchDebuggingConfig,
     create_training_wrapper,
 )
-from stability.errors import AutogradAnomalyError
 
 EVERYTHING = {
     "enable_autograd_anomaly": True,
@@ -423,3 +423,28 @@ def test_what_ends_the_run_is_told_with_the_last_steps_state():
     assert (alerts[1].message, alerts[1].step) == ("ZeroDivisionError: in the loop", 1)
     (text,) = [artifact for artifact in emitter.artifacts if artifact.name == "stability/debug/error"]
     assert '"iteration": 2' in text.text
+
+
+def test_checkpointed_modules_count_once_and_compiled_ones_are_left_to_the_compiler():
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 64)
+            self.last = nn.Linear(64, 1)
+
+        def forward(self, x):
+            return self.last(torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=False))
+
+    model = Checkpointed()
+    model.last = torch.compile(model.last, backend="eager")
+    manager = stability(**{**EVERYTHING, "enable_autograd_anomaly": False, "profile_autograd": False})
+    manager.start_debug_session("modules")
+
+    results = train(model, manager, steps=4)
+    manager.stop_debug_session()
+
+    calls = {module["module"]: module["calls"] for module in results[1]["debug_info"]["memory_profile"]["modules"]}
+    assert calls == {"inner": 1, "last": 1}
+    checks = manager.get_debug_summary()["gradient_checks"]
+    assert list(checks["passed"]) == ["inner"]
+    assert "compiled" in checks["skipped"]
