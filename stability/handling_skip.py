@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import weakref
+from functools import cache
 from itertools import chain
 from types import FrameType, MethodType
 from typing import Any
@@ -47,7 +48,7 @@ class StepSkipper:
 
 
 class _StandIn:
-    """Takes the place of ``optimizer.step`` for one call. It holds the optimizer only weakly."""
+    """Takes the place of ``optimizer.step`` for one call."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._pending = True
@@ -97,14 +98,18 @@ def check_outside_closure(optimizer: torch.optim.Optimizer, handling_type: str) 
     Raises:
         StabilityError: Inside the closure of an optimizer that needs one, as LBFGS: it has changed weights by then.
     """
-    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-    if closure is None or closure.default is not inspect.Parameter.empty or not is_stepping(optimizer):
-        return
-    raise StabilityError(
-        f"handling_type is {handling_type!r} inside the closure of {type(optimizer).__name__}, whose step cannot be "
-        "undone from there; expected manager.step() after a backward pass of its own and before "
-        "optimizer.step(closure), or one of 'detect', 'replace', 'gradient_zeroing' and 'gradient_scaling'"
-    )
+    if _needs_closure(type(optimizer)) and is_stepping(optimizer):  # type: ignore[arg-type]
+        raise StabilityError(
+            f"handling_type is {handling_type!r} inside the closure of {type(optimizer).__name__}, whose step cannot "
+            "be undone from there; expected manager.step() after a backward pass of its own and before "
+            "optimizer.step(closure), or one of 'detect', 'replace', 'gradient_zeroing' and 'gradient_scaling'"
+        )
+
+
+@cache
+def _needs_closure(optimizer_type: type[torch.optim.Optimizer]) -> bool:
+    closure = inspect.signature(optimizer_type.step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty
 
 
 def _held(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

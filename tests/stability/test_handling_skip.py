@@ -1,9 +1,11 @@
 """A skipped step changes nothing at all, whatever the optimizer, and loses no other step."""
 
 import copy
+import gc
 import math
 import pickle
 import warnings
+import weakref
 from functools import partial
 
 import pytest
@@ -182,6 +184,17 @@ class TestNextSteps:
 
         for twin in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
             assert "step" not in vars(twin)
+
+    def test_the_manager_does_not_keep_the_optimizer_alive(self):
+        model, stability = network(), manager()
+        optimizer = CountingOptimizer(model.parameters(), lr=0.1)
+        stability.step(model, backward(model, batches(1)[0], poisoned=True), optimizer)
+        gone = weakref.ref(optimizer)
+
+        del optimizer
+        gc.collect()
+
+        assert gone() is None
 
     def test_a_step_of_the_users_own_comes_back(self):
         model = network()
