@@ -33,12 +33,16 @@ class BackwardInterception(TorchFunctionMode):
 
 
 def gradients_of(
-    tensors: Iterable[torch.Tensor], incoming: Iterable[torch.Tensor | None], *, retain_graph: bool = False
+    tensors: Iterable[torch.Tensor],
+    incoming: Iterable[torch.Tensor | None],
+    parameters: Iterable[torch.Tensor] = (),
+    *,
+    retain_graph: bool = False,
 ) -> list[torch.Tensor]:
     """Returns the gradients of all leaves of tensors' graph that want one; no ``grad`` is changed.
 
-    The graph of a checkpoint that is re-entrant refuses that, so it runs backward with the ``grad`` of its leaves put
-    aside; hooks on the leaves are called then.
+    The graph of a re-entrant checkpoint refuses that, so it runs backward with the ``grad`` of its leaves and of
+    the ``parameters`` put aside; hooks on them are called then.
     """
     roots, starts = list(tensors), list(incoming)
     leaves, is_reentrant = _leaves(roots)
@@ -47,9 +51,10 @@ def gradients_of(
     if not is_reentrant:
         found = torch.autograd.grad(roots, leaves, starts, retain_graph=retain_graph, allow_unused=True)
         return [gradient for gradient in found if gradient is not None]
-    with grads_aside(leaves):
+    inside = list(dict.fromkeys([*leaves, *parameters]))  # what the checkpoint computes with is not in the graph yet
+    with grads_aside(inside):
         torch.autograd.backward(roots, starts, retain_graph=retain_graph)
-        return [leaf.grad for leaf in leaves if leaf.grad is not None]
+        return [leaf.grad for leaf in inside if leaf.grad is not None]
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from debuggers.backward_interception import BackwardInterception, gradients_of
+from debuggers.backward_interception import BackwardInterception, gradients_of, grads_aside
 from debuggers.forward_capture import ForwardStart, tensors_of
 from debuggers.hooks import Hooks
 from debuggers.loss_graph import loss_candidates
@@ -63,16 +63,16 @@ def replay_closure(
 
     def on_backward(loss: torch.Tensor, gradient: torch.Tensor | None, retain_graph: bool) -> None:
         examination.look([loss])
-        examination.look(gradients_of([loss], [gradient], retain_graph=retain_graph))
-        examination.went_backward = True
+        examination.look_back([loss], [gradient], retain_graph=retain_graph)
 
     def work() -> None:
         with BackwardInterception(on_backward):
             returned = tensors_of(closure())
         examination.look(returned)
+        examination.look_at_grads()
         losses = [tensor for tensor in returned if tensor.numel() == 1 and tensor.requires_grad][:1]
         if losses and not examination.went_backward:
-            examination.look(gradients_of(losses, [torch.full_like(losses[0], scale)]))
+            examination.look_back(losses, [torch.full_like(losses[0], scale)])
         elif returned and not examination.went_backward and start is not None:
             examination.go_back(returned, start)
 
@@ -132,6 +132,19 @@ class _Examination:
         if self._found:
             raise _Answered
 
+    def look_back(
+        self, roots: list[torch.Tensor], incoming: Sequence[torch.Tensor | None], *, retain_graph: bool = False
+    ) -> None:
+        """Repeats a backward pass; ends the replay when a gradient is not finite."""
+        self.went_backward = True
+        self.look(gradients_of(roots, incoming, self.model.parameters(), retain_graph=retain_graph))
+
+    def look_at_grads(self) -> None:
+        """Looks at the ``grad`` of parameters, which a backward pass that was not intercepted has filled."""
+        grads = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        self.went_backward = self.went_backward or bool(grads)
+        self.look(grads)
+
     def go_back(self, outputs: list[torch.Tensor], start: ForwardStart) -> None:
         """Repeats the backward pass from the model's outputs."""
         known = {position: gradient for position, gradient in start.gradients.items() if position < len(outputs)}
@@ -140,7 +153,7 @@ class _Examination:
         usable = [position for position in known if outputs[position].requires_grad]
         if usable:
             roots, incoming = [outputs[position] for position in usable], [known[position] for position in usable]
-            self.look(gradients_of(roots, incoming))
+            self.look_back(roots, incoming)
 
     def run(self, work: Callable[[], None]) -> ReplayResult:
         """Does the work aside, and returns what was found."""
@@ -150,7 +163,7 @@ class _Examination:
             if self._start is not None:
                 self._start.set_buffers(self.model)
                 self._start.set_random_states()
-            with self._tracing():
+            with grads_aside(self.model.parameters()), self._tracing():
                 work()
 
         try:
@@ -225,9 +238,3 @@ def _fault_of_the_loss(
         f"returns the loss of the same batch, and the operator is found{listed}",
         notes=() if found is None else found.notes,
     )
-
-
-def find_first_non_finite(model: torch.nn.Module, replay: Callable[[], Any]) -> str | None:
-    """Returns the name of the module alone; see ``replay_closure``."""
-    origin = replay_closure(model, replay).origin
-    return None if origin is None else origin.module

@@ -18,6 +18,7 @@ from debuggers.non_finite_watch import NonFiniteWatch
 from debuggers.torch_import import torch
 from stability.errors import StabilityConfigError
 from stability.first_nan_output import FirstNaN, FirstNaNOutput
+from stability.replay_turns import ReplayTurns
 from stability.results import NaNStats
 
 _log = logging.getLogger(__name__)
@@ -65,14 +66,12 @@ class FirstNaNFinder:
         self.datapoints: Sequence[int] | None = None
         self.found: list[FirstNaN] = []
         self._model = model
-        self._steps_between = steps_between
         self._watch = NonFiniteWatch(model, history=history)
         self._capture = ForwardCapture(model)
         self._output = FirstNaNOutput(to_terminal=to_terminal)
         self._emitter: Emitter | None = None
         self._scaler: torch.amp.GradScaler | None = None
-        self._was_faulty = False
-        self._last_replay: int | None = None
+        self._turns = ReplayTurns(steps_between)
 
     def bind(self, emitter: Emitter | None, scaler: torch.amp.GradScaler | None) -> Self:
         """Says where the alert and the page go, and whose scale the gradients have in the backward pass."""
@@ -96,11 +95,8 @@ class FirstNaNFinder:
         """
         try:
             faulty = not (stats["loss_finite"] and stats["gradients_finite"]) and not stats["scaler_step"]
-            asked = faulty and not self._was_faulty and self._is_due(step)
-            self._was_faulty = faulty
-            if not asked:
+            if not self._turns.is_due(step, faulty=faulty):
                 return None
-            self._last_replay = step
             answer = self._find(step, loss, stats, replay)
             self.found.append(answer)
             stats["first_nan"] = answer.as_dict()
@@ -124,9 +120,6 @@ class FirstNaNFinder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _is_due(self, step: int) -> bool:
-        return self._last_replay is None or not 0 <= step - self._last_replay < self._steps_between
 
     def _find(
         self,

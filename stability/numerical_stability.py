@@ -43,8 +43,8 @@ class NumericalStabilityManager:
     changes nothing: the run is bit-identical to one without it. It draws no random numbers. Hooks are
     there only while a debug session has a tool that needs them.
 
-    On a step with NaN or infinities in a gradient nothing is clipped: the norm is not finite, and scaling by it
-    would spread NaN to every gradient, or set the sound ones to zero, and hide where the fault is.
+    On a step with NaN or infinities in a gradient nothing is clipped, unless handling puts finite numbers in their
+    place: the norm is not finite, and scaling by it would spread NaN to every gradient, or set the sound ones to zero, and hide where the fault is.
     """
 
     def __init__(
@@ -107,7 +107,8 @@ class NumericalStabilityManager:
     ) -> StabilityResult:
         """Unscales, measures, names what is not finite, and clips the gradients of the model in place.
 
-        Waits for the device once; a second time on a step that is not finite.
+        Waits for the device once; a second time on a step that is not finite, and where ranks agree over a backend
+        that takes only device tensors.
 
         Args:
             model: The model whose gradients are measured and clipped; tied parameters count once.
@@ -182,6 +183,11 @@ class NumericalStabilityManager:
         """The loop's GradScaler."""
         return self._scaler
 
+    @property
+    def first_nan_finder(self) -> FirstNaNFinder | None:
+        """What ``find_first_nan`` was."""
+        return self._first_nan
+
     def unscale(self, optimizer: torch.optim.Optimizer) -> bool:
         """Divides the optimizer's gradients by the scale, unless that was done since the last ``scaler.update``.
 
@@ -223,7 +229,7 @@ class NumericalStabilityManager:
         self._emission.plots(self._history)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint needs, as plain values: the step and what clipping remembers of earlier norms."""
+        """Returns what a checkpoint needs, as plain values: the step what clipping and handling remember of earlier steps."""
         return {
             "next_step": self._next_step,
             "clipping": self._clipper.state_dict(),

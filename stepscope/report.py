@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tracker_adapters.plain import json_values
 
@@ -14,6 +14,9 @@ from debuggers.gradient_flow import GradientFlowAnalysis
 from debuggers.tensor_lifetimes import TensorLeak
 from stepscope.governor import Overhead
 from stepscope.instruments import Instruments
+
+if TYPE_CHECKING:
+    from stability.first_nan_output import FirstNaN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,7 @@ class DebugReport:
         tensors: How many inspected tensors are tracked, left out, dropped.
         leaks: Names of inspected tensors whose memory piles up.
         failures: How often something inside failed, by place and type of exception.
+        first_nans: Where the NaN of steps came from that were repeated to find out.
         disabled: Whether the environment switched the session off.
     """
 
@@ -37,10 +41,17 @@ class DebugReport:
     leaks: tuple[TensorLeak, ...]
     failures: Mapping[str, int]
     disabled: bool
+    first_nans: tuple[FirstNaN, ...] = ()
 
     @classmethod
     def of(
-        cls, instruments: Instruments, *, overhead: Overhead, failures: Mapping[tuple[str, str], int], disabled: bool
+        cls,
+        instruments: Instruments,
+        *,
+        overhead: Overhead,
+        failures: Mapping[tuple[str, str], int],
+        disabled: bool,
+        first_nans: tuple[FirstNaN, ...] = (),
     ) -> Self:
         """Returns the report of instruments; waits for the device."""
         analysis = instruments.gradients.analyze_gradient_flow()
@@ -56,6 +67,7 @@ class DebugReport:
             leaks=tuple(inspector.leaks()),
             failures={f"{place}: {kind}": count for (place, kind), count in failures.items()},
             disabled=disabled,
+            first_nans=first_nans,
         )
 
     def summary(self) -> str:
@@ -72,6 +84,7 @@ class DebugReport:
                 f"sampling, {self.tensors['dropped']} results dropped for newer ones."
             )
         lines += [leak.message for leak in self.leaks]
+        lines += [str(answer) for answer in self.first_nans]
         lines += [f"Inside stepscope failed {place}, {count} times." for place, count in self.failures.items()]
         return "\n".join(lines)
 
@@ -85,6 +98,7 @@ class DebugReport:
             "tensors": dict(self.tensors),
             "leaks": [json_values(asdict(leak)) for leak in self.leaks],
             "failures": dict(self.failures),
+            "first_nans": [json_values(answer.as_dict()) for answer in self.first_nans],
         }
 
     def to_json(self) -> str:

@@ -91,6 +91,7 @@ class DebugSession:
         self._diagnostics = Diagnostics(run if self.config.enable_model_diagnostics else None, optimizer)
         if scaler is None and stability is not None:
             scaler = stability.scaler
+        self._scaler = scaler
         watched = None if self.disabled else model
         self._instruments = Instruments(
             watched, optimizer, run, scaler, self.config, stopwatch=self._pacing.stopwatch, on_error=on_error
@@ -149,8 +150,10 @@ class DebugSession:
         Args:
             loss: The unscaled loss; emitted as ``loss``. A stability manager needs it.
             step: The number of this step; by default one more than the last one.
-            replay: Repeats the forward pass, such as ``lambda: model(inputs)``. It is called when a gradient of a
-                measured step is not finite, to name the module that put out the first NaN or infinity.
+            replay: Returns the loss of the same batch, such as ``lambda: criterion(model(inputs), targets)``; it may
+                call ``backward``. It is called when a gradient of a measured step is not finite and those before were,
+                at most once in 100 steps, to name the operator that made the first NaN or infinity. A stability manager
+                with ``find_first_nan`` does that itself, at every step.
             metrics: Further numbers to emit, by their names.
 
         Returns:
@@ -168,7 +171,7 @@ class DebugSession:
             raise SessionError("the session is paused; expected step() after the with block of paused()")
         self._stability.check_loss(loss)
         if self.disabled:
-            return self._stability.decide(number, loss, None)
+            return self._stability.decide(number, loss, None, replay)
         measured = self._pacing.is_measured(number)
         with self._pacing.stopwatch:
             self._diagnostics.emit(number, loss, metrics, measured=measured)
@@ -179,10 +182,16 @@ class DebugSession:
             else:
                 self._instruments.leave_out()
         summaries = self._instruments.summaries if measured else None
-        result = self._stability.decide(number, loss, summaries)
-        if replay is not None and self._model is not None and summaries is not None and summaries.non_finite.any():
-            with self._isolation.guard("repeating a forward pass"):
-                self._alerts.first_non_finite(self._model, replay, number)
+        result = self._stability.decide(number, loss, summaries, replay)
+        if (
+            replay is not None
+            and self._model is not None
+            and summaries is not None
+            and self._stability.first_nans is None
+        ):
+            with self._isolation.guard("repeating a step"):
+                faulty = bool(summaries.non_finite.any())
+                self._alerts.first_nan(self._model, replay, number, loss=loss, faulty=faulty, scaler=self._scaler)
         step_s = self._pacing.close(number, measured=measured)
         with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
             if measured:
@@ -214,6 +223,7 @@ class DebugSession:
             overhead=self._pacing.overhead(),
             failures={**self._isolation.counts, **self._instruments.failures},
             disabled=self.disabled,
+            first_nans=self._stability.first_nans or tuple(self._alerts.first_nans),
         )
 
     def stop(self) -> DebugReport:
@@ -226,6 +236,7 @@ class DebugSession:
         self._stopped = True
         with self._isolation.guard("ending the session"):
             self._instruments.close()
+            self._alerts.close()
         report = self.report()
         if self._started:
             with self._isolation.guard("writing the report"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
@@ -10,6 +11,7 @@ from stepscope.errors import SessionError
 
 if TYPE_CHECKING:
     from stability import NumericalStabilityManager
+    from stability.first_nan_output import FirstNaN
     from stability.results import StabilityResult
 
 
@@ -33,15 +35,25 @@ class SessionStability:
         if self._manager is not None and loss is None:
             raise SessionError("the session has a stability manager and got no loss; expected session.step(loss)")
 
+    @property
+    def first_nans(self) -> tuple[FirstNaN, ...] | None:
+        """Where the NaN of steps came from; None when the manager does not look for that."""
+        finder = None if self._manager is None else self._manager.first_nan_finder
+        return None if finder is None else tuple(finder.found)
+
     def unscale(self) -> None:
         """Unscales the gradients before they are measured; the manager would do the same a moment later."""
         if self._manager is not None and self._optimizer is not None:
             self._manager.unscale(self._optimizer)
 
     def decide(
-        self, number: int, loss: torch.Tensor | float | None, summaries: SummaryTable | None
+        self,
+        number: int,
+        loss: torch.Tensor | float | None,
+        summaries: SummaryTable | None,
+        replay: Callable[[], Any] | None,
     ) -> StabilityResult | None:
-        """Lets the manager look and clip, and returns its result."""
+        """Lets the manager look, repeat a faulty step, and clip, and returns its result."""
         if self._manager is None or self._model is None or self._optimizer is None or loss is None:
             return None
-        return self._manager.step(self._model, loss, self._optimizer, step=number, summaries=summaries)
+        return self._manager.step(self._model, loss, self._optimizer, step=number, summaries=summaries, replay=replay)

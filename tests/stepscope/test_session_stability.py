@@ -9,7 +9,7 @@ from tracker_adapters.testing import MemoryEmitter
 from watched_training import EVERY_STEP, FULL, adamw, loss_of, network, steps_of, train
 
 import stepscope
-from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
+from stability import FirstNaNFinder, GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 
 def test_a_stability_manager_shares_the_measurement_and_clips_as_alone():
@@ -62,7 +62,7 @@ def test_gradients_are_unscaled_before_they_are_measured_and_the_scaler_goes_its
     assert max(norms) < 10
 
 
-def test_nan_in_a_forward_pass_is_traced_to_its_layer_by_replay():
+def test_nan_is_traced_to_its_operator_by_replay(capsys):
     model, emitter = network(), MemoryEmitter()
     optimizer = adamw(model)
     inputs = torch.randn(8, 6)
@@ -73,8 +73,30 @@ def test_nan_in_a_forward_pass_is_traced_to_its_layer_by_replay():
         loss.backward()
         session.step(loss, replay=lambda: model(inputs))
 
-    alert = next(item for item in emitter.artifacts if item.name == "first_non_finite")
-    assert "that of 4" in alert.message
+    alert = next(item for item in emitter.artifacts if item.name == "first_nan" and hasattr(item, "message"))
+    assert alert.message.startswith("step 0: 4 (Linear): aten::addmm in the forward pass")
+    assert "parameter 4.weight was not finite before this step" in alert.message
+    assert "4 (Linear): aten::addmm" in capsys.readouterr().err
+    report = session.report()
+    assert "4 (Linear): aten::addmm" in report.summary()
+    assert report.to_dict()["first_nans"][0]["origin"]["held_by"] == "parameter 4.weight"
+
+
+def test_a_stability_manager_that_looks_for_nan_answers_for_the_session():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = adamw(model)
+    with FirstNaNFinder(model, to_terminal=False) as finder:
+        manager = NumericalStabilityManager(
+            GradientClippingConfig(), NaNHandlingConfig(), emitter=emitter, find_first_nan=finder
+        )
+        inputs = torch.randn(8, 6)
+        with stepscope.DebugSession(model, optimizer, run=emitter, stability=manager, on_error="raise") as session:
+            loss = (model(inputs) - 100).log().mean()
+            loss.backward()
+            session.step(loss, replay=lambda: (model(inputs) - 100).log().mean())
+
+    assert [answer.origin.operator for answer in session.report().first_nans] == ["aten::log"]
+    assert sum(item.name == "first_nan" for item in emitter.artifacts) == 2  # the alert and the page
 
 
 def test_a_step_that_a_scaler_skips_lends_its_number_to_no_other_update():
