@@ -44,7 +44,8 @@ class NumericalStabilityManager:
     there only while a debug session has a tool that needs them.
 
     On a step with NaN or infinities in a gradient nothing is clipped, unless handling puts finite numbers in their
-    place: the norm is not finite, and scaling by it would spread NaN to every gradient, or set the sound ones to zero, and hide where the fault is.
+    place: the norm is not finite, and scaling by it would spread NaN to every gradient, or set the sound ones to zero,
+    and hide where the fault is.
     """
 
     def __init__(
@@ -183,11 +184,6 @@ class NumericalStabilityManager:
         """The loop's GradScaler."""
         return self._scaler
 
-    @property
-    def first_nan_finder(self) -> FirstNaNFinder | None:
-        """What ``find_first_nan`` was."""
-        return self._first_nan
-
     def unscale(self, optimizer: torch.optim.Optimizer) -> bool:
         """Divides the optimizer's gradients by the scale, unless that was done since the last ``scaler.update``.
 
@@ -229,7 +225,7 @@ class NumericalStabilityManager:
         self._emission.plots(self._history)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint needs, as plain values: the step what clipping and handling remember of earlier steps."""
+        """Returns what a checkpoint needs, as plain values: what clipping and handling remember of earlier steps."""
         return {
             "next_step": self._next_step,
             "clipping": self._clipper.state_dict(),
