@@ -17,6 +17,7 @@ from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 
 Result = TypeVar("Result")
+_PARALLEL = {"DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"}
 
 
 def run_aside(model: torch.nn.Module, work: Callable[[], Result], *, gradients: bool) -> Result:
@@ -144,7 +145,7 @@ def _stand_ins(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def _needs_other_processes(module: torch.nn.Module) -> bool:
     # By name: importing the class of sharded modules is slow.
-    if any(cls.__name__ in ("DistributedDataParallel", "FullyShardedDataParallel") for cls in type(module).__mro__):
+    if any(cls.__name__ in _PARALLEL for cls in type(module).__mro__):
         return True
     if any(hasattr(parameter, "to_local") for parameter in module.parameters(recurse=False)):
         return True
