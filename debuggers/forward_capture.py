@@ -19,6 +19,7 @@ from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 
 _DEVICE_TYPES = "cpu", "cuda"
+_ALWAYS_COPIED = 1 << 20
 
 
 @dataclass(slots=True)
@@ -97,16 +98,16 @@ class ForwardStart:
 class ForwardCapture:
     """Keeps the start of the last forward pass of a model that ran with gradients on; ``close`` removes its hooks.
 
-    Arguments and output gradients are kept as references until the next pass or ``release``; buffers are copied when
-    they have changed. Nothing is read from a device.
+    Arguments and output gradients are kept as references until the next pass or ``release``; buffers are copied, those
+    of more than a million values only when their version has changed. Nothing is read from a device.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         """Begins to watch a model; one that wraps it for data parallelism or compilation is looked through."""
         self.start: ForwardStart | None = None
         self._model = plain_model(model)
-        self._kept: dict[str, tuple[torch.Tensor, int, torch.Tensor]] = {}
-        self._depth = 0
+        self._copies: dict[str, torch.Tensor] = {}
+        self._versions: dict[str, int] = {}
         self._output_hooks = Hooks()
         self._hooks = Hooks()
         self._hooks.add_around_forward(self._model, self._begin, self._end)
@@ -161,15 +162,32 @@ class ForwardCapture:
             if tensor.requires_grad:
                 self._output_hooks.add_gradient(tensor, _keeper(start.gradients, position))
 
+    @torch.no_grad()
     def _buffers(self) -> dict[str, torch.Tensor]:
-        kept = {}
-        for name, buffer in self._model.named_buffers():
-            version = -1 if buffer.is_inference() else buffer._version
-            known = self._kept.get(name)
-            if known is None or known[0] is not buffer or known[1] != version:
-                self._kept[name] = known = (buffer, version, buffer.detach().clone())
-            kept[name] = known[2]
-        return kept
+        """Copies the buffers over the copies of the last pass, which nobody can repeat any more."""
+        buffers = dict(self._model.named_buffers())
+        if not all(_is_like(self._copies.get(name), buffer) for name, buffer in buffers.items()):
+            self._copies = {name: buffer.detach().clone() for name, buffer in buffers.items()}
+            self._versions = {name: _version(buffer) for name, buffer in buffers.items()}
+            return self._copies
+        stale = []
+        for name, buffer in buffers.items():
+            version = _version(buffer)
+            # A batch norm changes its statistics without a new version; a mask of many values does not change.
+            if buffer.numel() <= _ALWAYS_COPIED or version != self._versions[name]:
+                stale.append(name)
+                self._versions[name] = version
+        if stale:
+            torch._foreach_copy_([self._copies[name] for name in stale], [buffers[name].detach() for name in stale])
+        return self._copies
+
+
+def _is_like(copy: torch.Tensor | None, buffer: torch.Tensor) -> bool:
+    return copy is not None and (copy.shape, copy.dtype, copy.device) == (buffer.shape, buffer.dtype, buffer.device)
+
+
+def _version(buffer: torch.Tensor) -> int:
+    return -1 if buffer.is_inference() else buffer._version
 
 
 def tensors_of(values: Any) -> list[torch.Tensor]:

@@ -97,8 +97,9 @@ def _already_there(birth: Birth) -> str:
 
 
 def _blown_up(birth: Birth) -> str:
-    for operand in birth.inputs:
-        if operand.name.startswith("parameter") and operand.magnitude > _HUGE:
+    parameters = [operand for operand in birth.inputs if operand.name.startswith("parameter")]
+    for operand in sorted(parameters, key=lambda operand: -operand.magnitude)[:1]:
+        if operand.magnitude > _HUGE:
             return (
                 f"{operand.name} has grown to {operand.magnitude:.3g}: the learning rate is too high; lower it, warm "
                 "it up, clip the gradients"

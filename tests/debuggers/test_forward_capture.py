@@ -1,0 +1,153 @@
+"""What a forward pass started from is kept by reference, and a replay starts from the very same."""
+
+import gc
+import random
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from debuggers.first_non_finite import replay_forward
+from debuggers.forward_capture import ForwardCapture, tensors_of
+
+
+def noisy():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
+
+
+class Draws(nn.Module):
+    def forward(self, values):
+        return values + random.random() + np.random.random() + torch.rand(())
+
+
+def test_a_replay_gives_the_same_bits():
+    model, inputs = nn.Sequential(noisy(), Draws()), torch.randn(6, 4)
+    with ForwardCapture(model) as capture:
+        outputs = model(inputs)
+        torch.rand(10)
+        start = capture.start
+        start.set_random_states()
+        start.set_buffers(model)
+        (again,) = start.forward(model)
+
+    assert torch.equal(outputs, again)
+
+
+def test_buffers_are_those_from_before_the_pass():
+    model = noisy()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with ForwardCapture(model) as capture:
+        model(torch.randn(6, 4))
+        assert all(torch.equal(value, before[name]) for name, value in capture.start.buffers.items())
+        second = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        model(torch.randn(6, 4))
+        assert all(torch.equal(value, second[name]) for name, value in capture.start.buffers.items())
+
+
+def test_gradients_of_all_outputs_are_kept_by_their_position():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, values):
+            return {"fixed": torch.ones(2), "a": self.layer(values), "b": (values.sum(), self.layer(values) * 2)}
+
+    model = Two()
+    with ForwardCapture(model) as capture:
+        outputs = model(torch.ones(1, 3))
+        (outputs["a"] * 3 + outputs["b"][1]).sum().backward()
+        gradients = capture.start.gradients
+
+    assert {position: gradient.tolist() for position, gradient in gradients.items()} == {1: [[3, 3]], 3: [[1, 1]]}
+
+
+def test_the_training_graph_is_not_kept_alive():
+    model = noisy()
+    with ForwardCapture(model) as capture:
+        outputs = model(torch.randn(6, 4))
+        gone = weakref.ref(outputs)
+        del outputs
+        gc.collect()
+        assert gone() is None
+        assert capture.start is not None
+        capture.release()
+        assert capture.start is None
+
+
+def test_passes_without_gradients_are_not_kept():
+    model = noisy()
+    with ForwardCapture(model) as capture, torch.no_grad():
+        model(torch.randn(6, 4))
+        assert capture.start is None
+
+
+def test_what_differs_is_said():
+    model, inputs = noisy(), torch.randn(6, 4)
+    with ForwardCapture(model) as capture:
+        model(inputs)
+        assert capture.start.differences(model) == []
+        inputs.mul_(2)
+        model.eval()
+        assert capture.start.differences(model) == [
+            "1 of the model's arguments were changed in place since the forward pass",
+            "the model was in training mode",
+        ]
+
+
+def test_autocast_is_as_it_was():
+    model = nn.Linear(4, 4)
+    with ForwardCapture(model) as capture:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            model(torch.randn(2, 4))
+        (again,) = capture.start.forward(model)
+        model(torch.randn(2, 4))
+        (plain,) = capture.start.forward(model)
+
+    assert (again.dtype, plain.dtype) == (torch.bfloat16, torch.float32)
+
+
+def test_a_model_that_changes_its_argument_is_repeated_without_a_trace():
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, values):
+            return self.layer(values.add_(1)).sqrt()
+
+    model, inputs = InPlace(), torch.zeros(3, 4)
+    with ForwardCapture(model) as capture:
+        loss = model(inputs).sum()
+        loss.backward()
+        result = replay_forward(model, capture.start, loss=loss, loss_is_finite=False)
+
+    assert torch.equal(inputs, torch.ones(3, 4))
+    assert result.notes == ("1 of the model's arguments were changed in place since the forward pass",)
+
+
+def test_keyword_arguments_are_repeated():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, values, *, scale):
+            return self.layer(values) / scale
+
+    model, scale = Named(), torch.zeros(())
+    with ForwardCapture(model) as capture:
+        loss = model(torch.ones(3, 4), scale=scale).sum()
+        loss.backward()
+        origin = replay_forward(model, capture.start, loss=loss, loss_is_finite=False).origin
+
+    assert (origin.module, origin.operator) == ("Named", "aten::div")
+    assert "argument scale of the model" in [operand.name for operand in origin.inputs]
+
+
+@pytest.mark.parametrize("values", [[torch.ones(1), {"a": (torch.ones(2), 3)}], torch.ones(1)])
+def test_tensors_are_found_in_nested_structures(values):
+    assert [len(tensor) for tensor in tensors_of(values)] == ([1, 2] if isinstance(values, list) else [1])
