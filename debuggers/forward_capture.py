@@ -107,7 +107,7 @@ class ForwardCapture:
         self.start: ForwardStart | None = None
         self._model = plain_model(model)
         self._copies: dict[str, torch.Tensor] = {}
-        self._versions: dict[str, int] = {}
+        self._versions: dict[str, tuple[int, int]] = {}
         self._output_hooks = Hooks()
         self._hooks = Hooks()
         self._hooks.add_around_forward(self._model, self._begin, self._end)
@@ -186,8 +186,8 @@ def _is_like(copy: torch.Tensor | None, buffer: torch.Tensor) -> bool:
     return copy is not None and (copy.shape, copy.dtype, copy.device) == (buffer.shape, buffer.dtype, buffer.device)
 
 
-def _version(buffer: torch.Tensor) -> int:
-    return -1 if buffer.is_inference() else buffer._version
+def _version(buffer: torch.Tensor) -> tuple[int, int]:
+    return buffer.data_ptr(), -1 if buffer.is_inference() else buffer._version
 
 
 def tensors_of(values: Any) -> list[torch.Tensor]:
