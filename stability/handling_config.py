@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from stability.config_checks import Checked, check_choice, check_positive, wrong
+from stability.errors import StabilityConfigError
 
 HandlingType: TypeAlias = Literal[
     "detect", "replace", "skip", "restore", "gradient_zeroing", "gradient_scaling", "adaptive"
 ]
 HandlingAction: TypeAlias = Literal["none", "replaced", "zeroed", "scaled", "skipped", "restored"]
 SnapshotPlace: TypeAlias = Literal["host", "device"]
+_REPLACING = ("nan_value", "inf_value")
+_SNAPSHOTS = ("snapshots", "snapshot_every", "snapshot_place")
+FIELDS_OF_TYPE: dict[str, tuple[str, ...]] = {
+    "replace": _REPLACING,
+    "skip": (),
+    "restore": _SNAPSHOTS,
+    "gradient_zeroing": (),
+    "gradient_scaling": ("scale_factor",),
+    "adaptive": (*_REPLACING, *_SNAPSHOTS, "adaptive_share", "adaptive_restore_after"),
+}
+"""Which fields a type reads, beside ``agree_between_ranks``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NaNHandlingConfig(Checked):
     """What happens when a loss or gradient is not finite.
 
-    A field that the type does not use is without effect.
+    A field that the type does not read must be at its default. Only ``"detect"`` takes any, so that handling can be
+    switched off by one field.
 
     Attributes:
         handling_type: ``"detect"`` names and counts, raises an alert, and changes nothing. So do all others, and then:
@@ -69,6 +83,22 @@ class NaNHandlingConfig(Checked):
             raise wrong(self, "scale_factor", "a number above 0 and at most 1")
         if not 0.0 <= self.adaptive_share <= 1.0:
             raise wrong(self, "adaptive_share", "a number from 0 to 1")
+        read = FIELDS_OF_TYPE.get(self.handling_type, tuple(DEFAULTS))
+        for name, default in DEFAULTS.items():
+            if name not in read and getattr(self, name) != default:
+                raise StabilityConfigError(
+                    f"NaNHandlingConfig: {name} is {getattr(self, name)!r}, which the handling type "
+                    f"{self.handling_type!r} does not read; expected {default!r}. "
+                    f"It reads {', '.join(read) or 'none of these fields'}"
+                )
+
+
+DEFAULTS = {
+    field.name: field.default
+    for field in dataclasses.fields(NaNHandlingConfig)
+    if field.name not in ("handling_type", "agree_between_ranks")
+}
+"""The fields that not every type reads, with their defaults."""
 
 
 def _is_magnitude(value: object) -> bool:

@@ -21,16 +21,21 @@ def replace_non_finite(
         faulty: The names of those that are not finite.
         nan_value: Goes in the place of NaN.
         inf_value: Goes, with its sign, in the place of infinities; None for the largest finite magnitude of the same
-            gradient, zero where none is finite.
+            gradient, zero where none is finite. Beyond the range of the gradient's dtype both are its largest number.
     """
     for values in _values(gradients, faulty):
         if inf_value is None:
             largest = values.abs().where(values.isfinite(), 0.0).amax()
         else:
-            largest = values.new_full((), inf_value)
+            largest = values.new_full((), _within(inf_value, values))
         mended = values.where(~values.isinf(), largest.copysign(values))
-        values.copy_(mended.where(~values.isnan(), nan_value))
+        values.copy_(mended.where(~values.isnan(), _within(nan_value, values)))
     gradients.store()
+
+
+def _within(value: float, values: torch.Tensor) -> float:
+    largest = torch.finfo(values.dtype).max
+    return min(max(value, -largest), largest)
 
 
 @torch.no_grad()

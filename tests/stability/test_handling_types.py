@@ -179,6 +179,15 @@ def test_replacing_gives_finite_numbers_and_keeps_what_was_finite(values, dtype)
     assert (after[before.isnan()] == 0).all()
 
 
+def test_values_beyond_the_range_of_a_dtype_are_its_largest():
+    model = nn.ParameterDict({"w": nn.Parameter(torch.zeros(3, dtype=torch.float16))})
+    model["w"].grad = torch.tensor([NAN, INF, -INF], dtype=torch.float16)
+
+    replace_non_finite(collect_gradients(model), ["w"], nan_value=-1e30, inf_value=1e30)
+
+    assert model["w"].grad.tolist() == [-65504.0, 65504.0, -65504.0]
+
+
 class TestAdaptive:
     """Few elements are replaced, many or a loss skipped, and several faulty steps in a row restored."""
 
