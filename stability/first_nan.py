@@ -33,8 +33,9 @@ class FirstNaNFinder:
     same batch, or without one from the last forward pass of the model, which cannot tell what happened in the loss.
     Nothing is changed by it; see ``debuggers.first_non_finite``.
 
-    Where several forward passes make a step, the last one is repeated. A model that is sharded over processes is not
-    repeated: the answer stops at the module.
+    Where several forward passes make a step, the last one is repeated. Under data parallelism each rank at fault
+    repeats its own step, without the others. A model that is sharded over processes is not repeated: the answer stops at the
+    module.
 
     Attributes:
         datapoints: The dataset indices of the coming step's batch, row by row, if wanted; None after the step.
@@ -95,7 +96,7 @@ class FirstNaNFinder:
         """
         try:
             faulty = not (stats["loss_finite"] and stats["gradients_finite"]) and not stats["scaler_step"]
-            if not self._turns.is_due(step, faulty=faulty):
+            if not self._turns.is_due(step, faulty=faulty and _is_ours(stats["ranks"])):
                 return None
             answer = self._find(step, loss, stats, replay)
             self.found.append(answer)
@@ -161,3 +162,11 @@ class FirstNaNFinder:
             return ReplayResult(None, ("no forward pass with gradients was seen since the last step",))
         tensor = loss if isinstance(loss, torch.Tensor) else None
         return replay_forward(self._model, start, loss=tensor, loss_is_finite=stats["loss_finite"])
+
+
+def _is_ours(ranks: list[int]) -> bool:
+    """Whether this rank is among those at fault; without an agreement between ranks each answers for itself."""
+    distributed = torch.distributed
+    if not ranks or not (distributed.is_available() and distributed.is_initialized()):
+        return True
+    return distributed.get_rank() in ranks
