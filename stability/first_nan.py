@@ -34,8 +34,8 @@ class FirstNaNFinder:
     Nothing is changed by it; see ``debuggers.first_non_finite``.
 
     Where several forward passes make a step, the last one is repeated. Under data parallelism each rank at fault
-    repeats its own step, without the others. A model that is sharded over processes is not repeated: the answer stops at the
-    module.
+    repeats its own step, without the others. A model that is sharded over processes is not repeated: the answer stops
+    at the module.
 
     Attributes:
         datapoints: The dataset indices of the coming step's batch, row by row, if wanted; None after the step.

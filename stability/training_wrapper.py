@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
 from stability.clipping_config import GradientClippingConfig
 from stability.debugging_config import PyTorchDebuggingConfig
+from stability.first_nan import FirstNaNFinder
 from stability.handling_config import NaNHandlingConfig
 from stability.numerical_stability import NumericalStabilityManager
 from stability.results import DebugSummary, StabilityResult
@@ -29,9 +31,10 @@ class TrainingWrapper:
         optimizer: torch.optim.Optimizer,
         *,
         step: int | None = None,
+        replay: Callable[[], Any] | None = None,
     ) -> StabilityResult:
         """Does what ``NumericalStabilityManager.step`` does."""
-        return self.manager.step(model, loss, optimizer, step=step)
+        return self.manager.step(model, loss, optimizer, step=step, replay=replay)
 
     def get_debug_summary(self) -> DebugSummary:
         """Returns the sums of the session, or of all steps when there is no debug configuration."""
@@ -60,9 +63,12 @@ def create_training_wrapper(
     *,
     emitter: Emitter | None = None,
     scaler: torch.amp.GradScaler | None = None,
+    find_first_nan: FirstNaNFinder | None = None,
 ) -> TrainingWrapper:
     """Returns a wrapper around a new manager; with a debug configuration its session starts at once."""
-    manager = NumericalStabilityManager(clipping_config, nan_config, debug_config, emitter=emitter, scaler=scaler)
+    manager = NumericalStabilityManager(
+        clipping_config, nan_config, debug_config, emitter=emitter, scaler=scaler, find_first_nan=find_first_nan
+    )
     if debug_config is not None:
         manager.start_debug_session("training")
     return TrainingWrapper(manager)
