@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,8 @@ class SuspectOperation:
 
     Attributes:
         name: The autograd function's, such as ``SqrtBackward0``.
-        place: File, line and text of the innermost frame outside torch that called it in the forward pass; empty when
-            nothing is known of it.
+        place: The innermost frame outside torch that called it in the forward pass, as ``file:line in function: text``;
+            empty when nothing is known of it.
     """
 
     name: str
@@ -61,11 +62,11 @@ class AutogradAnomaly:
             return []
         suspects = find_suspects(seen.model, loss, seen.faulty)
         if suspects:
-            listed = "; ".join(f"{suspect.name} of {suspect.place or 'an unknown line'}" for suspect in suspects)
+            listed = "; ".join(f"{suspect.name} at {suspect.place}" for suspect in suspects)
             info["suspect_operations"] = [f"{suspect.name}: {suspect.place}" for suspect in suspects]
             self._log.event(
                 "suspect_operations",
-                f"step {seen.number}: the gradient became non-finite in the backward of one of these operations, "
+                f"step {seen.number}: if the fault has one origin, it is the backward of one of these operations, "
                 f"the nearest to the loss first: {listed}",
                 "error",
             )
@@ -82,9 +83,9 @@ class AutogradAnomaly:
 def find_suspects(model: torch.nn.Module, loss: torch.Tensor, faulty: list[str]) -> list[SuspectOperation]:
     """Returns the operations, nearest to the loss first, that can have made the gradients of these parameters faulty.
 
-    What is not finite spreads to everything that the gradient reaches from there. So the operation lies where all
-    faulty parameters get their gradients from, and, where there are sound parameters, not where one of those gets its
-    only gradient from. When nothing lies there, faults may have several origins, and the result is empty. At most
+    What is not finite spreads to everything that the gradient reaches from there. So the operation lies on the way to
+    all faulty parameters and to no sound one; the last operation before those may be at fault too, for the gradient
+    that it hands on. This holds for one origin; of several, the result shows at most what they have in common. At most
     five operations; the graph's structure and tracebacks outlive the backward pass.
 
     Args:
@@ -99,7 +100,6 @@ def find_suspects(model: torch.nn.Module, loss: torch.Tensor, faulty: list[str])
     known = frozenset().union(*reached.values()) if reached else frozenset()
     inner = [node for node in order if not hasattr(node, "variable") and wanted and wanted <= reached[id(node)]]
     sound = known - wanted
-    # The last operation that also feeds a sound parameter may be at fault for the gradient that it hands on.
     chosen = [node for node in inner if not reached[id(node)] & sound]
     before = [node for node in inner if reached[id(node)] & sound]
     suspects = [*before[-1:], *chosen] if sound else chosen
@@ -145,4 +145,7 @@ def _parameters_reached(order: list[Any], names: dict[int, str]) -> dict[int, fr
 def _place(node: Any) -> str:
     """The innermost frame outside torch of a node's forward traceback."""
     frames = [line.strip() for line in node.metadata.get(_TRACEBACK, []) if _TORCH not in line.partition("\n")[0]]
-    return " ".join(frames[-1].split()) if frames else ""
+    if not frames:
+        return ""
+    found = re.match(r'File "(.*)", line (\d+), in (.*)\n\s*(.*)', frames[-1])
+    return f"{found[1]}:{found[2]} in {found[3]}: {found[4]}" if found else " ".join(frames[-1].split())
