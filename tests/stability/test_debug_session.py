@@ -1,8 +1,10 @@
 """Debug sessions: the documented structure, limits, files and the training wrapper."""
 
+import errno
 import json
 import logging
 import math
+import os
 from pathlib import Path
 
 import psutil
@@ -155,6 +157,20 @@ def test_a_folder_that_cannot_be_written_to_is_told_once_and_does_not_stop_train
     assert stability.stop_debug_session() == []
     assert caplog.text.count(f"nothing can be saved to {folder}") == 1
     assert [str(folder) in note for note in stability.get_debug_summary()["notes"]] == [True]
+
+
+def test_a_full_disk_is_told_once_and_leaves_no_half_of_a_file(model, tmp_path, caplog, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    stability = manager(PyTorchDebuggingConfig(debug_output_dir=str(tmp_path)))
+    stability.start_debug_session("full")
+    step(stability, model)
+    monkeypatch.setattr(os, "fsync", full)
+
+    assert stability.stop_debug_session() == []
+    assert caplog.text.count("No space left on device") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_session_needs_a_configuration_and_the_end_of_the_one_before():
