@@ -101,4 +101,5 @@ def _parts(content: list[Any], most_bytes: float) -> Iterator[bytes]:
 
 
 def _list(entries: list[str]) -> bytes:
-    return f"[{','.join(f'{chr(10)}{entry}' for entry in entries)}\n]".encode()
+    body = ",\n".join(entries)
+    return f"[\n{body}\n]".encode()

@@ -448,3 +448,19 @@ def test_checkpointed_modules_count_once_and_compiled_ones_are_left_to_the_compi
     checks = manager.get_debug_summary()["gradient_checks"]
     assert list(checks["passed"]) == ["inner"]
     assert "compiled" in checks["skipped"]
+
+
+def test_a_tool_that_fails_is_noted_once_and_the_others_go_on(monkeypatch):
+    def broken():
+        raise ProcessLookupError("no such process")
+
+    monkeypatch.setattr("stability.memory_debugging.memory_info", broken)
+    manager = stability(enable_memory_debugging=True, enable_performance_debugging=True)
+    manager.start_debug_session("broken")
+
+    results = train(Network(), manager, steps=3)
+    manager.stop_debug_session()
+
+    assert all("memory_info" not in result["debug_info"] for result in results)
+    assert "step_times" in results[-1]["debug_info"]
+    assert manager.get_debug_summary()["notes"] == ["MemoryDebugging failed: ProcessLookupError: no such process"]
