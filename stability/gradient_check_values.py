@@ -48,7 +48,9 @@ class CheckedValue:
         if not self.base.numel():
             return
         generator = torch.Generator().manual_seed(seed)
-        noise = torch.randn(self.base.shape, generator=generator, dtype=torch.float64).to(self.base.device)
+        noise = torch.randn(self.base.shape, generator=generator, dtype=torch.float64, device="cpu").to(
+            self.base.device
+        )
         size = self.base.abs().mean()
         self.base += noise * SHIFT * torch.where(size > 0, size, torch.ones_like(size))
 
@@ -96,7 +98,7 @@ def _numbers(tensor: torch.Tensor, weights: dict[int, torch.Tensor]) -> torch.Te
         return flat
     if flat.numel() not in weights:
         generator = torch.Generator().manual_seed(flat.numel())
-        drawn = torch.randn(PROJECTIONS, flat.numel(), generator=generator, dtype=torch.float64)
+        drawn = torch.randn(PROJECTIONS, flat.numel(), generator=generator, dtype=torch.float64, device="cpu")
         weights[flat.numel()] = drawn.to(flat.device)
     return weights[flat.numel()] @ flat
 
