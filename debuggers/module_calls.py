@@ -30,6 +30,14 @@ class ModuleCalls:
     def __init__(self) -> None:
         self.running: list[ModuleCall] = []
         self.counts: Counter[str] = Counter()
+        self._passes: list[int] = []
+
+    def compute_a_forward(self) -> bool:
+        """Whether what runs now belongs to a forward pass.
+
+        In a backward pass it does when the innermost module was called in that very pass, which repeats its forward.
+        """
+        return torch._C._current_graph_task_id() == (self._passes[-1] if self._passes else -1)
 
     def attach(
         self,
@@ -52,16 +60,19 @@ class ModuleCalls:
             type_name = type(module).__name__
 
             def enter(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                if torch._C._current_graph_task_id() == -1:
+                backward_pass = torch._C._current_graph_task_id()
+                if backward_pass == -1:
                     self.counts[name] += 1
                 if not name:
                     began(args, kwargs)
                 self.running.append(ModuleCall(name, type_name, max(1, self.counts[name])))
+                self._passes.append(backward_pass)
 
             return enter
 
         def leave(module: torch.nn.Module) -> None:
             self._ended = self.running.pop()
+            self._passes.pop()
 
         def after(module: torch.nn.Module, inputs: Any, output: Any) -> None:
             ended(self._ended, output)

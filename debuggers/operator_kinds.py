@@ -27,6 +27,9 @@ _ABSORBING = words(
     "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable _softmax "
     "logsumexp"
 )
+_OVERWRITING = words(
+    "bernoulli_ cauchy_ copy_ exponential_ fill_ geometric_ log_normal_ normal_ random_ uniform_ zero_"
+)
 _ROW_BY_ROW = words(
     "cat native_layer_norm select_backward slice_backward slice_scatter _softmax _softmax_backward_data"
 )
@@ -41,6 +44,7 @@ class OperatorKind:
         name: Such as ``aten::log``.
         roles: The names of its arguments, in their order.
         written: The names of the arguments that it changes.
+        overwrites: It does not read what it writes to.
         is_view: Its outputs are views of its inputs.
         allocates: Its outputs hold whatever the memory held before.
         places: It puts a given value into tensors; an infinity that it puts is meant.
@@ -53,6 +57,7 @@ class OperatorKind:
     name: str
     roles: tuple[str, ...]
     written: tuple[str, ...]
+    overwrites: bool
     is_view: bool
     allocates: bool
     places: bool
@@ -67,12 +72,13 @@ def kind_of(operator: Any) -> OperatorKind:
     """Returns what is known of an operator as a dispatch mode gets it: an overload, or a higher-order operator."""
     schema = getattr(operator, "_schema", None)
     if schema is None:
-        return OperatorKind(str(operator), (), (), *([False] * 7))
+        return OperatorKind(str(operator), (), (), *([False] * 8))
     base = schema.name.partition("::")[2]
     return OperatorKind(
         name=schema.name,
         roles=tuple(argument.name for argument in schema.arguments),
         written=tuple(a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write),
+        overwrites=base in _OVERWRITING or any(argument.is_out for argument in schema.arguments),
         is_view=bool(getattr(operator, "is_view", False)) or base in ("_unsafe_view", "lift_fresh"),
         allocates=base in _ALLOCATING,
         places=base in _PLACING,

@@ -29,6 +29,7 @@ from debuggers.value_flow import Argument, OperatorRun, different, fills_its_mem
 
 MAX_BIRTHS = 500
 """A pass that makes more is described up to here."""
+_UNWRITTEN = "memory that nothing was written to, as of torch.empty"
 _current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
 _next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
 
@@ -106,6 +107,8 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             results = list(dict.fromkeys(tensors_in(result)))
             for tensor in results:
                 self._untouched.made(tensor)
+                if kind.allocates:
+                    self.name(tensor, "elsewhere", _UNWRITTEN)
             written = [value for role, value in arguments if isinstance(value, torch.Tensor) and is_written(kind, role)]
             if not kind.allocates:
                 earlier = [(role, before.get(role, value)) for role, value in arguments]
@@ -126,6 +129,8 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(tensor, torch.Tensor) and is_written(kind, role):
                 self._untouched.keep(tensor)
                 if plain(tensor) is tensor:
+                    if self._names.get(tensor) == ("elsewhere", _UNWRITTEN):
+                        self._names.forget(tensor)
                     copies[role] = tensor.clone()
                     if (carried := self._carried.get(tensor)) is not None:
                         self._carried.put(copies[role], carried)
@@ -166,9 +171,18 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         came, made = signs_together(faulty), signs_together(run.outputs)
         only_meant = all(self.births[birth].is_meant for birth in passed)
         absorbed = run.kind.absorbs and not came.positive_inf
+        if run.kind.absorbs and came.positive_inf:
+            passed = self._beside_minus_infinity(passed)
         if made.nan and not came.nan and (only_meant or absorbed):
             return self._add(run, "operator")
         return passed | self._add(run, own) if only_meant and run.makes_some() else passed
+
+    def _beside_minus_infinity(self, births: frozenset[int]) -> frozenset[int]:
+        """Leaves out births of nothing but -inf where there are others: who absorbs -inf minds only these."""
+        others = {
+            birth for birth in births if any(output.nan or output.positive_inf for output in self.births[birth].outputs)
+        }
+        return frozenset(others) or births
 
     def _carried_in(self, tensor: torch.Tensor, run: OperatorRun) -> frozenset[int]:
         carried = self._carried.get(tensor)
@@ -187,7 +201,7 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         running, node = self._calls.running, _current_node()
         direction: Direction = "forward"
         call = OperatorCall(run.kind.name, running[-1] if running else None, run.place or self.caller)
-        if node is not None and not (running and torch.is_grad_enabled()):
+        if node is not None and not self._calls.compute_a_forward():
             direction = "backward"
             differentiated = self._nodes.get(node._sequence_nr())
             if differentiated is not None:

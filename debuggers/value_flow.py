@@ -30,8 +30,9 @@ class OperatorRun:
     place: Place | None
 
     def values(self) -> list[torch.Tensor]:
-        """Returns the tensors among the arguments that can hold NaN."""
-        found = (plain(value) for _, value in self.arguments if isinstance(value, torch.Tensor))
+        """Returns the tensors that it reads and that can hold NaN."""
+        unread = self.kind.written if self.kind.overwrites else ()
+        found = (plain(item) for role, item in self.arguments if isinstance(item, torch.Tensor) and role not in unread)
         return [tensor for tensor in found if tensor is not None]
 
     def reached_by(self, tensor: torch.Tensor) -> bool:

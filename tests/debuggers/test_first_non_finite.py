@@ -98,6 +98,42 @@ class TestWhoIsBlamed:
         assert name(origin) == ("1.0", "aten::log_", "forward")
         assert origin.inputs[0].negatives == 12
 
+    def test_an_overflow_is_blamed_beside_logarithms_of_a_mask(self):
+        def function(values):
+            mask = torch.ones(6, 8).tril().log()
+            return ((values * 1e30).square() + mask).softmax(1)
+
+        assert name(answer(network(function))) == ("1.0", "aten::pow", "forward")
+
+    def test_memory_that_nothing_was_written_to_is_told_from_memory_that_was_filled(self):
+        def filled(values):
+            return torch.empty(6, 8).copy_(values) + torch.empty(6, 8).fill_(1)
+
+        torch.use_deterministic_algorithms(True)  # new memory holds NaN then
+        try:
+            assert answer(network(filled)) is None
+            origin = answer(network(lambda values: values + torch.empty(6, 8)))
+        finally:
+            torch.use_deterministic_algorithms(False)
+        assert (origin.operator, origin.origin) == ("aten::add", "elsewhere")
+        assert origin.held_by == "memory that nothing was written to, as of torch.empty"
+
+    def test_a_tensor_from_outside(self):
+        outside = torch.full((6, 8), torch.nan)
+        origin = answer(network(lambda values: values + outside))
+        assert (origin.operator, origin.held_by) == ("aten::add", "a tensor from outside of the replay")
+
+    def test_gradients_inside_of_a_forward_pass_are_a_backward_pass(self):
+        class Force(nn.Module):
+            def forward(self, values):
+                positions = values.detach().requires_grad_()
+                energy = (positions * 0).sqrt().sum()
+                return values + torch.autograd.grad(energy, positions, create_graph=True)[0]
+
+        model = nn.Sequential(nn.Linear(4, 8), Force())
+        origin = answer(model)
+        assert (name(origin), origin.node) == (("1", "aten::sqrt", "backward"), "SqrtBackward0")
+
     def test_values_that_no_operator_made_belong_to_where_they_are_read(self):
         model = network(torch.tanh)
         with torch.no_grad():
