@@ -176,7 +176,7 @@ def _failed_modes(
 
 @cache
 def _import_what_gradcheck_needs(*, forward: bool) -> None:
-    value = CheckedValue("", torch.zeros(1), elements=None, seed=0)
+    value = CheckedValue("", torch.zeros(1, device="cpu"), elements=None, seed=0)
     evaluation = _Evaluation(lambda tensors: tensors, [value], math.inf)
     torch.autograd.gradcheck(evaluation, [value.chosen_elements()], check_forward_ad=forward)
 

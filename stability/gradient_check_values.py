@@ -67,7 +67,7 @@ class CheckedValue:
     def index_of(self, position: int) -> list[int]:
         """Returns where a chosen element stands in the tensor; of a sparse one, in its entries."""
         flat = int(self.chosen[position])
-        return [int(index) for index in torch.unravel_index(torch.tensor(flat), self.base.shape)]
+        return [int(index) for index in torch.unravel_index(torch.tensor(flat, device="cpu"), self.base.shape)]
 
 
 def observed(result: Any, weights: dict[int, torch.Tensor]) -> tuple[torch.Tensor, ...]:

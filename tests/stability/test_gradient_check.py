@@ -167,6 +167,14 @@ def test_what_cannot_be_compared_is_skipped_with_the_reason(module, reason):
     assert result["skipped"].startswith(reason)
 
 
+def test_the_default_device_of_the_process_does_not_matter():
+    module = nn.Linear(6, 20)
+    with torch.device("meta"):
+        result = check(module, ROWS)
+
+    assert result["passed"]
+
+
 def test_a_check_without_time_gives_up():
     result = check(nn.Linear(6, 3), ROWS, limits=CheckLimits(1e-9))
 
