@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from stability.clipping_config import GradientClippingConfig
     from stability.debugging_config import PyTorchDebuggingConfig
     from stability.errors import AutogradAnomalyError, StabilityConfigError, StabilityError
+    from stability.excluded_datapoints import RecoverySampler
     from stability.first_nan import FirstNaNFinder
     from stability.handling_config import NaNHandlingConfig
     from stability.learned_detector import LearnedDetector
     from stability.numerical_stability import NumericalStabilityManager
+    from stability.recovery import Recovery
+    from stability.recovery_config import RecoveryConfig
     from stability.training_wrapper import TrainingWrapper, create_training_wrapper
 
 _HOMES = {
@@ -27,6 +30,9 @@ _HOMES = {
     "NaNHandlingConfig": "stability.handling_config",
     "NumericalStabilityManager": "stability.numerical_stability",
     "PyTorchDebuggingConfig": "stability.debugging_config",
+    "Recovery": "stability.recovery",
+    "RecoveryConfig": "stability.recovery_config",
+    "RecoverySampler": "stability.excluded_datapoints",
     "StabilityConfigError": "stability.errors",
     "StabilityError": "stability.errors",
     "TrainingWrapper": "stability.training_wrapper",
@@ -48,6 +54,9 @@ __all__ = [
     "NaNHandlingConfig",
     "NumericalStabilityManager",
     "PyTorchDebuggingConfig",
+    "Recovery",
+    "RecoveryConfig",
+    "RecoverySampler",
     "StabilityConfigError",
     "StabilityError",
     "TrainingWrapper",

@@ -29,6 +29,8 @@ from stability.history import History, StepRecord
 from stability.learned_detector import LearnedDetector
 from stability.nan_handling import unscale
 from stability.optimizer_check import OptimizerCheck
+from stability.recovery import Recovery
+from stability.remedies import Fault
 from stability.results import Anomaly, ClippingStats, DebugSummary, NaNStats, StabilityResult
 from stability.score import StabilityScore
 
@@ -57,6 +59,7 @@ class NumericalStabilityManager:
         emitter: Emitter | None = None,
         scaler: torch.amp.GradScaler | None = None,
         detector: LearnedDetector | None = None,
+        recovery: Recovery | None = None,
         find_first_nan: FirstNaNFinder | None = None,
         parameter_norms_every: int | None = 10,
         histogram_every: int | None = None,
@@ -70,6 +73,7 @@ class NumericalStabilityManager:
             emitter: Where scalars, histograms and alerts go, such as a run.
             scaler: The loop's GradScaler: gradients are unscaled before anything else, unless the loop did so.
             detector: Learns what this run's steps look like, and tells unusual ones (``unusual_step``).
+            recovery: Tries remedies after faulty steps.
             find_first_nan: Finds the operator that made the first NaN of a step, by repeating the step.
             parameter_norms_every: The norm of each parameter's gradient is emitted at steps that this divides;
                 None for never.
@@ -87,6 +91,7 @@ class NumericalStabilityManager:
         self._faults = FaultHandling(nan_config, scaler)
         self._scaler = scaler
         self._detector = detector
+        self._recovery = recovery
         self._first_nan = None if find_first_nan is None else find_first_nan.bind(emitter, scaler)
         self._debugging = PyTorchDebuggingManager(debug_config, emitter)
         self._alerts = AnomalyAlerts(emitter)
@@ -138,10 +143,12 @@ class NumericalStabilityManager:
         strangers = self._optimizers.compare(model, optimizer)
         norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
-        if self._first_nan is not None:
-            self._first_nan.look(number, loss, nan_stats, replay)
+        named = None if self._first_nan is None else self._first_nan.look(number, loss, nan_stats, replay)
         self._emission.histograms(gradients, summaries, number)
         finite = self._faults.handle(model, optimizer, gradients, nan_stats, number=number, scaling=scaling)
+        if self._recovery is not None:
+            origin = None if named is None else named.origin
+            self._recovery.look(Fault(number, model, optimizer, self._scaler, nan_stats, origin))
         clipped = self._clip(gradients, norms, nan_stats) if finite else Clipped(norms.total)
         total_norm = clipped.total_norm
         score = self._rate(nan_stats, total_norm)
@@ -183,6 +190,11 @@ class NumericalStabilityManager:
     def scaler(self) -> torch.amp.GradScaler | None:
         """The loop's GradScaler."""
         return self._scaler
+
+    @property
+    def first_nan_finder(self) -> FirstNaNFinder | None:
+        """What ``find_first_nan`` was."""
+        return self._first_nan
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> bool:
         """Divides the optimizer's gradients by the scale, unless that was done since the last ``scaler.update``.

@@ -36,6 +36,10 @@ class RecoveryEvent:
 class Recovery:
     """Keeps a training going: what sets it off, what it does and what comes of it is in ``events``.
 
+    Give it to ``NumericalStabilityManager(recovery=...)``, with a ``FirstNaNFinder`` for the remedies that need an
+    operator or datapoints by name. Where several ranks train together only ``lower_learning_rate`` is tried, and only
+    with a handling type on which they agree: the others would make ranks differ.
+
     Attributes:
         excluded: The datapoints that are left out; hand it to a ``RecoverySampler``.
     """
@@ -61,6 +65,13 @@ class Recovery:
     def events(self) -> tuple[RecoveryEvent, ...]:
         """The last 1,000 events, the oldest first."""
         return tuple(self._events)
+
+    def look(self, step: Fault) -> None:
+        """Takes each step, faulty or not."""
+        if step.is_faulty:
+            self.note_fault(step)
+        elif not step.stats["scaler_step"]:
+            self.note_good_step(step.step)
 
     def note_good_step(self, step: int) -> None:
         """Takes a step without a fault; after enough of them a remedy on trial has helped, and stays."""

@@ -21,7 +21,7 @@ _NARROW = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A faulty step. ``origin`` is the operator that a replay has named, or None."""
+    """A step that is perhaps faulty. ``origin`` is the operator that a replay has named, or None."""
 
     step: int
     model: torch.nn.Module
@@ -29,6 +29,19 @@ class Fault:
     scaler: torch.amp.GradScaler | None
     stats: NaNStats
     origin: NonFiniteOrigin | None
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether something is not finite on some rank; a GradScaler's own overflow is no fault."""
+        stats = self.stats
+        if stats["scaler_step"]:
+            return False
+        return not (stats["loss_finite"] and stats["gradients_finite"]) or self.concerns_several_ranks
+
+    @property
+    def concerns_several_ranks(self) -> bool:
+        """Whether ranks have agreed about it: what is done then has to be the same on all of them."""
+        return bool(self.stats["ranks"])
 
 
 class Remedy(Protocol):
@@ -61,7 +74,7 @@ class ExcludeDatapoints:
     def apply(self, fault: Fault) -> str | None:
         """See the class."""
         origin = fault.origin
-        if origin is None or not origin.datapoints:
+        if origin is None or not origin.datapoints or fault.concerns_several_ranks:
             return None
         self._last = frozenset(origin.datapoints) - self._excluded.indices
         self._excluded.add(self._last)
@@ -92,7 +105,9 @@ class WidenOperator:
     def apply(self, fault: Fault) -> str | None:
         """See the class. It fits where a narrow tensor went into the operator, or came out of it."""
         origin = fault.origin
-        if origin is None or not any(operand.dtype in _NARROW for operand in (*origin.inputs, *origin.outputs)):
+        if origin is None or fault.concerns_several_ranks:
+            return None
+        if not any(operand.dtype in _NARROW for operand in (*origin.inputs, *origin.outputs)):
             return None
         modules = dict(plain_model(fault.model).named_modules())
         module = modules.get(origin.module)
@@ -150,7 +165,7 @@ class ReduceLossScale:
     def apply(self, fault: Fault) -> str | None:
         """See the class. It fits where the loss is finite and the gradients are not."""
         scaler = fault.scaler
-        if scaler is None or not scaler.is_enabled() or not fault.stats["loss_finite"]:
+        if scaler is None or not scaler.is_enabled() or not fault.stats["loss_finite"] or fault.concerns_several_ranks:
             return None
         self._before = scaler.get_scale()
         wanted = self._before * self._factor

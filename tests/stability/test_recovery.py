@@ -33,9 +33,9 @@ class Loop:
             self.step += 1
             self.recovery.note_good_step(self.step)
 
-    def fault(self, origin=None, *, loss_finite=True):
+    def fault(self, origin=None, *, loss_finite=True, ranks=()):
         self.step += 1
-        stats = {"loss_finite": loss_finite, "gradients_finite": False}
+        stats = {"loss_finite": loss_finite, "gradients_finite": False, "scaler_step": False, "ranks": ranks}
         return self.recovery.note_fault(Fault(self.step, self.model, self.optimizer, self.scaler, stats, origin))
 
     def changes(self):
@@ -255,3 +255,9 @@ def test_other_exceptions_and_a_remedy_that_is_off_change_nothing():
     with pytest.raises(RuntimeError, match="something else"), loop.recovery.relieved(loop.model, 0):
         raise RuntimeError("something else")
     assert loop.recovery.events == ()
+
+
+def test_several_ranks_only_do_what_is_the_same_on_all():
+    loop = Loop(exclude_datapoints=True, widen_operator=True, reduce_loss_scale=True, lower_learning_rate=True)
+    loop.scaler = torch.amp.GradScaler("cpu")
+    assert loop.fault(origin(datapoints=(7,)), ranks=[1]).remedy == "lower_learning_rate"
