@@ -176,7 +176,7 @@ class _Examination:
             notes.append(f"the replay ended with {type(error).__name__}: {error}")
             # The exception holds on to what its functions were working with.
             births = self._trace.births
-            self._found = {index for index in self._trace.births_alive() if not births[index].is_meant}
+            self._found = {index for index in self._trace.births_at_hand() if not births[index].is_meant}
         if self._start is None and not self._found:
             notes.append(
                 "the random states and buffers at the start of the step were not kept: it began with later ones"

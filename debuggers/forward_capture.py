@@ -103,15 +103,19 @@ class ForwardCapture:
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        """Begins to watch a model; one that wraps it for data parallelism or compilation is looked through."""
+        """Begins to watch a model; one that wraps it for data parallelism or compilation is looked through.
+
+        A scripted model takes no such hooks: nothing is kept of it.
+        """
         self.start: ForwardStart | None = None
         self._model = plain_model(model)
         self._copies: dict[str, torch.Tensor] = {}
         self._versions: dict[str, tuple[int, int]] = {}
         self._output_hooks = Hooks()
         self._hooks = Hooks()
-        self._hooks.add_around_forward(self._model, self._begin, self._end)
-        self._hooks.add_forward([(self._model, self._note_outputs)])
+        if not isinstance(self._model, torch.jit.ScriptModule):
+            self._hooks.add_around_forward(self._model, self._begin, self._end)
+            self._hooks.add_forward([(self._model, self._note_outputs)])
 
     def release(self) -> None:
         """Lets go of the last forward pass."""

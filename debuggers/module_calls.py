@@ -47,7 +47,7 @@ class ModuleCalls:
         began: Callable[[tuple[Any, ...], dict[str, Any]], None],
         ended: Callable[[ModuleCall, Any], None],
     ) -> None:
-        """Watches a model.
+        """Watches a model; scripted modules, which take no such hooks, pass for a part of their callers.
 
         Args:
             model: The model.
@@ -77,7 +77,8 @@ class ModuleCalls:
         def after(module: torch.nn.Module, inputs: Any, output: Any) -> None:
             ended(self._ended, output)
 
-        for path, module in model.named_modules():
+        hooked = {p: m for p, m in model.named_modules() if not isinstance(m, torch.jit.ScriptModule)}
+        for path, module in hooked.items():
             name = ".".join(part for part in path.split(".") if part not in WRAPPED)
             hooks.add_around_forward(module, before(name, module), leave)
-        hooks.add_forward((module, after) for module in model.modules())
+        hooks.add_forward((module, after) for module in hooked.values())

@@ -46,6 +46,7 @@ class Birth:
         samples: Cut copies of inputs and outputs, by role.
         rows: Of the batch, as far as they can be told; None where they cannot.
         running: The calls of modules that were running in a forward pass, the innermost last.
+        number: How many operators had run, this one included.
     """
 
     call: OperatorCall
@@ -59,6 +60,7 @@ class Birth:
     samples: dict[str, torch.Tensor] = field(default_factory=dict)
     rows: tuple[int, ...] | None = None
     running: tuple[ModuleCall, ...] = ()
+    number: int = 0
 
     @property
     def is_meant(self) -> bool:

@@ -29,6 +29,7 @@ from debuggers.value_flow import Argument, OperatorRun, different, fills_its_mem
 
 MAX_BIRTHS = 500
 """A pass that makes more is described up to here."""
+_LAST_FEW = 5
 _UNWRITTEN = "memory that nothing was written to, as of torch.empty"
 _current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
 _next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
@@ -70,6 +71,7 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._carried: StorageRecords[frozenset[int]] = StorageRecords()
         self._names: StorageRecords[Named] = StorageRecords()
         self._nodes: dict[int, OperatorCall] = {}
+        self._operators = 0
         self._last_node = _next_node_number()
 
     def name(self, tensor: torch.Tensor, origin: Origin, name: str) -> None:
@@ -85,9 +87,10 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 found |= self._carried.get(tensor) or frozenset()
         return found
 
-    def births_alive(self) -> set[int]:
-        """Returns the births that values in memory which is still in use go back to."""
-        return set().union(*self._carried.alive())
+    def births_at_hand(self) -> set[int]:
+        """Returns the births of the last few operators, and those of values in memory which is still in use."""
+        last = {index for index, birth in enumerate(self.births) if birth.number > self._operators - _LAST_FEW}
+        return last.union(*self._carried.alive())
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -95,6 +98,7 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Called by torch with each operator, below autograd and autocast."""
         keywords = dict(kwargs or {})
         kind = kind_of(func)
+        self._operators += 1
         place = user_place(sys._getframe(1))
         self._note_nodes(kind, place)
         if kind.is_view:
@@ -226,6 +230,7 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 samples={role: sample(tensor, rows) for role, tensor in tensors if tensor.layout == torch.strided},
                 rows=rows,
                 running=tuple(running) if direction == "forward" else (),
+                number=self._operators,
             )
         )
         return frozenset([len(self.births) - 1])
