@@ -58,9 +58,12 @@ class CheckPace:
         try:
             yield
         finally:
-            spent = self._clock() - begun
-            self.checks += 1
-            self.seconds += spent
-            self._inside += spent
-            self._earned -= spent
-            self._cost = spent if self._cost is None else (1 - _MEMORY) * self._cost + _MEMORY * spent
+            self.spend(self._clock() - begun)
+
+    def spend(self, seconds: float) -> None:
+        """Takes what a check cost since the last ``step``."""
+        self.checks += 1
+        self.seconds += seconds
+        self._inside += seconds
+        self._earned -= seconds
+        self._cost = seconds if self._cost is None else (1 - _MEMORY) * self._cost + _MEMORY * seconds

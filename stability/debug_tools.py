@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from debuggers.isolation import Isolation
 from debuggers.torch_import import torch
 from stability.anomaly_mode import AutogradAnomaly
+from stability.check_pace import CheckPace
 from stability.cuda_debugging import CudaDebugging
 from stability.debug_emission import DebugEmission
 from stability.debug_log import DebugLog
@@ -39,7 +40,11 @@ class DebugTools:
                 lambda: AutogradAnomaly(config.autograd_anomaly_mode, log),
             ),
             ("memory debugging", config.enable_memory_debugging, lambda: MemoryDebugging(config.memory_leak_mb)),
-            ("memory profiling", config.memory_profiling, lambda: MemoryProfiler(config.memory_profile_every)),
+            (
+                "memory profiling",
+                config.memory_profiling,
+                lambda: MemoryProfiler(CheckPace(config.memory_profile_every, config.check_max_share)),
+            ),
             ("gradient checking", config.enable_grad_check, lambda: GradientCheckRotation(config)),
             ("profiling", profiling, lambda: StepProfiling(config, emission.operators, log)),
             ("timing", config.enable_performance_debugging, StepTiming),

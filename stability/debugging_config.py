@@ -56,6 +56,8 @@ class PyTorchDebuggingConfig(Checked):
         profile_warmup: Steps that it then runs without keeping anything.
         profile_active: Steps that it then keeps.
         profile_repeat: How often this is done, with ``profile_wait`` steps between.
+        check_max_share: The share of the run's time, from above 0 to 1, that gradient checks may take, and memory
+            profiles too. They come as often as it allows, whatever the steps between them; None for these steps.
     """
 
     enable_autograd_anomaly: bool = False
@@ -90,6 +92,7 @@ class PyTorchDebuggingConfig(Checked):
     profile_warmup: int = 1
     profile_active: int = 3
     profile_repeat: int = 1
+    check_max_share: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,6 +103,8 @@ class PyTorchDebuggingConfig(Checked):
         for name in ("profile_wait", "profile_warmup"):
             if getattr(self, name) < 0:
                 raise wrong(self, name, "a number of steps, 0 or more")
+        if self.check_max_share is not None and not 0.0 < self.check_max_share <= 1.0:
+            raise wrong(self, "check_max_share", "a number above 0 and at most 1, or None")
         if not 0.0 < self.cuda_memory_fraction <= 1.0:
             raise wrong(self, "cuda_memory_fraction", "a number above 0 and at most 1")
         if not self.debug_file_prefix or "/" in self.debug_file_prefix or "\0" in self.debug_file_prefix:

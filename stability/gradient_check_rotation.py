@@ -8,6 +8,7 @@ from typing import Any
 from debuggers.hooks import Hooks
 from debuggers.module_selection import NamedModule, select_modules
 from debuggers.torch_import import torch
+from stability.check_pace import CheckPace
 from stability.debug_results import GradientCheck, GradientCheckFailure, GradientCheckSummary, GradientMode
 from stability.debug_tool import StepSeen
 from stability.debugging_config import PyTorchDebuggingConfig
@@ -21,19 +22,19 @@ class GradientCheckRotation:
 
     The first check is at the second step, the next one ``grad_check_every`` steps later, with the next module in the
     model's order; after the last comes the first again, with other elements. A module that was not called until its
-    turn is over is skipped. A failure is told once for each module.
+    turn is over is skipped. A failure is told once for each module. With ``check_max_share`` checks come as often as
+    that share of the time allows instead.
     """
 
     def __init__(self, config: PyTorchDebuggingConfig) -> None:
         modes: tuple[GradientMode, ...] = ("reverse", "forward") if config.grad_check_forward_mode else ("reverse",)
         self._limits = CheckLimits(config.grad_check_budget_s, modes, sampled=True)
-        self._every = config.grad_check_every
+        self._pace = CheckPace(config.grad_check_every, config.check_max_share)
         self._wanted = {False: config.grad_check_numerical, True: config.grad_check_sparse_numerical}
         self._hooks = Hooks()
         self._model: torch.nn.Module | None = None
         self._modules: list[NamedModule] = []
         self._turn = 0
-        self._steps = 0
         self._current: NamedModule | None = None
         self._captured: tuple[tuple[Any, ...], dict[str, Any]] | str | None = None
         self._passed: Counter[str] = Counter()
@@ -53,18 +54,19 @@ class GradientCheckRotation:
     def observe(self, seen: StepSeen, info: DebugInfo) -> list[Anomaly]:
         """Adds ``gradient_check`` at a step with a check, and returns its failure if it is a module's first."""
         anomalies: list[Anomaly] = []
-        if self._current is not None and (self._captured is not None or self._steps % self._every == 0):
+        due = self._pace.step()
+        if self._current is not None and (self._captured is not None or due):
             name = self._current.name
-            check = self._check(self._current)
+            with self._pace.spending():
+                check = self._check(self._current)
             self._hooks.remove()
             self._current, self._captured = None, None
             info["gradient_check"] = check
             if check["passed"] is False and self._failed[name] == 0:
                 anomalies = [Anomaly(kind="gradient_check_failed", message=describe_failure(check), step=seen.number)]
             self.count(check)
-        if self._steps % self._every == 0:
+        if due:
             self._watch_next()
-        self._steps += 1
         return anomalies
 
     def count(self, check: GradientCheck) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +11,7 @@ from debuggers.module_selection import NamedModule, select_modules
 from debuggers.tensor_lifetimes import bytes_of
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
+from stability.check_pace import CheckPace
 from stability.debug_results import MemoryProfile, ModuleMemory
 from stability.debug_tool import StepSeen
 from stability.memory import BYTES_PER_MB
@@ -24,9 +26,9 @@ class MemoryProfiler:
     them is not seen there. The first profile is of the second step: the model is known after the first.
     """
 
-    def __init__(self, every: int) -> None:
-        self._every = every
-        self._steps = 0
+    def __init__(self, pace: CheckPace) -> None:
+        self._pace = pace
+        self._seconds = 0.0
         self._hooks = Hooks()
         self._modules: list[NamedModule] = []
         self._added: dict[int, float] = {}
@@ -39,12 +41,14 @@ class MemoryProfiler:
 
     def observe(self, seen: StepSeen, info: DebugInfo) -> list[Anomaly]:
         """Adds ``memory_profile`` after a step that was watched, and watches the next one if it is due."""
+        due = self._pace.step()
         if len(self._hooks):
+            begun = time.perf_counter()
             self._hooks.remove()
             self.last = info["memory_profile"] = self._profile(seen)
-        if self._steps % self._every == 0:
+            self._pace.spend(self._seconds + time.perf_counter() - begun)
+        if due:
             self._watch(seen.model)
-        self._steps += 1
         return []
 
     def close(self) -> None:
@@ -53,7 +57,7 @@ class MemoryProfiler:
 
     def _watch(self, model: torch.nn.Module) -> None:
         self._modules = [entry for entry in select_modules(model) if not entry.opaque]
-        self._added, self._calls, self._before = {}, {}, {}
+        self._added, self._calls, self._before, self._seconds = {}, {}, {}, 0.0
         for entry in self._modules:
             self._hooks.add_around_forward(entry.module, self._begin, _nothing)
         self._hooks.add_forward((entry.module, self._end) for entry in self._modules)
@@ -61,11 +65,14 @@ class MemoryProfiler:
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _in_backward():
             return
+        begun = time.perf_counter()
         self._before[id(module)] = _allocated(module), {storage.data_ptr() for storage in _storages((args, kwargs))}
+        self._seconds += time.perf_counter() - begun
 
     def _end(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         if _in_backward():
             return
+        begun = time.perf_counter()
         before, known = self._before.pop(id(module), (0.0, set()))
         if before or _device(module) is not None:
             added = _allocated(module) - before
@@ -74,6 +81,7 @@ class MemoryProfiler:
             added = sum(size for place, size in new.items() if place not in known) / BYTES_PER_MB
         self._added[id(module)] = self._added.get(id(module), 0.0) + added
         self._calls[id(module)] = self._calls.get(id(module), 0) + 1
+        self._seconds += time.perf_counter() - begun
 
     def _profile(self, seen: StepSeen) -> MemoryProfile:
         model = seen.model

@@ -4,6 +4,7 @@ import copy
 import gzip
 import json
 import logging
+import time
 import warnings
 
 import pytest
@@ -247,6 +248,25 @@ class TestGradientChecks:
         assert summary["anomalies_by_kind"] == {"gradient_check_failed": 1}
         assert "1: the gradient of output 0 with respect to input 0" in summary["last_anomaly"]["message"]
         assert [artifact.name for artifact in emitter.artifacts].count("gradient_check_failed") == 1
+
+    def test_with_a_share_of_the_time_checks_and_profiles_keep_to_it(self):
+        manager = stability(
+            enable_grad_check=True, enable_memory_debugging=True, memory_profiling=True, check_max_share=0.1
+        )
+        manager.start_debug_session("share")
+
+        begun = time.perf_counter()
+        results = train(Network(), manager, steps=400)
+        elapsed = time.perf_counter() - begun
+        manager.stop_debug_session()
+
+        checks = [info["gradient_check"] for result in results if "gradient_check" in (info := result["debug_info"])]
+        profiles = [number for number, result in enumerate(results) if "memory_profile" in result["debug_info"]]
+        seconds = [check["seconds"] for check in checks]
+        assert 2 <= len(checks) < 200
+        assert sum(seconds) <= 0.1 * elapsed + 2 * max(seconds)
+        assert profiles[0] == 1
+        assert 2 <= len(profiles) < 400
 
     def test_checks_come_at_their_interval(self):
         manager = stability(enable_grad_check=True, grad_check_every=3, grad_check_budget_s=30.0)
