@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
 from debuggers.errors import DebuggerConfigError
 from debuggers.hooks import HookFunction, Hooks
-from debuggers.layer_values import real_values, spread
+from debuggers.layer_values import spread
 from debuggers.model_replay import plain_model
 from debuggers.module_selection import select_modules
 from debuggers.torch_import import torch
@@ -38,6 +38,8 @@ class NonFiniteWatch:
 
     def __init__(self, model: torch.nn.Module, *, history: int = 20) -> None:
         """Begins to watch.
+
+        The first output on the host imports numba, which takes a second, and compiles the kernel if no cache has it.
 
         Args:
             model: The model, wrapped or not.
@@ -103,25 +105,31 @@ class NonFiniteWatch:
 
 def _measure(values: torch.Tensor) -> Row | None:
     """Returns the statistics of an output; None for one without real values."""
-    if not values.is_floating_point() or values.layout != torch.strided or not values.numel():
+    size = values.numel()
+    if not size or not values.is_floating_point() or values.layout != torch.strided:
         return None
-    if values.device.type != "cpu":
+    if not values.is_cpu:
         low, high = torch.aminmax(values)
-        variance, mean = torch.var_mean(values, correction=int(values.numel() > 1))
+        variance, mean = torch.var_mean(values, correction=int(size > 1))
         return mean, variance.sqrt(), low, high
-    values = real_values(values)
-    if values.numel() > 1 and values.is_contiguous() and (measure := _compiled()) is not None:
-        double = values.dtype == torch.float64
-        found: Row | None = measure(values.data_ptr(), values.numel(), is_double=double)
+    is_double = values.dtype == torch.float64
+    if not is_double and values.dtype != torch.float32:
+        values = values.float()
+    if size > 1 and (measure := _compiled()) is not None and values.is_contiguous():
+        found = measure(values.data_ptr(), size, is_double=is_double)
         if found is not None:
             return found
     return tuple(spread(values).values())
 
 
+@cache
 def _compiled() -> Callable[..., Row | None] | None:
-    """The kernel once it was imported, which takes a second: ``spread`` does so for the first large output."""
-    kernel = sys.modules.get("debuggers.spread_kernel")
-    return None if kernel is None else kernel.spread_of
+    """The kernel, where numba is installed: a few microseconds an output, a tenth of what torch takes on small ones."""
+    try:
+        from debuggers.spread_kernel import spread_of
+    except ImportError:
+        return None
+    return spread_of
 
 
 def _first_tensor(output: Any) -> torch.Tensor | None:

@@ -71,6 +71,9 @@ def suggestion_for(birth: Birth) -> str:
         return _overflow(birth) or "softmax got values that it cannot normalise: look at its inputs"
     if blown_up := _blown_up(birth):
         return blown_up
+    for operand in birth.inputs:
+        if operand.non_finite and not operand.shape:
+            return f"the number {operand.role} is not finite: check where it comes from"
     if name in _BY_OPERATOR:
         return _overflow(birth) if _only_overflowed(birth, name) else _BY_OPERATOR[name]
     if overflow := _overflow(birth):

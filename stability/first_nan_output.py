@@ -85,17 +85,15 @@ class FirstNaNOutput:
         The page has one entry, under the first datapoint or row that is named, else 0: the answer, inputs and outputs
         of the operator, cut to 8 rows and 65,536 values, and the statistics of the module in the last steps.
         """
-        if self._to_terminal:
-            sys.stderr.write(f"stepscope: {answer}\n")
-        if emitter is None:
-            return
-        emitter.alert(ALERT, answer.message, step=answer.step, level="error")
-        if answer.origin is None:
-            return
         try:
-            self._emit_page(answer, answer.origin, emitter)
-        except OSError as error:
-            _log.error("the page of the first NaN could not be written: %s", error)
+            if self._to_terminal:
+                sys.stderr.write(f"stepscope: {answer}\n")
+            if emitter is not None:
+                emitter.alert(ALERT, answer.message, step=answer.step, level="error")
+                if answer.origin is not None:
+                    self._emit_page(answer, answer.origin, emitter)
+        except Exception:
+            _log.exception("where the first NaN of step %d comes from could not be told", answer.step)
 
     def close(self) -> None:
         """Removes the folder in which pages were written; runs have their own links to them."""

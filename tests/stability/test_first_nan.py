@@ -195,3 +195,27 @@ def test_a_replay_that_raises_stops_nothing(caplog):
 def test_wrong_numbers_are_refused(field):
     with pytest.raises(StabilityConfigError, match=rf"{field} is 0; expected a positive number"):
         FirstNaNFinder(nn.Linear(1, 1), **{field: 0})
+
+
+def test_steps_that_a_scaler_skips_by_itself_are_not_repeated():
+    model = nn.Sequential(nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100)
+    finder = FirstNaNFinder(model, to_terminal=False, steps_between=1)
+    manager = NumericalStabilityManager(
+        GradientClippingConfig(), NaNHandlingConfig(), scaler=scaler, find_first_nan=finder
+    )
+
+    def step(inputs):
+        loss = model(inputs).square().mean()
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        manager.step(model, loss, optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+
+    step(torch.full((4, 3), 1e8))  # overflows by the scale
+    assert finder.found == []
+    step(torch.full((4, 3), 1e30))  # overflows by itself
+    (answer,) = finder.found
+    assert answer.origin.module == "the loss"
