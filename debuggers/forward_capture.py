@@ -35,6 +35,7 @@ class ForwardStart:
         autocast: Device type, whether autocast was on, and its dtype.
         is_training: The model's mode.
         place: The line that called the model.
+        number: Which forward pass of the step it is, from 1.
         end_node: Autograd numbered the nodes after the forward from here.
         gradients: What came back to the outputs, by their position; as large as the outputs.
     """
@@ -47,6 +48,7 @@ class ForwardStart:
     autocast: list[tuple[str, bool, torch.dtype]]
     is_training: bool
     place: Place | None
+    number: int = 1
     end_node: int = 0
     gradients: dict[int, torch.Tensor] = field(default_factory=dict)
 
@@ -58,6 +60,8 @@ class ForwardStart:
             found.append(f"{changed} of the model's arguments were changed in place since the forward pass")
         if model.training != self.is_training:
             found.append(f"the model was in {'training' if self.is_training else 'evaluation'} mode")
+        if self.number > 1:
+            found.append(f"of the step's {self.number} forward passes the last one is repeated")
         return found
 
     def set_random_states(self) -> None:
@@ -109,6 +113,7 @@ class ForwardCapture:
         """
         self.start: ForwardStart | None = None
         self._model = plain_model(model)
+        self._passes = 0
         self._copies: dict[str, torch.Tensor] = {}
         self._versions: dict[str, tuple[int, int]] = {}
         self._output_hooks = Hooks()
@@ -118,9 +123,9 @@ class ForwardCapture:
             self._hooks.add_forward([(self._model, self._note_outputs)])
 
     def release(self) -> None:
-        """Lets go of the last forward pass."""
-        self.start = None
-        self._output_hooks.remove()
+        """Lets go of the last forward pass, at the end of a step."""
+        self._passes = 0
+        self._forget()
 
     def close(self) -> None:
         """Removes the hooks; calling it again does nothing."""
@@ -135,11 +140,16 @@ class ForwardCapture:
     ) -> None:
         self.close()
 
+    def _forget(self) -> None:
+        self.start = None
+        self._output_hooks.remove()
+
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         # A backward pass calls checkpointed models again: that is no new forward pass.
         if not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
             return
-        self.release()
+        self._forget()
+        self._passes += 1
         self.start = ForwardStart(
             args=args,
             kwargs=kwargs,
@@ -152,6 +162,7 @@ class ForwardCapture:
             ],
             is_training=module.training,
             place=user_place(sys._getframe(1)),
+            number=self._passes,
         )
 
     def _end(self, module: torch.nn.Module) -> None:

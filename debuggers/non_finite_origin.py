@@ -13,6 +13,7 @@ from debuggers.torch_import import torch
 
 THE_LOSS = "the loss"
 _ROWS_IN_TEXT = 10
+_OPERANDS_IN_TEXT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,10 @@ class NonFiniteOrigin:
             lines.append(f"at {self.source}")
         if self.held_by:
             lines.append(f"already in {self.held_by}")
-        lines += [f"input {operand}" for operand in self.inputs]
-        lines += [str(operand) for operand in self.outputs]
+        for operands, title in ((self.inputs, "input "), (self.outputs, "")):
+            lines += [f"{title}{operand}" for operand in operands[:_OPERANDS_IN_TEXT]]
+            if len(operands) > _OPERANDS_IN_TEXT:
+                lines.append(f"and {len(operands) - _OPERANDS_IN_TEXT} more")
         for what, found in (("rows of the batch", self.rows), ("datapoints", self.datapoints)):
             if found is not None:
                 shown = ", ".join(map(str, found[:_ROWS_IN_TEXT]))

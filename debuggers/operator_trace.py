@@ -29,6 +29,7 @@ from debuggers.value_flow import Argument, OperatorRun, different, fills_its_mem
 
 MAX_BIRTHS = 500
 """A pass that makes more is described up to here."""
+_MAX_SAMPLES = 8
 _LAST_FEW = 5
 _UNWRITTEN = "memory that nothing was written to, as of torch.empty"
 _current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
@@ -216,7 +217,8 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for index, tensor in enumerate(run.outputs)
         ]
         rows = non_finite_rows([*run.outputs, *run.values()], self.batch)
-        tensors = [*((role, value) for role, value in run.arguments if isinstance(value, torch.Tensor)), *results]
+        inputs = [(role, value) for role, value in run.arguments if isinstance(value, torch.Tensor)]
+        tensors = [*inputs[:_MAX_SAMPLES], *results[:_MAX_SAMPLES]]
         self.births.append(
             Birth(
                 call=call,

@@ -155,6 +155,14 @@ class TestWhoIsBlamed:
         origin = answer(model)
         assert (origin.module, origin.held_by) == ("1", "buffer 1.running_mean")
 
+    def test_of_many_inputs_the_text_has_the_first(self):
+        parts = [torch.ones(2, 2)] * 11 + [torch.full((2, 2), torch.nan)]
+        model = nn.Sequential(nn.Linear(2, 2))
+        origin = answer(model, lambda: torch.cat([model(torch.ones(1, 2)), *parts]).sum())
+        assert "and 5 more" in str(origin)
+        assert len(origin.inputs) == 13
+        assert len(origin.samples) == 9
+
     def test_the_line_is_the_users(self):
         origin = answer(network(lambda values: values.abs().neg().log()))
         assert origin.source.file == __file__

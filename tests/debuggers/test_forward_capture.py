@@ -65,7 +65,7 @@ def test_gradients_of_all_outputs_are_kept_by_their_position():
     assert {position: gradient.tolist() for position, gradient in gradients.items()} == {1: [[3, 3]], 3: [[1, 1]]}
 
 
-def test_the_training_graph_is_not_kept_alive():
+def test_only_the_last_pass_is_kept_and_not_its_graph():
     model = noisy()
     with ForwardCapture(model) as capture:
         outputs = model(torch.randn(6, 4))
@@ -74,6 +74,9 @@ def test_the_training_graph_is_not_kept_alive():
         gc.collect()
         assert gone() is None
         assert capture.start is not None
+        assert capture.start.differences(model) == []
+        model(torch.randn(6, 4))
+        assert capture.start.differences(model) == ["of the step's 2 forward passes the last one is repeated"]
         capture.release()
         assert capture.start is None
 
