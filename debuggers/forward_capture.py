@@ -14,6 +14,7 @@ import numpy as np
 
 from debuggers.hooks import Hooks
 from debuggers.model_replay import plain_model
+from debuggers.module_selection import WRAPPERS
 from debuggers.source_lines import Place, user_place
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
@@ -109,7 +110,7 @@ class ForwardCapture:
     def __init__(self, model: torch.nn.Module) -> None:
         """Begins to watch a model; one that wraps it for data parallelism or compilation is looked through.
 
-        A scripted model takes no such hooks: nothing is kept of it.
+        Of a scripted model, and of one that was compiled in place, nothing is kept: hooks would break its graph.
         """
         self.start: ForwardStart | None = None
         self._model = plain_model(model)
@@ -118,9 +119,9 @@ class ForwardCapture:
         self._versions: dict[str, tuple[int, int]] = {}
         self._output_hooks = Hooks()
         self._hooks = Hooks()
-        if not isinstance(self._model, torch.jit.ScriptModule):
-            self._hooks.add_around_forward(self._model, self._begin, self._end)
-            self._hooks.add_forward([(self._model, self._note_outputs)])
+        if (hooked := _outside_of_graphs(model)) is not None:
+            self._hooks.add_around_forward(hooked, self._begin, self._end)
+            self._hooks.add_forward([(hooked, self._note_outputs)])
 
     def release(self) -> None:
         """Lets go of the last forward pass, at the end of a step."""
@@ -160,7 +161,7 @@ class ForwardCapture:
                 (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
                 for device in _DEVICE_TYPES
             ],
-            is_training=module.training,
+            is_training=self._model.training,
             place=user_place(sys._getframe(1)),
             number=self._passes,
         )
@@ -195,6 +196,14 @@ class ForwardCapture:
         if stale:
             torch._foreach_copy_([self._copies[name] for name in stale], [buffers[name].detach() for name in stale])
         return self._copies
+
+
+def _outside_of_graphs(model: torch.nn.Module) -> torch.nn.Module | None:
+    """Returns what may carry hooks: the model inside of data parallelism, with the wrapper of ``torch.compile``."""
+    while isinstance(model, WRAPPERS):
+        model = model.module
+    inside = isinstance(model, torch.jit.ScriptModule) or getattr(model, "_compiled_call_impl", None) is not None
+    return None if inside else model
 
 
 def _is_like(copy: torch.Tensor | None, buffer: torch.Tensor) -> bool:

@@ -62,8 +62,8 @@ def plain_model(model: torch.nn.Module) -> torch.nn.Module:
     while True:
         if isinstance(model, WRAPPERS):
             model = model.module
-        elif (original := model._modules.get("_orig_mod")) is not None:
-            model = original
+        elif "_orig_mod" in model._modules:
+            model = model.get_submodule("_orig_mod")
         else:
             return model
 

@@ -12,7 +12,6 @@ from typing import Any, Self
 from debuggers.errors import DebuggerConfigError
 from debuggers.hooks import HookFunction, Hooks
 from debuggers.layer_values import spread
-from debuggers.model_replay import plain_model
 from debuggers.module_selection import select_modules
 from debuggers.torch_import import torch
 
@@ -50,7 +49,7 @@ class NonFiniteWatch:
         """
         if history < 1:
             raise DebuggerConfigError(f"history is {history!r}; expected a positive number of steps")
-        modules = select_modules(plain_model(model))
+        modules = select_modules(model)
         self.names = tuple(entry.name for entry in modules if not entry.opaque)
         self.left_out = tuple(entry.name for entry in modules if entry.opaque)
         self._current: list[tuple[str, Row]] = []

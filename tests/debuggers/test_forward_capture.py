@@ -132,6 +132,38 @@ def test_a_model_that_changes_its_argument_is_repeated_without_a_trace():
     assert result.notes == ("1 of the model's arguments were changed in place since the forward pass",)
 
 
+def test_a_compiled_model_keeps_its_one_graph():
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    with ForwardCapture(compiled) as capture:
+        for _ in range(3):
+            loss = compiled(torch.zeros(3, 4)).log().sum()
+            loss.backward()
+        (again,) = capture.start.forward(model)
+        result = replay_forward(compiled, capture.start, loss=loss, loss_is_finite=False)
+
+    assert len(graphs) == 1
+    assert again.shape == (3, 2)
+    assert result.origin is None or result.origin.module == "the loss"
+
+
+def test_nothing_is_kept_of_models_that_take_no_hooks():
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 2)))
+    in_place = nn.Linear(4, 2)
+    in_place.compile(backend="eager")
+    for model in (scripted, in_place):
+        with ForwardCapture(model) as capture:
+            model(torch.zeros(3, 4))
+            assert capture.start is None
+
+
 def test_keyword_arguments_are_repeated():
     class Named(nn.Module):
         def __init__(self):

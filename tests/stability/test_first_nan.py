@@ -132,6 +132,30 @@ def test_training_is_bit_identical_to_training_without_it():
     assert torch.equal(state, plain_state)
 
 
+def test_a_compiled_model_keeps_its_one_graph_and_is_repeated_eagerly():
+    torch._dynamo.reset()
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    model = nn.Sequential(nn.Linear(4, 8), Logarithm(), nn.Linear(8, 2))
+    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    with FirstNaNFinder(compiled, to_terminal=False) as finder:
+        manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), find_first_nan=finder)
+        for scale in (1, 1, 1e3):
+            loss = compiled(torch.randn(16, 4) * scale).square().mean()
+            loss.backward()
+            manager.step(compiled, loss, optimizer)
+
+    assert len(graphs) == 1
+    assert [(answer.step, answer.origin.module, answer.origin.operator) for answer in finder.found] == [
+        (2, "1", "aten::log")
+    ]
+
+
 def test_closing_leaves_no_hook():
     model = network()
     with FirstNaNFinder(model):
