@@ -16,6 +16,7 @@ from debuggers.module_calls import ModuleCall, ModuleCalls
 from debuggers.non_finite_origin import THE_LOSS, NonFiniteOrigin
 from debuggers.operator_births import non_finite_rows
 from debuggers.operator_trace import OperatorTrace
+from debuggers.quiet_computation import outside_modes
 from debuggers.torch_import import torch
 from debuggers.untouched_memory import UntouchedMemory
 
@@ -215,9 +216,10 @@ class _Examination:
                     self._trace.batch = tensor.shape[0]
 
     def _note_rows(self, call: ModuleCall, output: Any) -> None:
-        for birth in self._trace.births:
-            if birth.rows is None and call in birth.running:
-                birth.rows = non_finite_rows(tensors_of(output), self._trace.batch)
+        with outside_modes():
+            for birth in self._trace.births:
+                if birth.rows is None and call in birth.running:
+                    birth.rows = non_finite_rows(tensors_of(output), self._trace.batch)
 
 
 def _fault_of_the_loss(

@@ -21,6 +21,7 @@ from debuggers.operands import (
 )
 from debuggers.operator_births import Birth, Direction, OperatorCall, Origin, non_finite_rows, sample
 from debuggers.operator_kinds import OperatorKind, kind_of
+from debuggers.quiet_computation import outside_modes
 from debuggers.source_lines import Place, user_place
 from debuggers.storage_records import StorageRecords
 from debuggers.torch_import import torch
@@ -83,9 +84,10 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def births_in(self, tensors: Iterable[torch.Tensor]) -> set[int]:
         """Returns the births that values in these tensors go back to, as indices."""
         found: set[int] = set()
-        for tensor in map(plain, tensors):
-            if tensor is not None and holds_non_finite(tensor):
-                found |= self._carried.get(tensor) or frozenset()
+        with outside_modes():
+            for tensor in map(plain, tensors):
+                if tensor is not None and holds_non_finite(tensor):
+                    found |= self._carried.get(tensor) or frozenset()
         return found
 
     def births_at_hand(self) -> set[int]:
@@ -216,7 +218,8 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             ("output" if len(run.outputs) == 1 else f"output {index}", tensor)
             for index, tensor in enumerate(run.outputs)
         ]
-        rows = non_finite_rows([*run.outputs, *run.values()], self.batch)
+        values = run.values()
+        rows = non_finite_rows([*(run.outputs if run.is_row_by_row(self.batch) else ()), *values], self.batch)
         inputs = [(role, value) for role, value in run.arguments if isinstance(value, torch.Tensor)]
         tensors = [*inputs[:_MAX_SAMPLES], *results[:_MAX_SAMPLES]]
         self.births.append(

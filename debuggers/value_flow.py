@@ -35,6 +35,17 @@ class OperatorRun:
         found = (plain(item) for role, item in self.arguments if isinstance(item, torch.Tensor) and role not in unread)
         return [tensor for tensor in found if tensor is not None]
 
+    def is_row_by_row(self, batch: int | None) -> bool:
+        """Whether the rows of its outputs are those of the datapoints, if there are as many.
+
+        The gradient of a weight may have as many rows as the batch by chance, but sums over the batch.
+        """
+        values = self.values()
+        if self.kind.keeps_rows or not values:
+            return True
+        first = values[0].shape
+        return first[:1] == self.outputs[0].shape[:1] and not (len(first) == 2 and first[1] == batch)
+
     def reached_by(self, tensor: torch.Tensor) -> bool:
         """Whether what is not finite in an argument may have got into the outputs.
 

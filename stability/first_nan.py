@@ -53,8 +53,8 @@ class FirstNaNFinder:
         """Sets its hooks.
 
         Args:
-            model: The model, before or after it is wrapped for data parallelism; after ``torch.compile``, so that no hook
-                is inside of its graph.
+            model: The model, before or after it is wrapped for data parallelism; after ``torch.compile``, so that no
+                hook is inside of its graph.
             history: How many steps' statistics of the module are kept and shown.
             steps_between: A step is repeated at most once in this many.
             to_terminal: Whether the answer is printed to standard error too.

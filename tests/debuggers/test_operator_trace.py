@@ -95,3 +95,13 @@ def test_parameters_that_a_forward_pass_changes_are_put_back():
     replay_closure(model, lambda: model(torch.tensor([1, 2])).log().sum())
 
     assert torch.equal(model.weight, before)
+
+
+def test_a_weights_gradient_has_no_datapoints_even_if_it_has_as_many_rows():
+    model = nn.Linear(4, 6)
+    nn.init.zeros_(model.weight)
+    inputs = torch.full((6, 4), 1e10)
+
+    origin = replay_closure(model, lambda: 1e29 * model(inputs).sum()).origin
+
+    assert (origin.operator, origin.direction, origin.rows) == ("aten::addmm", "backward", None)
