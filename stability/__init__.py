@@ -10,29 +10,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stability.clipping_config import GradientClippingConfig
-    from stability.debugging_config import PyTorchDebuggingConfig
+    from stability.clipping.config import GradientClippingConfig
+    from stability.debugging.config import PyTorchDebuggingConfig
     from stability.errors import AutogradAnomalyError, StabilityConfigError, StabilityError
-    from stability.excluded_datapoints import RecoverySampler
-    from stability.first_nan import FirstNaNFinder
-    from stability.handling_config import NaNHandlingConfig
+    from stability.first_nan.finder import FirstNaNFinder
+    from stability.handling.config import NaNHandlingConfig
     from stability.learned_detector import LearnedDetector
     from stability.numerical_stability import NumericalStabilityManager
-    from stability.recovery import Recovery
-    from stability.recovery_config import RecoveryConfig
+    from stability.recovery.config import RecoveryConfig
+    from stability.recovery.excluded_datapoints import RecoverySampler
+    from stability.recovery.recovery import Recovery
     from stability.training_wrapper import TrainingWrapper, create_training_wrapper
 
 _HOMES = {
     "AutogradAnomalyError": "stability.errors",
-    "FirstNaNFinder": "stability.first_nan",
-    "GradientClippingConfig": "stability.clipping_config",
+    "FirstNaNFinder": "stability.first_nan.finder",
+    "GradientClippingConfig": "stability.clipping.config",
     "LearnedDetector": "stability.learned_detector",
-    "NaNHandlingConfig": "stability.handling_config",
+    "NaNHandlingConfig": "stability.handling.config",
     "NumericalStabilityManager": "stability.numerical_stability",
-    "PyTorchDebuggingConfig": "stability.debugging_config",
-    "Recovery": "stability.recovery",
-    "RecoveryConfig": "stability.recovery_config",
-    "RecoverySampler": "stability.excluded_datapoints",
+    "PyTorchDebuggingConfig": "stability.debugging.config",
+    "Recovery": "stability.recovery.recovery",
+    "RecoveryConfig": "stability.recovery.config",
+    "RecoverySampler": "stability.recovery.excluded_datapoints",
     "StabilityConfigError": "stability.errors",
     "StabilityError": "stability.errors",
     "TrainingWrapper": "stability.training_wrapper",

@@ -8,8 +8,8 @@ import math
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
-from stability.debugging_config import DebugLevel
-from stability.nan_handling import describe_faults, describe_handling
+from stability.debugging.config import DebugLevel
+from stability.handling.non_finite import describe_faults, describe_handling
 from stability.results import Anomaly, AnomalyKind, NaNStats
 
 _LEVELS: dict[AnomalyKind, AlertLevel] = {

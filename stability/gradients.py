@@ -11,8 +11,8 @@ from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from stability.clipping.sharded_gradients import RankGroups, local_part, rank_groups, whole_norms
 from stability.errors import StabilityError
-from stability.sharded_gradients import RankGroups, local_part, rank_groups, whole_norms
 
 CLIP_EPSILON = 1e-6
 """Added to the norm before dividing by it, as ``torch.nn.utils.clip_grad_norm_`` does (PyTorch 2.4 to 2.13)."""

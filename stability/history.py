@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from debuggers.atomic_file import atomic_file
-from stability.debug_files import plain_json
+from stability.debugging.files import plain_json
 from stability.errors import StabilityError
 from stability.results import AnomalyKind, StabilityResult
 

@@ -13,24 +13,24 @@ from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability import plots
 from stability.anomalies import AnomalyAlerts, find_anomalies
-from stability.clipping_config import GradientClippingConfig
-from stability.debug_results import GradientCheck
-from stability.debug_tool import StepSeen
-from stability.debugging_config import PyTorchDebuggingConfig
-from stability.debugging_manager import PyTorchDebuggingManager
+from stability.clipping.clipper import Clipped, make_clipper
+from stability.clipping.config import GradientClippingConfig
+from stability.debugging.config import PyTorchDebuggingConfig
+from stability.debugging.manager import PyTorchDebuggingManager
+from stability.debugging.results import GradientCheck
+from stability.debugging.tool import StepSeen
 from stability.emission import StabilityEmission
 from stability.errors import StabilityError
-from stability.first_nan import FirstNaNFinder
-from stability.gradient_clipping import Clipped, make_clipper
+from stability.first_nan.finder import FirstNaNFinder
 from stability.gradients import Gradients, Norms, check_loss, collect_gradients
-from stability.handling_config import NaNHandlingConfig
-from stability.handling_faults import FaultHandling
+from stability.handling.config import NaNHandlingConfig
+from stability.handling.faults import FaultHandling
+from stability.handling.non_finite import unscale
 from stability.history import History, StepRecord
 from stability.learned_detector import LearnedDetector
-from stability.nan_handling import unscale
 from stability.optimizer_check import OptimizerCheck
-from stability.recovery import Recovery
-from stability.remedies import Fault
+from stability.recovery.recovery import Recovery
+from stability.recovery.remedies import Fault
 from stability.results import Anomaly, ClippingStats, DebugSummary, NaNStats, StabilityResult
 from stability.score import StabilityScore
 

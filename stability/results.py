@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from stability.debug_results import (
+from stability.debugging.results import (
     CudaInfo,
     GradientCheck,
     GradientCheckSummary,
@@ -14,7 +14,7 @@ from stability.debug_results import (
     OperatorTime,
     StepTimes,
 )
-from stability.handling_config import HandlingAction
+from stability.handling.config import HandlingAction
 
 AnomalyKind: TypeAlias = Literal[
     "nan_loss",

@@ -10,10 +10,10 @@ from typing import Any, Self
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
-from stability.clipping_config import GradientClippingConfig
-from stability.debugging_config import PyTorchDebuggingConfig
-from stability.first_nan import FirstNaNFinder
-from stability.handling_config import NaNHandlingConfig
+from stability.clipping.config import GradientClippingConfig
+from stability.debugging.config import PyTorchDebuggingConfig
+from stability.first_nan.finder import FirstNaNFinder
+from stability.handling.config import NaNHandlingConfig
 from stability.numerical_stability import NumericalStabilityManager
 from stability.results import DebugSummary, StabilityResult
 

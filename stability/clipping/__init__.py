@@ -1,0 +1,1 @@
+"""The ways of clipping gradients, one object for each."""

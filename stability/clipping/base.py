@@ -1,0 +1,133 @@
+"""What all ways of clipping share: they measure, clip, and keep what must survive a checkpoint."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from debuggers.summary_table import SummaryTable
+from debuggers.torch_import import torch
+from stability.clipping.config import GradientClippingConfig
+from stability.errors import StabilityError
+from stability.gradients import Gradients, Norms, measure, shared_norms, wide_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """What was done to the gradients of a step.
+
+    Attributes:
+        total_norm: Before clipping.
+        coefficient: The smallest factor that a gradient, or an element of one, was multiplied by; 1.0 when all were
+            left as they are.
+        threshold: What was compared with it: a norm, a magnitude or a ratio; None where there is not one.
+        parameters: How many gradients were changed.
+        clipped_norm: The total norm after clipping; None where that would take another pass.
+    """
+
+    total_norm: float
+    coefficient: float = 1.0
+    threshold: float | None = None
+    parameters: int = 0
+    clipped_norm: float | None = None
+
+
+class Clipper(ABC):
+    """One way of clipping, for one training loop: some remember the norms of earlier steps."""
+
+    def __init__(self, config: GradientClippingConfig) -> None:
+        self._config = config
+
+    def measure(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None = None) -> Norms:
+        """Returns the norms of gradients, and what ``clip`` needs beside them, with one synchronisation.
+
+        Args:
+            gradients: What to measure. Measure again when something changed them before ``clip``.
+            loss: Travels to the host in the same copy.
+            summaries: Of these gradients, as measured already; they save a pass where their digits suffice.
+
+        Raises:
+            StabilityError: When the summaries are of another number of gradients.
+        """
+        if summaries is not None:
+            if len(summaries) != len(gradients.tensors):
+                raise StabilityError(
+                    f"got summaries of {len(summaries)} gradients; expected {len(gradients.tensors)}, one for each "
+                    "parameter with a gradient"
+                )
+            shared = shared_norms(summaries, loss, self._config.norm_type, self._exact_from())
+            if shared is not None:
+                return shared
+        return measure(gradients, loss, self._config.norm_type, self._config.max_norm)
+
+    @abstractmethod
+    def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
+        """Clips gradients in place. All are finite; their norm may be beyond the range of their dtype.
+
+        Args:
+            gradients: As they were measured.
+            norms: From ``measure``.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what a checkpoint needs: plain values; empty when nothing is remembered."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes what ``state_dict`` gave.
+
+        Raises:
+            StabilityError: When it is of another way of clipping.
+        """
+        if set(state) != set(self.state_dict()):
+            raise StabilityError(
+                f"the state of clipping holds {sorted(state)}; expected {sorted(self.state_dict())}, "
+                f"as clipping of type {self._config.clipping_type!r} keeps"
+            )
+
+    def _exact_from(self) -> float:
+        """Total norms close to this one or above need the last digits of float32, because of what is compared."""
+        return math.inf
+
+
+def refuse_shards(gradients: Gradients, clipping_type: str) -> None:
+    """Raises StabilityError when a gradient lies in parts on several ranks; names the first."""
+    for name, groups in zip(gradients.names, gradients.groups, strict=True):
+        if groups:
+            raise StabilityError(
+                f"the gradient of {name} is sharded, which clipping of type {clipping_type!r} cannot clip; expected "
+                "whole gradients, or the type 'norm', 'global_norm', 'value', 'adaptive', 'exponential' or 'layer_wise'"
+            )
+
+
+@torch.no_grad()
+def multiply(gradients: Gradients, factors: Mapping[int, float]) -> None:
+    """Multiplies gradients in place by numbers on the host, which costs no copy to a device.
+
+    Args:
+        gradients: What to change.
+        factors: A factor for each position to be changed. One that is too small to be a normal number of the
+            gradient's dtype is applied in float64.
+    """
+    tensors = [gradients.tensors[index] for index in factors]
+    if all(factor >= torch.finfo(tensor.dtype).tiny for tensor, factor in zip(tensors, factors.values(), strict=True)):
+        torch._foreach_mul_(tensors, list(factors.values()))
+    else:
+        for tensor, factor in zip(tensors, factors.values(), strict=True):
+            tensor.copy_(tensor.to(wide_dtype(tensor)) * factor)
+    gradients.store()
+
+
+@torch.no_grad()
+def clamp_magnitudes(gradients: Gradients, bound: float, indices: Iterable[int]) -> None:
+    """Brings the elements of some gradients into [-bound, bound]; complex ones keep their direction."""
+    for index in indices:
+        tensor = gradients.tensors[index]
+        if tensor.is_complex():
+            tensor.mul_((bound / tensor.abs()).clamp_(max=1.0))
+        else:
+            tensor.clamp_(-bound, bound)
+    gradients.store()

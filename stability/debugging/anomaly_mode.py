@@ -1,0 +1,151 @@
+"""Autograd's anomaly mode while a session runs, and the operations behind a gradient that is not finite."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from debuggers.torch_import import torch
+from stability.debugging.config import AnomalyMode
+from stability.debugging.log import DebugLog
+from stability.debugging.tool import StepSeen
+from stability.results import Anomaly, DebugInfo
+
+MOST_SUSPECTS = 5
+_TRACEBACK = "traceback_"
+_TORCH = str(Path(torch.__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectOperation:
+    """An operation whose backward may have made a gradient not finite.
+
+    Attributes:
+        name: The autograd function's, such as ``SqrtBackward0``.
+        place: The innermost frame outside torch that called it in the forward pass, as ``file:line in function: text``;
+            empty when nothing is known of it.
+    """
+
+    name: str
+    place: str
+
+
+class AutogradAnomaly:
+    """Switches torch's anomaly mode on until ``close``, which leaves it as it was.
+
+    With ``"raise"`` torch checks each gradient in ``backward`` and raises at the first NaN. With ``"detect"`` it only
+    keeps where each operation was called, and the operations that may have made a gradient not finite are logged
+    after the step.
+    """
+
+    def __init__(self, mode: AnomalyMode, log: DebugLog) -> None:
+        self._log = log
+        self._before: tuple[bool, bool] | None = (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+        self._ongoing = False
+        torch.autograd.set_detect_anomaly(True, check_nan=mode == "raise")
+
+    def attach(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Nothing is attached: the mode is the process's."""
+
+    def observe(self, seen: StepSeen, info: DebugInfo) -> list[Anomaly]:
+        """Names the suspects when gradients stop being finite while the loss is: at the first of consecutive steps."""
+        loss = seen.loss
+        kinds = {anomaly["kind"] for anomaly in seen.anomalies}
+        ongoing, self._ongoing = self._ongoing, bool(kinds & {"nan_gradient", "inf_gradient"})
+        if ongoing or not self._ongoing or kinds & {"nan_loss", "inf_loss"}:
+            return []
+        if not isinstance(loss, torch.Tensor) or loss.grad_fn is None:
+            self._log.note("no_graph", "the loss has no graph: the operation behind a fault cannot be named")
+            return []
+        suspects = find_suspects(seen.model, loss, seen.faulty)
+        if suspects:
+            listed = "; ".join(f"{suspect.name} at {suspect.place}" for suspect in suspects)
+            info["suspect_operations"] = [f"{suspect.name}: {suspect.place}" for suspect in suspects]
+            self._log.event(
+                "suspect_operations",
+                f"step {seen.number}: if the fault has one origin, it is the backward of one of these operations, "
+                f"the nearest to the loss first: {listed}",
+                "error",
+            )
+        return []
+
+    def close(self) -> None:
+        """Puts the mode back."""
+        if self._before is not None:
+            enabled, check_nan = self._before
+            self._before = None
+            torch.autograd.set_detect_anomaly(enabled, check_nan=check_nan)
+
+
+def find_suspects(model: torch.nn.Module, loss: torch.Tensor, faulty: list[str]) -> list[SuspectOperation]:
+    """Returns the operations, nearest to the loss first, that can have made the gradients of these parameters faulty.
+
+    What is not finite spreads to everything that the gradient reaches from there. So the operation lies on the way to
+    all faulty parameters and to no sound one; the last operation before those may be at fault too, for the gradient
+    that it hands on. This holds for one origin; of several, the result shows at most what they have in common. At most
+    five operations; the graph's structure and tracebacks outlive the backward pass.
+
+    Args:
+        model: Whose parameters.
+        loss: With a graph made in anomaly mode.
+        faulty: Names of its parameters.
+    """
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    order = list(_in_backward_order(loss.grad_fn))
+    reached = _parameters_reached(order, names)
+    wanted = frozenset(faulty)
+    known = frozenset().union(*reached.values()) if reached else frozenset()
+    inner = [node for node in order if not hasattr(node, "variable") and wanted and wanted <= reached[id(node)]]
+    sound = known - wanted
+    chosen = [node for node in inner if not reached[id(node)] & sound]
+    before = [node for node in inner if reached[id(node)] & sound]
+    suspects = [*before[-1:], *chosen] if sound else chosen
+    described = [SuspectOperation(node.name(), _place(node)) for node in suspects]
+    unique = [each for each in dict.fromkeys(described) if each.place]
+    return unique[:MOST_SUSPECTS]
+
+
+def _in_backward_order(root: Any) -> Iterator[Any]:
+    """The nodes of a graph, each after all that hand their gradient to it."""
+    waiting: dict[int, int] = {}
+    stack, seen = [root], {id(root)}
+    nodes = [root]
+    while stack:
+        for child, _ in stack.pop().next_functions:
+            if child is None:
+                continue
+            waiting[id(child)] = waiting.get(id(child), 0) + 1
+            if id(child) not in seen:
+                seen.add(id(child))
+                nodes.append(child)
+                stack.append(child)
+    ready = [root]
+    while ready:
+        node = ready.pop(0)
+        yield node
+        for child, _ in node.next_functions:
+            if child is not None:
+                waiting[id(child)] -= 1
+                if not waiting[id(child)]:
+                    ready.append(child)
+
+
+def _parameters_reached(order: list[Any], names: dict[int, str]) -> dict[int, frozenset[str]]:
+    reached: dict[int, frozenset[str]] = {}
+    for node in reversed(order):
+        variable = getattr(node, "variable", None)
+        own = frozenset({names[id(variable)]}) if variable is not None and id(variable) in names else frozenset()
+        reached[id(node)] = own.union(*(reached[id(child)] for child, _ in node.next_functions if child is not None))
+    return reached
+
+
+def _place(node: Any) -> str:
+    """The innermost frame outside torch of a node's forward traceback."""
+    frames = [line.strip() for line in node.metadata.get(_TRACEBACK, []) if _TORCH not in line.partition("\n")[0]]
+    if not frames:
+        return ""
+    found = re.match(r'File "(.*)", line (\d+), in (.*)\n\s*(.*)', frames[-1])
+    return f"{found[1]}:{found[2]} in {found[3]}: {found[4]}" if found else " ".join(frames[-1].split())

@@ -1,0 +1,114 @@
+"""Names the gradients that are not finite, and tells a GradScaler's own overflow from a fault."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from debuggers.torch_import import torch
+from stability.clipping.sharded_gradients import whole_sum
+from stability.gradients import Gradients, Norms
+from stability.results import NaNStats, ParameterFault
+
+NAMES_IN_MESSAGE = 10
+SMALLEST_BLAMED_SCALE = 1.0
+"""A GradScaler at a scale above this one is itself the likely cause of an overflow.
+
+It starts at 65536 and halves at each overflow (defaults of ``torch.amp.GradScaler``), so a fault that stays is
+alarmed after at most 16 skipped steps.
+"""
+
+
+@torch.no_grad()
+def find_faults(model: torch.nn.Module, gradients: Gradients, norms: Norms) -> list[ParameterFault]:
+    """Returns the parameters whose gradient holds NaN or infinities, in the model's order.
+
+    Looks only at gradients with a non-finite norm, with one copy to the host for all; without such a gradient it
+    does nothing. A finite gradient whose norm overflowed is not among the result.
+    """
+    suspects = [index for index, norm in enumerate(norms.each) if not math.isfinite(norm)]
+    if not suspects:
+        return []
+    first_device = gradients.tensors[suspects[0]].device
+    counts = torch.stack([count.to(first_device) for index in suspects for count in _counts(gradients, index)]).tolist()
+    aliases = _aliases(model)
+    return [
+        ParameterFault(
+            name=gradients.names[index],
+            aliases=aliases[gradients.names[index]],
+            nan=nan,
+            inf=inf,
+            elements=gradients.parameters[index].numel()
+            if gradients.groups[index]
+            else gradients.tensors[index].numel(),
+        )
+        for index, nan, inf in zip(suspects, counts[::2], counts[1::2], strict=True)
+        if nan or inf
+    ]
+
+
+def describe_faults(faults: list[ParameterFault], total: int) -> str:
+    """Returns one sentence that counts the faulty parameters and names the first ten, in the model's order.
+
+    Args:
+        faults: At least one.
+        total: The number of gradients.
+    """
+    names = [
+        f"{' = '.join([fault['name'], *fault['aliases']])} ({_counted(fault)} of {fault['elements']})"
+        for fault in faults[:NAMES_IN_MESSAGE]
+    ]
+    rest = f" and {len(faults) - len(names)} more" if len(faults) > len(names) else ""
+    return f"{len(faults)} of {total} gradients not finite: {', '.join(names)}{rest}"
+
+
+def describe_handling(stats: NaNStats) -> str:
+    """Returns where a fault was found and what was done about it, to follow a message; empty for nothing of both."""
+    done = {
+        "none": "",
+        "replaced": "; replaced by finite numbers",
+        "zeroed": "; these gradients were set to zero",
+        "scaled": "; set to zero, and all gradients scaled down",
+        "skipped": "; the optimizer's step is skipped",
+        "restored": f"; training goes back to step {stats['restored_step']}",
+    }
+    ranks = f" (rank {', '.join(map(str, stats['ranks']))})" if stats["ranks"] else ""
+    return ranks + done[stats["action"]]
+
+
+def unscale(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer) -> bool:
+    """Divides the optimizer's gradients by the scale, unless that was done since the last ``scaler.update``.
+
+    Returns:
+        Whether a GradScaler is at work, which will skip a step with non-finite gradients.
+    """
+    if scaler is None or not scaler.is_enabled():
+        return False
+    try:
+        scaler.unscale_(optimizer)
+    except RuntimeError as error:
+        # The scaler tells only by this error that the caller has unscaled already.
+        if "already been called" not in str(error):
+            raise
+    return True
+
+
+def _counts(gradients: Gradients, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many elements are NaN and infinite: of a sharded gradient on all ranks, so that they find the same."""
+    tensor, groups = gradients.tensors[index], gradients.groups[index]
+    return whole_sum(tensor.isnan().sum(), groups), whole_sum(tensor.isinf().sum(), groups)
+
+
+def _counted(fault: ParameterFault) -> str:
+    return ", ".join(f"{number} {what}" for what, number in (("NaN", fault["nan"]), ("inf", fault["inf"])) if number)
+
+
+def _aliases(model: torch.nn.Module) -> dict[str, list[str]]:
+    first_names: dict[torch.nn.Parameter, str] = {}
+    aliases: dict[str, list[str]] = defaultdict(list)
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter in first_names:
+            aliases[first_names[parameter]].append(name)
+        else:
+            first_names[parameter] = name
+    return aliases

@@ -1,0 +1,164 @@
+"""Copies a training's state and puts it back in place: weights, buffers, optimizer, scaler and random generators."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from debuggers.torch_import import torch
+from stability.handling.config import SnapshotPlace
+
+_SCALER_TENSORS = ("_scale", "_growth_tracker")
+"""All that a GradScaler changes. ``state_dict`` would wait for the device to make numbers of them."""
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """A copy of a training's state at one moment.
+
+    What changes by itself is in it: parameters and buffers of the model, parameters that only the optimizer holds,
+    the optimizer's state, the scaler's, and the generators of torch (host and CUDA), NumPy and Python. Learning rates
+    and the like are not: they are the schedule's. Generators that a data loader keeps for itself are not either.
+    """
+
+    weights: dict[Hashable, torch.Tensor] = field(default_factory=dict)
+    optimizer: dict[Any, Any] = field(default_factory=dict)
+    scaler: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    generators: _Generators | None = None
+    copied: list[torch.cuda.Event] = field(default_factory=list)
+
+    @torch.no_grad()
+    def take(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        scaler: torch.amp.GradScaler | None,
+        place: SnapshotPlace,
+    ) -> None:
+        """Copies the state as it is now into the memory that this copy has already.
+
+        On CUDA it only enqueues copies, on the current stream and into pinned memory, which is allocated once.
+        """
+
+        def allocate(source: torch.Tensor) -> torch.Tensor:
+            if place == "device" or source.device.type == "cpu":
+                return source.clone()
+            pinned = torch.empty_like(source, device="cpu", pin_memory=True)
+            return pinned.copy_(source, non_blocking=True)
+
+        weights = _weights(model, optimizer)
+        self.weights = _transfer(weights, self.weights, allocate)
+        self.optimizer = _transfer(dict(optimizer.state), self.optimizer, allocate)
+        tensors = {name: getattr(scaler, name, None) for name in _SCALER_TENSORS}
+        self.scaler = _transfer(tensors, self.scaler, allocate)
+        self.generators = _Generators.now()
+        devices = {tensor.device for tensor in weights.values() if tensor.is_cuda}
+        self.copied = [torch.cuda.current_stream(device).record_event() for device in devices]
+
+    @torch.no_grad()
+    def put_back(
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None
+    ) -> None:
+        """Puts the state back into the tensors that are there: ties, buckets and references of others stay valid."""
+        for event in self.copied:
+            event.synchronize()
+        current = _weights(model, optimizer)
+        for name, saved in self.weights.items():
+            tensor = current.get(name)
+            if tensor is None:
+                continue
+            if _local(tensor).shape == saved.shape:
+                _local(tensor).copy_(saved)
+            else:
+                tensor.data = saved.to(tensor.device, tensor.dtype, copy=True)
+        for key in [key for key in optimizer.state if key not in self.optimizer]:
+            del optimizer.state[key]
+        for key, saved in self.optimizer.items():
+            device = key.device if isinstance(key, torch.Tensor) else None
+            optimizer.state[key] = _transfer(saved, optimizer.state.get(key), _onto(device))
+        for name, scalar in self.scaler.items():
+            if scaler is not None and scalar is not None:
+                getattr(scaler, name).copy_(scalar)
+        if self.generators is not None:
+            self.generators.put_back()
+
+    def bytes(self) -> int:
+        """Returns what the copied tensors take."""
+        return _bytes([self.weights, self.optimizer, self.scaler])
+
+
+@dataclass(frozen=True, slots=True)
+class _Generators:
+    """The states of all global random generators; reading those of CUDA devices does not wait for them."""
+
+    python: Any
+    numpy: Any
+    torch_host: torch.Tensor
+    torch_cuda: list[torch.Tensor]
+
+    @classmethod
+    def now(cls) -> _Generators:
+        devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+        return cls(random.getstate(), np.random.get_state(), torch.get_rng_state(), devices)
+
+    def put_back(self) -> None:
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)
+        torch.set_rng_state(self.torch_host)
+        if self.torch_cuda:
+            torch.cuda.set_rng_state_all(self.torch_cuda)
+
+
+def _weights(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[Hashable, torch.Tensor]:
+    weights: dict[Hashable, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    known = {id(parameter) for parameter in model.parameters()}
+    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    return weights | {parameter: parameter for parameter in held if id(parameter) not in known}
+
+
+def _local(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor.detach()
+
+
+def _transfer(source: Any, target: Any, make: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Returns a copy of ``source`` that lies in the tensors and dicts of ``target`` where these fit.
+
+    The entries of a list move from step to step, as those of LBFGS do, and are always made anew.
+    """
+    if isinstance(source, torch.Tensor):
+        source = _local(source)
+        if isinstance(target, torch.Tensor) and _local(target).shape == source.shape and target.dtype == source.dtype:
+            _local(target).copy_(source, non_blocking=True)
+            return target
+        return make(source)
+    if isinstance(source, dict):
+        into = target if isinstance(target, dict) else {}
+        for key in [key for key in into if key not in source]:
+            del into[key]
+        for key, value in source.items():
+            into[key] = _transfer(value, into.get(key), make)
+        return into
+    if isinstance(source, (list, tuple)):
+        return type(source)([_transfer(value, None, make) for value in source])
+    return copy.deepcopy(source)
+
+
+def _onto(device: torch.device | None) -> Callable[[torch.Tensor], torch.Tensor]:
+    def make(saved: torch.Tensor) -> torch.Tensor:
+        # Only what came from a device was put into pinned memory.
+        return saved.to(device, copy=True) if device is not None and saved.is_pinned() else saved.clone()
+
+    return make
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(_bytes(item) for item in value) if isinstance(value, (list, tuple)) else 0

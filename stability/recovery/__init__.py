@@ -1,0 +1,1 @@
+"""Remedies after faults, tried one at a time."""
