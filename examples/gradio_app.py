@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, PyTorchDebuggingConfig
-from stability.clipping_config import ClippingType
-from stability.handling_config import HandlingType
+from stability.clipping.config import ClippingType
+from stability.handling.config import HandlingType
 from stability.plots import anomalies, gradient_norms, stability_history
 
 SHOWN_EVERY = 20

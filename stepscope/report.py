@@ -16,7 +16,7 @@ from stepscope.governor import Overhead
 from stepscope.instruments import Instruments
 
 if TYPE_CHECKING:
-    from stability.first_nan_output import FirstNaN
+    from stability.first_nan.output import FirstNaN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

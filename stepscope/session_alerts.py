@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
-from stability.replay_turns import ReplayTurns
+from stability.first_nan.replay_turns import ReplayTurns
 
 if TYPE_CHECKING:
-    from stability.first_nan_output import FirstNaN, FirstNaNOutput
+    from stability.first_nan.output import FirstNaN, FirstNaNOutput
 
 STEPS_BETWEEN_REPLAYS = 100
 
@@ -54,7 +54,7 @@ class SessionAlerts:
         if not self._turns.is_due(step, faulty=faulty):
             return
         from debuggers.first_non_finite import replay_closure
-        from stability.first_nan_output import FirstNaN, FirstNaNOutput
+        from stability.first_nan.output import FirstNaN, FirstNaNOutput
 
         scale = scaler.get_scale() if scaler is not None and scaling else 1.0
         result = replay_closure(model, replay, scale=scale)

@@ -11,7 +11,7 @@ from stepscope.errors import SessionError
 
 if TYPE_CHECKING:
     from stability import NumericalStabilityManager
-    from stability.first_nan_output import FirstNaN
+    from stability.first_nan.output import FirstNaN
     from stability.results import StabilityResult
 
 

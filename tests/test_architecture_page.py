@@ -18,7 +18,7 @@ NAMED = [
 
 
 def test_it_has_a_list_of_modules_for_each_folder() -> None:
-    assert {"debuggers", "stepscope", "adapters/tracker_adapters"} == {folder for folder, _ in NAMED}
+    assert {"debuggers", "stability", "stepscope", "adapters/tracker_adapters"} == {folder for folder, _ in NAMED}
 
 
 @pytest.mark.parametrize(("folder", "pattern"), NAMED)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from stability.anomaly_mode import find_suspects
+from stability.debugging.anomaly_mode import find_suspects
 
 
 class Root(nn.Module):

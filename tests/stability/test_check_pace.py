@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stability.check_pace import CheckPace
+from stability.debugging.check_pace import CheckPace
 
 
 class Clock:

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from stability import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig, StabilityConfigError
-from stability.debugging_config import POSITIVE_FIELDS, PRESETS, TOOLS_OF_SWITCHES
+from stability.debugging.config import POSITIVE_FIELDS, PRESETS, TOOLS_OF_SWITCHES
 
 DOCUMENTED = {
     "enable_autograd_anomaly": False,

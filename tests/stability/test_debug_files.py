@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, PyTorchDebuggingConfig
-from stability.debug_files import rotate, save_debug_files
+from stability.debugging.files import rotate, save_debug_files
 
 ENTRIES = st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(max_size=30), st.none()), max_size=4)
 

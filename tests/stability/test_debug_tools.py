@@ -474,7 +474,7 @@ def test_a_tool_that_fails_is_noted_once_and_the_others_go_on(monkeypatch):
     def broken():
         raise ProcessLookupError("no such process")
 
-    monkeypatch.setattr("stability.memory_debugging.memory_info", broken)
+    monkeypatch.setattr("stability.debugging.memory.memory_info", broken)
     manager = stability(enable_memory_debugging=True, enable_performance_debugging=True)
     manager.start_debug_session("broken")
 

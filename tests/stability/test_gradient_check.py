@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, StabilityError
-from stability.gradient_check import CheckLimits, describe_failure
-from stability.gradient_check_values import CheckedValue
-from stability.module_check import check_module, small_arguments
+from stability.debugging.gradient_check import CheckLimits, describe_failure
+from stability.debugging.gradient_check_values import CheckedValue
+from stability.debugging.module_check import check_module, small_arguments
 
 PATIENT = CheckLimits(60.0, ("reverse", "forward"), sampled=True)
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from stability import NaNHandlingConfig, StabilityConfigError
-from stability.handling_config import DEFAULTS, FIELDS_OF_TYPE
+from stability.handling.config import DEFAULTS, FIELDS_OF_TYPE
 
 OTHER = {
     "nan_value": 1.0,

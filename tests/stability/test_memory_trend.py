@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from stability.debug_tool import StepSeen
-from stability.memory_debugging import MemoryDebugging
-from stability.memory_trend import CAPACITY, MemoryTrend, mann_kendall, sen_slope
+from stability.debugging.memory import MemoryDebugging
+from stability.debugging.memory_trend import CAPACITY, MemoryTrend, mann_kendall, sen_slope
+from stability.debugging.tool import StepSeen
 
 NOISE = np.random.default_rng(0).normal(size=5000)
 
@@ -87,7 +87,7 @@ def test_a_leak_of_the_process_is_told_once(monkeypatch):
     model = nn.Linear(1, 1)
     sizes = iter(range(1000, 9000, 10))
     monkeypatch.setattr(
-        "stability.memory_debugging.memory_info",
+        "stability.debugging.memory.memory_info",
         lambda: {"cpu_memory": {"rss": float(next(sizes)), "vms": 0.0, "percent": 0.0}},
     )
 

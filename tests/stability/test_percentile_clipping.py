@@ -12,7 +12,7 @@ from torch import nn
 
 from debuggers.measurement import measure
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
-from stability.clipping_by_value import magnitude_percentile
+from stability.clipping.by_value import magnitude_percentile
 
 NORMAL = st.floats(2.0**-126, 2.0**127, width=32) | st.floats(-(2.0**127), -(2.0**-126), width=32) | st.just(0.0)
 WITHIN = 0.0626  # half of an eighth of a power of two, relative to the bin's left edge

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stability.rank_agreement import Verdict, gather_verdicts, ranks_at_fault
+from stability.handling.rank_agreement import Verdict, gather_verdicts, ranks_at_fault
 
 VERDICTS = st.builds(Verdict, st.booleans(), st.integers(0, 3), st.just(10), st.booleans())
 GOOD, NAN_LOSS, NAN_GRADIENT = (

@@ -11,10 +11,10 @@ from torch import nn
 from debuggers.non_finite_origin import NonFiniteOrigin
 from debuggers.operands import Operand
 from stability.errors import StabilityConfigError
-from stability.excluded_datapoints import RecoverySampler
-from stability.recovery import Recovery
-from stability.recovery_config import RecoveryConfig
-from stability.remedies import Fault
+from stability.recovery.config import RecoveryConfig
+from stability.recovery.excluded_datapoints import RecoverySampler
+from stability.recovery.recovery import Recovery
+from stability.recovery.remedies import Fault
 
 
 class Loop:

@@ -16,8 +16,8 @@ from tracker_adapters.artifacts import Alert
 from tracker_adapters.testing import MemoryEmitter
 
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
-from stability.handling_state import TrainingState
-from stability.snapshots import SnapshotRing
+from stability.handling.snapshots import SnapshotRing
+from stability.handling.training_state import TrainingState
 
 
 class Network(nn.Module):
