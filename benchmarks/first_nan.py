@@ -62,9 +62,9 @@ def sides(model: nn.Module) -> dict[str, Trained]:
 
 
 def replay_seconds(side: Trained, tokens: torch.Tensor, place: str) -> tuple[float, str]:
-    """Poisons a parameter, and returns how long a replay takes, and what it names."""
+    """Poisons the row of a token of the batch, and returns how long a replay takes, and what it names."""
     with torch.no_grad():
-        side.model.get_parameter(place).view(-1)[0] = torch.nan
+        side.model.get_parameter(place)[tokens.flatten()[0]] = torch.nan
     start = time.perf_counter()
     origin = replay_closure(side.model, lambda: side.loss(tokens)).origin
     return time.perf_counter() - start, "nothing" if origin is None else origin.title
