@@ -136,7 +136,7 @@ def measure(
     The arithmetic is that of ``torch.nn.utils.clip_grad_norm_``, order and dtypes included; the norm of a sharded
     gradient is that of the whole, on every rank. A gradient with NaN has
     the norm NaN, one with infinities an infinite norm or NaN; a finite one whose norm is beyond its dtype's range
-    has an infinite norm too (``nan_handling.find_faults`` tells them apart).
+    has an infinite norm too (``handling.non_finite.find_faults`` tells them apart).
 
     Args:
         gradients: What to measure, on one or several devices.

@@ -129,5 +129,8 @@ def _largest(summaries: SummaryTable) -> list[float]:
 def _largest_magnitude(tensor: torch.Tensor) -> torch.Tensor:
     if not tensor.numel():
         return torch.zeros((), device=tensor.device)
-    largest: torch.Tensor = torch.linalg.vector_norm(tensor, math.inf)
-    return largest
+    if tensor.is_complex():
+        return torch.linalg.vector_norm(tensor, math.inf)  # type: ignore[no-any-return]
+    # Ten times as fast as the norm, which is not vectorised.
+    low, high = torch.aminmax(tensor)
+    return torch.maximum(-low, high)
