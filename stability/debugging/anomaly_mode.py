@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from debuggers.torch_import import torch
 from stability.debugging.config import AnomalyMode
 from stability.debugging.log import DebugLog
+from stability.debugging.process_setting import ProcessSetting
 from stability.debugging.tool import StepSeen
 from stability.results import Anomaly, DebugInfo
 
 MOST_SUSPECTS = 5
 _TRACEBACK = "traceback_"
 _TORCH = str(Path(torch.__file__).parent)
+
+
+class _Mode(NamedTuple):
+    """Whether anomaly mode is on, and whether it checks each gradient."""
+
+    enabled: bool
+    check_nan: bool
+
+
+def _read() -> _Mode:
+    return _Mode(torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+
+
+def _write(mode: _Mode) -> None:
+    torch.autograd.set_detect_anomaly(mode.enabled, check_nan=mode.check_nan)
+
+
+def _strictest(modes: Iterable[_Mode]) -> _Mode:
+    return _Mode(enabled=True, check_nan=any(mode.check_nan for mode in modes))
+
+
+_SETTING = ProcessSetting(_read, _write, _strictest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +57,7 @@ class SuspectOperation:
 
 
 class AutogradAnomaly:
-    """Switches torch's anomaly mode on until ``close``, which leaves it as it was.
+    """Switches torch's anomaly mode on until ``close``; after the last of several sessions it is as it was.
 
     With ``"raise"`` torch checks each gradient in ``backward`` and raises at the first NaN. With ``"detect"`` it only
     keeps where each operation was called, and the operations that may have made a gradient not finite are logged
@@ -43,9 +66,8 @@ class AutogradAnomaly:
 
     def __init__(self, mode: AnomalyMode, log: DebugLog) -> None:
         self._log = log
-        self._before: tuple[bool, bool] | None = (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
         self._ongoing = False
-        torch.autograd.set_detect_anomaly(True, check_nan=mode == "raise")
+        _SETTING.hold(self, _Mode(enabled=True, check_nan=mode == "raise"))
 
     def attach(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Nothing is attached: the mode is the process's."""
@@ -74,10 +96,7 @@ class AutogradAnomaly:
 
     def close(self) -> None:
         """Puts the mode back."""
-        if self._before is not None:
-            enabled, check_nan = self._before
-            self._before = None
-            torch.autograd.set_detect_anomaly(enabled, check_nan=check_nan)
+        _SETTING.release(self)
 
 
 def find_suspects(model: torch.nn.Module, loss: torch.Tensor, faulty: list[str]) -> list[SuspectOperation]:

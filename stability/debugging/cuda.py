@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from debuggers.torch_import import torch
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.files import new_debug_path, rotate
 from stability.debugging.log import DebugLog
+from stability.debugging.process_setting import ProcessSetting
 from stability.debugging.results import CudaInfo
 from stability.debugging.tool import StepSeen
 from stability.errors import StabilityError
@@ -20,8 +22,9 @@ NO_CUDA = "CUDA debugging is on, but torch finds no CUDA device: nothing is sync
 class CudaDebugging:
     """Works on the devices that hold the model's parameters; they are known from the first step on.
 
-    The memory fraction holds until ``close``, which sets what was there before. With ``record`` the allocator keeps
-    the stack traces of its last 100,000 events for a snapshot, unless it kept a history before.
+    The memory fraction holds until ``close``, the smallest one of several sessions; after the last of them it is as it
+    was. With ``memory_profiling`` the allocator keeps the stack traces of its last 100,000 events for a snapshot,
+    unless it keeps a history already.
     """
 
     def __init__(self, config: PyTorchDebuggingConfig, log: DebugLog) -> None:
@@ -29,7 +32,7 @@ class CudaDebugging:
         self._fraction = config.cuda_memory_fraction
         self._record = config.memory_profiling
         self._available = torch.cuda.is_available()
-        self._fractions: dict[int, float] = {}
+        self._limited: set[int] = set()
         self._devices: list[int] = []
         self._recording = False
         if not self._available:
@@ -41,10 +44,10 @@ class CudaDebugging:
             return
         self._devices = sorted({parameter.device.index for parameter in model.parameters() if parameter.is_cuda})
         for device in self._devices:
-            if self._fraction < 1.0 and device not in self._fractions:
-                self._fractions[device] = _memory_fraction(device)
-                torch.cuda.set_per_process_memory_fraction(self._fraction, device)
-        if self._record and self._devices and not self._recording:
+            if self._fraction < 1.0 and device not in self._limited:
+                _fraction_setting(device).hold(self, self._fraction)
+                self._limited.add(device)
+        if self._record and self._devices and not torch._C._cuda_isHistoryEnabled():
             self._recording = True
             torch.cuda.memory._record_memory_history(max_entries=MOST_EVENTS)
         if self._synchronize:
@@ -64,9 +67,8 @@ class CudaDebugging:
 
     def close(self) -> None:
         """Puts the memory fractions back and ends the recording."""
-        while self._fractions:
-            device, fraction = self._fractions.popitem()
-            torch.cuda.set_per_process_memory_fraction(fraction, device)
+        while self._limited:
+            _fraction_setting(self._limited.pop()).release(self)
         if self._recording:
             self._recording = False
             torch.cuda.memory._record_memory_history(enabled=None)
@@ -86,6 +88,15 @@ def save_cuda_snapshot(folder: Path, prefix: str, most_files: int) -> Path:
     torch.cuda.memory._dump_snapshot(str(path))  # type: ignore[no-untyped-call]
     rotate(folder, prefix, "cuda_snapshot", most_files)
     return path
+
+
+@cache
+def _fraction_setting(device: int) -> ProcessSetting[float]:
+    return ProcessSetting(
+        lambda: _memory_fraction(device),
+        lambda fraction: torch.cuda.set_per_process_memory_fraction(fraction, device),
+        min,
+    )
 
 
 def _memory_fraction(device: int) -> float:

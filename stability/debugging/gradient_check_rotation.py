@@ -90,8 +90,9 @@ class GradientCheckRotation:
         )
 
     def close(self) -> None:
-        """Removes the hook."""
+        """Removes the hook, and lets the model go."""
         self._hooks.remove()
+        self._model, self._modules = None, []
         self._current, self._captured = None, None
 
     def _watch_next(self) -> None:

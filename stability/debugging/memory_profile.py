@@ -52,8 +52,9 @@ class MemoryProfiler:
         return []
 
     def close(self) -> None:
-        """Removes the hooks."""
+        """Removes the hooks, and lets the model go."""
         self._hooks.remove()
+        self._modules, self._before = [], {}
 
     def _watch(self, model: torch.nn.Module) -> None:
         self._modules = [entry for entry in select_modules(model) if not entry.opaque]

@@ -1,11 +1,13 @@
 """The tools in a session: what each adds to ``debug_info`` and the summary, and that the training does not notice."""
 
 import copy
+import gc
 import gzip
 import json
 import logging
 import time
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -163,6 +165,21 @@ def test_a_session_that_nobody_stops_ends_with_its_manager():
     assert (hooks_of(model), torch.is_anomaly_enabled()) == (0, False)
 
 
+def test_a_stopped_session_keeps_no_model_alive():
+    manager = stability(**EVERYTHING)
+    model = Network()
+    manager.start_debug_session("stopped")
+    train(model, manager, steps=3)
+    manager.stop_debug_session()
+
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+
+    assert gone() is None
+    assert manager.get_debug_summary()["memory_profile"] is not None
+
+
 class TestAnomalyMode:
     """Detecting names what may be at fault and goes on; raising stops the run."""
 
@@ -226,6 +243,23 @@ class TestAnomalyMode:
                 raise KeyError
             assert torch.is_anomaly_enabled()
             assert torch.is_anomaly_check_nan_enabled() == (mode == "detect")
+
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first in, first out", "last in, first out"])
+    def test_of_sessions_that_overlap_the_strictest_holds_and_the_last_one_puts_the_mode_back(self, order):
+        managers = [
+            stability(enable_autograd_anomaly=True, autograd_anomaly_mode=mode, save_debug_info=False)
+            for mode in ("detect", "raise")
+        ]
+        for manager in managers:
+            manager.start_debug_session("overlapping")
+        assert torch.is_anomaly_check_nan_enabled()
+
+        managers[order[0]].stop_debug_session()
+        assert torch.is_anomaly_enabled()
+        assert torch.is_anomaly_check_nan_enabled() == (order[1] == 1)
+        managers[order[1]].stop_debug_session()
+
+        assert not torch.is_anomaly_enabled()
 
 
 class TestGradientChecks:
