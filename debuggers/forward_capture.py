@@ -17,6 +17,7 @@ from debuggers.model_replay import plain_model
 from debuggers.module_selection import WRAPPERS
 from debuggers.source_lines import Place, user_place
 from debuggers.torch_import import torch
+from debuggers.training_pass import is_training_forward
 from debuggers.utils import apply_tensor_op
 
 _DEVICE_TYPES = "cpu", "cuda"
@@ -146,8 +147,7 @@ class ForwardCapture:
         self._output_hooks.remove()
 
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        # A backward pass calls checkpointed models again: that is no new forward pass.
-        if not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
+        if not is_training_forward():
             return
         self._forget()
         self._passes += 1
@@ -167,12 +167,12 @@ class ForwardCapture:
         )
 
     def _end(self, module: torch.nn.Module) -> None:
-        if self.start is not None and torch._C._current_graph_task_id() == -1:
+        if self.start is not None and is_training_forward():
             self.start.end_node = next_node_number()
 
     def _note_outputs(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         start = self.start
-        if start is None or not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
+        if start is None or not is_training_forward():
             return
         for position, tensor in enumerate(tensors_of(output)):
             if tensor.requires_grad:

@@ -9,11 +9,15 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
+from tracker_adapters.errors import ArtifactError
+
+from debuggers.deferred import readable_tensor
 from debuggers.errors import DebuggerConfigError
 from debuggers.hooks import HookFunction, Hooks
 from debuggers.layer_values import spread
 from debuggers.module_selection import select_modules
 from debuggers.torch_import import torch
+from debuggers.training_pass import is_training_forward
 
 STATISTICS = ("mean", "std", "minimum", "maximum")
 MAX_CALLS = 4096
@@ -94,7 +98,7 @@ class NonFiniteWatch:
 
     def _keeper(self, name: str) -> HookFunction:
         def keep(module: torch.nn.Module, inputs: Any, output: Any) -> None:
-            if torch.is_grad_enabled() and torch._C._current_graph_task_id() == -1 and len(self._current) < MAX_CALLS:
+            if is_training_forward() and len(self._current) < MAX_CALLS:
                 tensor = output if isinstance(output, torch.Tensor) else _first_tensor(output)
                 if tensor is not None and (row := _measure(tensor.detach())) is not None:
                     self._current.append((name, row))
@@ -103,7 +107,12 @@ class NonFiniteWatch:
 
 
 def _measure(values: torch.Tensor) -> Row | None:
-    """Returns the statistics of an output; None for one without real values."""
+    """Returns the statistics of an output, of a sharded one those of its local part; None without real values."""
+    if type(values) is not torch.Tensor:
+        try:
+            values = readable_tensor(values)
+        except ArtifactError:
+            return None
     size = values.numel()
     if not size or not values.is_floating_point() or values.layout != torch.strided:
         return None
