@@ -51,6 +51,12 @@ def check_positive(config: object, name: str) -> None:
         raise wrong(config, name, "a number above 0")
 
 
+def check_config(name: str, value: object, kind: type) -> None:
+    """Raises StabilityConfigError unless an argument is a configuration of its kind."""
+    if not isinstance(value, kind):
+        raise StabilityConfigError(f"{name} is {value!r}; expected a {kind.__name__}")
+
+
 def wrong(config: object, name: str, expected: str) -> StabilityConfigError:
     """The error that names a field, its value and what was expected."""
     return StabilityConfigError(f"{type(config).__name__}: {name} is {getattr(config, name)!r}; expected {expected}")

@@ -14,6 +14,7 @@ from stability.clipping.by_norm import (
 from stability.clipping.by_unit import UnitClipper
 from stability.clipping.by_value import PercentileClipper, ValueClipper
 from stability.clipping.config import ClippingType, GradientClippingConfig
+from stability.config_checks import check_config
 
 __all__ = ["Clipped", "Clipper", "make_clipper"]
 
@@ -45,5 +46,9 @@ def make_clipper(config: GradientClippingConfig) -> Clipper:
     - ``agc``: each unit by the ratio of its norm to that of its weights.
 
     The classes say the rest.
+
+    Raises:
+        StabilityConfigError: When ``config`` is something else.
     """
+    check_config("clipping_config", config, GradientClippingConfig)
     return _CLIPPERS[config.clipping_type](config)

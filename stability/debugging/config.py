@@ -103,12 +103,14 @@ class PyTorchDebuggingConfig(Checked):
         for name in ("profile_wait", "profile_warmup"):
             if getattr(self, name) < 0:
                 raise wrong(self, name, "a number of steps, 0 or more")
-        if self.check_max_share is not None and not 0.0 < self.check_max_share <= 1.0:
+        if not (self.check_max_share is None or _is_share(self.check_max_share)):
             raise wrong(self, "check_max_share", "a number above 0 and at most 1, or None")
         if not 0.0 < self.cuda_memory_fraction <= 1.0:
             raise wrong(self, "cuda_memory_fraction", "a number above 0 and at most 1")
         if not self.debug_file_prefix or "/" in self.debug_file_prefix or "\0" in self.debug_file_prefix:
             raise wrong(self, "debug_file_prefix", "the beginning of a file name, without a slash")
+        if "\0" in self.debug_output_dir:
+            raise wrong(self, "debug_output_dir", "the path of a folder")
         for name, (off, tool) in TOOLS_OF_SWITCHES.items():
             if getattr(self, name) != off and not getattr(self, tool):
                 raise StabilityConfigError(
@@ -162,3 +164,7 @@ PRESETS: dict[Preset, dict[str, bool]] = {
     "debugging": {"enable_autograd_anomaly": True, "enable_grad_check": True, "enable_memory_debugging": True},
 }
 """The use cases and what they switch on."""
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 < value <= 1.0

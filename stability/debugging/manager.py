@@ -10,6 +10,7 @@ from typing import Any
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
+from stability.config_checks import check_config
 from stability.debugging.config import DebugLevel, PyTorchDebuggingConfig
 from stability.debugging.gradient_check import CheckLimits
 from stability.debugging.module_check import check_function
@@ -38,7 +39,12 @@ class PyTorchDebuggingManager:
         Args:
             config: What a session does; without it none can be started.
             emitter: Takes what sessions find.
+
+        Raises:
+            StabilityConfigError: When ``config`` is something else.
         """
+        if config is not None:
+            check_config("debug_config", config, PyTorchDebuggingConfig)
         self._config = config
         self._emitter = emitter
         self._record = SessionRecord()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from debuggers.torch_import import torch
+from stability.config_checks import check_config
 from stability.gradients import Gradients, Norms
 from stability.handling.actions import FaultyStep, Handlers
 from stability.handling.config import NaNHandlingConfig
@@ -19,6 +20,7 @@ class FaultHandling:
     """Examines each step, and handles those whose loss or gradients are not finite, on this rank or another one."""
 
     def __init__(self, config: NaNHandlingConfig, scaler: torch.amp.GradScaler | None) -> None:
+        check_config("nan_config", config, NaNHandlingConfig)
         self._config, self._scaler = config, scaler
         self._handlers = Handlers(config, scaler)
         self._agrees = config.agree_between_ranks and config.handling_type != "detect"

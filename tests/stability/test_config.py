@@ -5,7 +5,13 @@ import pickle
 
 import pytest
 
-from stability import GradientClippingConfig, NaNHandlingConfig, PyTorchDebuggingConfig, StabilityConfigError
+from stability import (
+    GradientClippingConfig,
+    NaNHandlingConfig,
+    NumericalStabilityManager,
+    PyTorchDebuggingConfig,
+    StabilityConfigError,
+)
 from stability.debugging.config import POSITIVE_FIELDS, PRESETS, TOOLS_OF_SWITCHES
 
 DOCUMENTED = {
@@ -78,6 +84,9 @@ def test_an_unknown_field_is_refused_with_the_nearest_and_all_known_names():
         (lambda: PyTorchDebuggingConfig(debug_timeout=0), "debug_timeout is 0; expected a number above 0"),
         (lambda: PyTorchDebuggingConfig(cuda_memory_fraction=1.5), "is 1.5; expected a number above 0 and at most 1"),
         (lambda: PyTorchDebuggingConfig(debug_file_prefix="a/b"), "'a/b'; expected the beginning of a file name"),
+        (lambda: PyTorchDebuggingConfig(debug_output_dir="a\0b"), r"'a\\x00b'; expected the path of a folder"),
+        (lambda: PyTorchDebuggingConfig(check_max_share="2 %"), "'2 %'; expected a number above 0 and at most 1, or"),
+        (lambda: PyTorchDebuggingConfig(check_max_share=True), "is True; expected a number above 0 and at most 1, or"),
         (lambda: PyTorchDebuggingConfig(profile_wait=-1), "profile_wait is -1; expected a number of steps, 0 or more"),
         (lambda: PyTorchDebuggingConfig.preset("prod"), "no preset 'prod'; expected one of 'development', 'testing'"),
         (
@@ -91,6 +100,19 @@ def test_an_unknown_field_is_refused_with_the_nearest_and_all_known_names():
 def test_a_wrong_value_is_refused_by_name_with_what_is_allowed(make, message):
     with pytest.raises(StabilityConfigError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        (({"max_norm": 1.0}, NaNHandlingConfig()), r"clipping_config is .*max_norm.*; expected a GradientClippingC"),
+        ((GradientClippingConfig(), None), "nan_config is None; expected a NaNHandlingConfig"),
+        ((GradientClippingConfig(), NaNHandlingConfig(), True), "debug_config is True; expected a PyTorchDebuggingC"),
+    ],
+)
+def test_a_manager_refuses_what_is_no_configuration(configs, message):
+    with pytest.raises(StabilityConfigError, match=message):
+        NumericalStabilityManager(*configs)
 
 
 @pytest.mark.parametrize("name", POSITIVE_FIELDS)
