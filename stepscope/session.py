@@ -81,7 +81,7 @@ class DebugSession:
             ConfigError: For a wrong configuration.
         """
         self.config = as_config(config)
-        check_session(model, optimizer, self.config, stability)
+        check_session(model, optimizer, self.config, stability, scaler)
         self.disabled = os.environ.get(DISABLED_VARIABLE, "") not in ("", "0")
         self._model, self._run = model, run
         self._stability = SessionStability(stability, model, optimizer)
@@ -171,6 +171,7 @@ class DebugSession:
             raise SessionError("the session is paused; expected step() after the with block of paused()")
         self._stability.check_loss(loss)
         if self.disabled:
+            self._pacing.count(number)
             return self._stability.decide(number, loss, None, replay)
         measured = self._pacing.is_measured(number)
         with self._pacing.stopwatch:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig
 from stepscope.errors import SessionError
 
+if TYPE_CHECKING:
+    from stability import NumericalStabilityManager
 
-def check_session(model: object, optimizer: object, config: DebugConfig, stability: object) -> None:
+
+def check_session(
+    model: object,
+    optimizer: object,
+    config: DebugConfig,
+    stability: NumericalStabilityManager | None,
+    scaler: torch.amp.GradScaler | None,
+) -> None:
     """Checks that a session has what its configuration and its stability manager need.
 
     Raises:
-        SessionError: When ``model`` or ``optimizer`` is something else, or one that is needed is missing.
+        SessionError: When ``model`` or ``optimizer`` is something else, or one that is needed is missing, and when
+            ``scaler`` is another one than the manager's, which would take scaled gradients for unscaled ones.
     """
     if model is not None and not isinstance(model, torch.nn.Module):
         raise SessionError(f"model is {type(model).__name__} {model!r}; expected a torch.nn.Module, or None")
@@ -23,4 +35,10 @@ def check_session(model: object, optimizer: object, config: DebugConfig, stabili
     if stability is not None and (model is None or optimizer is None):
         raise SessionError(
             "a stability manager needs a model and an optimizer; expected DebugSession(model, optimizer)"
+        )
+    if stability is not None and scaler is not None and scaler is not stability.scaler:
+        theirs = "none" if stability.scaler is None else "another one"
+        raise SessionError(
+            f"the session has a GradScaler and its stability manager has {theirs}; "
+            "expected NumericalStabilityManager(..., scaler=scaler) with the same scaler"
         )

@@ -61,9 +61,13 @@ class StepPacing:
         spent_s = self.stopwatch.seconds - self._spent_before_s + background_s - self._background_before_s
         self._spent_before_s, self._background_before_s = self.stopwatch.seconds, background_s
         self._governor.account(step_s, spent_s, due=self._schedule.is_due(number), measured=measured)
+        self.count(number)
+        return step_s
+
+    def count(self, number: int) -> None:
+        """Takes the number of a step, whose time nobody wants to know."""
         self._stride = max(1, number - self.last)
         self.last = number
-        return step_s
 
     @contextmanager
     def paused(self) -> Iterator[None]:

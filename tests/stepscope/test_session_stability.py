@@ -10,6 +10,7 @@ from watched_training import EVERY_STEP, FULL, adamw, loss_of, network, steps_of
 
 import stepscope
 from stability import FirstNaNFinder, GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
+from stepscope.errors import SessionError
 
 
 def test_a_stability_manager_shares_the_measurement_and_clips_as_alone():
@@ -136,3 +137,15 @@ def test_after_a_failure_the_stability_manager_measures_for_itself(monkeypatch):
         monkeypatch.undo()
 
     assert norms == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("theirs", [None, torch.amp.GradScaler("cpu")], ids=["none", "another"])
+def test_a_manager_that_does_not_know_the_loops_scaler_is_an_error(theirs):
+    """It would clip gradients that are multiplied by the scale."""
+    model = network()
+    manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), scaler=theirs)
+
+    with pytest.raises(
+        SessionError, match=r"has a GradScaler .* expected NumericalStabilityManager\(..., scaler=scaler"
+    ):
+        stepscope.DebugSession(model, adamw(model), stability=manager, scaler=torch.amp.GradScaler("cpu"))

@@ -84,4 +84,5 @@ def test_the_environment_switches_it_off(monkeypatch):
 
     assert names_of(emitter, "histogram") == set()
     assert results[0]["clipping_stats"]["clipped"]
+    assert [result["step"] for result in results] == [0, 1]
     assert "STEPSCOPE_DISABLED" in session.report().summary()
