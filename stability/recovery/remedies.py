@@ -103,11 +103,16 @@ class WidenOperator:
         self._widened: dict[str, Hooks] = {}
 
     def apply(self, fault: Fault) -> str | None:
-        """See the class. It fits where a narrow tensor went into the operator, or came out of it."""
+        """See the class. It fits where a narrow tensor went into the operator, or came out of it.
+
+        Not where the model's own parameters are narrow: they would meet float32 in the next product.
+        """
         origin = fault.origin
         if origin is None or fault.concerns_several_ranks:
             return None
         if not any(operand.dtype in _NARROW for operand in (*origin.inputs, *origin.outputs)):
+            return None
+        if any(parameter.dtype in _NARROW.values() for parameter in fault.model.parameters()):
             return None
         modules = dict(plain_model(fault.model).named_modules())
         module = modules.get(origin.module)
@@ -196,25 +201,28 @@ class LowerLearningRate:
 
     def __init__(self, factor: float) -> None:
         self._factor = factor
-        self._times = 0
-        self._hooks = Hooks()
-        self._own: list[Any] = []
+        self._lowered: dict[torch.optim.Optimizer, _LoweredRate] = {}
+        self._applied: list[_LoweredRate] = []
 
     def apply(self, fault: Fault) -> str:
-        """See the class. It always fits."""
-        self._times += 1
-        if self._times == 1:
-            self._hooks.add_optimizer_pre_step(fault.optimizer, self._lower)
-            self._hooks.add_optimizer_post_step(fault.optimizer, self._put_back)
+        """See the class. It always fits; it concerns the optimizer of the faulty step."""
         rates = dict.fromkeys(f"{float(group['lr']):g}" for group in fault.optimizer.param_groups)
-        return f"the learning rate, {', '.join(rates)}, is multiplied by {self._factor**self._times:g}"
+        lowered = self._lowered.get(fault.optimizer)
+        if lowered is None:
+            lowered = self._lowered[fault.optimizer] = _LoweredRate(fault.optimizer)
+        lowered.factor *= self._factor
+        self._applied.append(lowered)
+        return f"the learning rate, {', '.join(rates)}, is multiplied by {lowered.factor:g}"
 
     def undo(self) -> str:
         """See the class."""
-        self._times -= 1
-        if not self._times:
-            self._hooks.remove()
-        return f"the learning rate is multiplied by {self._factor**self._times:g}"
+        lowered = self._applied.pop()
+        lowered.factor /= self._factor
+        if lowered not in self._applied:
+            lowered.factor = 1.0
+            lowered.close()
+            del self._lowered[lowered.optimizer]
+        return f"the learning rate is multiplied by {lowered.factor:g}"
 
     def has_failed(self, fault: Fault) -> bool:
         """Always."""
@@ -222,14 +230,29 @@ class LowerLearningRate:
 
     def close(self) -> None:
         """Removes the hooks."""
-        self._times = 0
+        while self._applied:
+            self.undo()
+
+
+class _LoweredRate:
+    """Multiplies the learning rates of an optimizer by a factor while it steps."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer, self.factor = optimizer, 1.0
+        self._own: list[Any] = []
+        self._hooks = Hooks()
+        self._hooks.add_optimizer_pre_step(optimizer, self._lower)
+        self._hooks.add_optimizer_post_step(optimizer, self._put_back)
+
+    def close(self) -> None:
         self._hooks.remove()
+        self._put_back(self.optimizer)
 
     def _lower(self, optimizer: torch.optim.Optimizer) -> None:
-        self._put_back(optimizer)  # a step that raised has not done so
+        self._put_back(optimizer)  # after a step that raised nobody else does
         self._own = [group["lr"] for group in optimizer.param_groups]
         for group in optimizer.param_groups:
-            group["lr"] = group["lr"] * self._factor**self._times
+            group["lr"] = group["lr"] * self.factor
 
     def _put_back(self, optimizer: torch.optim.Optimizer) -> None:
         for group, rate in zip(optimizer.param_groups, self._own, strict=False):

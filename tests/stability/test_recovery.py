@@ -175,6 +175,43 @@ def test_float32_operators_are_not_widened():
     assert loop.changes() == [("exhausted", "")]
 
 
+def test_a_model_with_narrow_parameters_is_not_widened():
+    loop = Loop(widen_operator=True)
+    loop.model.to(torch.bfloat16)
+
+    assert loop.fault(origin(module="1", dtype="bfloat16")) is None
+    loop.model(torch.ones(2, 4, dtype=torch.bfloat16))
+
+
+def test_of_several_optimizers_the_one_whose_step_was_faulty_goes_slower():
+    loop = Loop(lower_learning_rate=True)
+    first, second = loop.optimizer, torch.optim.SGD(loop.model.parameters(), lr=1.0)
+    loop.fault()
+    loop.good(5)
+    assert loop.moved() == 0.5
+    loop.optimizer = second
+    assert loop.moved() == 1.0
+    loop.fault()
+    assert loop.moved() == 0.5
+    loop.fault()
+    assert loop.moved() == 1.0
+    loop.optimizer = first
+    assert loop.moved() == 0.5
+    loop.recovery.close()
+    assert loop.moved() == 1.0
+
+
+def test_a_closed_recovery_leaves_no_hook_and_no_other_rate_after_a_step_that_raised():
+    loop = Loop(lower_learning_rate=True)
+    loop.fault()
+    with pytest.raises(ZeroDivisionError):
+        loop.optimizer.step(lambda: 1 / 0)
+    loop.recovery.close()
+
+    assert loop.optimizer.param_groups[0]["lr"] == 1.0
+    assert loop.moved() == 1.0
+
+
 def test_the_loss_scale_falls_before_the_next_loss_is_scaled():
     loop = Loop(reduce_loss_scale=True)
     loop.scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
