@@ -54,7 +54,9 @@ def find_anomalies(step: int, loss: float, stats: NaNStats, total_norm: float, g
         message = "there is no good snapshot to go back to, or none that is older than those tried"
         found.append(Anomaly(kind="nothing_to_restore", message=message, step=step))
     if stats["norm_overflow"]:
-        message = f"all gradients are finite, but their norm {total_norm:g} is beyond the range of their dtype"
+        message = (
+            f"all gradients are finite, but the sum for their norm, which is {total_norm:g}, overflows in their dtype"
+        )
         found.append(Anomaly(kind="gradient_norm_overflow", message=message, step=step))
     return found
 

@@ -61,7 +61,7 @@ class NaNStats(TypedDict):
     """The gradients overflowed under the GradScaler, here or on another rank: it skips such a step and lowers its
     scale, and there is no alarm."""
     norm_overflow: bool
-    """All gradients are finite, but their norm is beyond the range of their dtype."""
+    """All gradients are finite, but the sum for their norm overflows in their dtype."""
     action: HandlingAction
     """What was done about it; ``none`` also on a step that a GradScaler skips by itself."""
     ranks: list[int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -116,9 +117,18 @@ class StepProfiling:
         path = new_debug_path(folder, config.debug_file_prefix, "trace", ".json.gz")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            profile.export_chrome_trace(str(path))
+            _export(profile, path)
             rotate(folder, config.debug_file_prefix, "trace", config.max_debug_files)
         except (OSError, RuntimeError) as error:
             self._log.note("unwritable", f"nothing can be saved to {folder}: {error}")
             return None
         return path if path.exists() else None
+
+
+def _export(profile: Any, path: Path) -> None:
+    try:
+        profile.export_chrome_trace(str(path))
+    except OSError:
+        with suppress(OSError):
+            path.unlink()  # a half of a file
+        raise

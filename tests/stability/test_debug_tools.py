@@ -1,13 +1,16 @@
 """The tools in a session: what each adds to ``debug_info`` and the summary, and that the training does not notice."""
 
 import copy
+import errno
 import gc
 import gzip
 import json
 import logging
+import os
 import time
 import warnings
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -396,6 +399,23 @@ class TestPerformance:
             assert all(seconds > 0 for seconds in times.values())
         assert set(manager.get_debug_summary()["step_times"]) == {*times, "total"}
         assert "stability/debug/seconds/forward" in {artifact.name for artifact in emitter.artifacts}
+
+    def test_no_half_of_a_trace_is_left_on_a_full_disk(self, tmp_path, monkeypatch):
+        def half(_, path):
+            Path(path).write_bytes(b"half")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", half)
+        tools = {"enable_performance_debugging": True, "profile_autograd": True, "profile_wait": 1}
+        manager = stability(**tools, profile_active=1, save_debug_info=True, debug_output_dir=str(tmp_path))
+        manager.start_debug_session("full")
+        train(Network(), manager, steps=5)
+
+        summary = manager.get_debug_summary()
+        assert list(tmp_path.iterdir()) == []
+        assert summary["operators"]
+        assert [note for note in summary["notes"] if "No space left" in note]
+        manager.stop_debug_session()
 
     def test_the_profiler_records_its_steps_as_a_trace_file_and_a_table(self, tmp_path):
         emitter = MemoryEmitter()

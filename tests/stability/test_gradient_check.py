@@ -235,7 +235,10 @@ class TestCheckFunction:
 
         assert (result["passed"], result["inputs"]) == (True, ["input 0", "input 1"])
 
-    @pytest.mark.parametrize(("inputs", "message"), [([1.0], "input 0 .* is 1.0"), ([torch.tensor(1)], "torch.int64")])
+    @pytest.mark.parametrize(
+        ("inputs", "message"),
+        [([1.0], "input 0 .* is 1.0"), (1.0, "input 0 .* is 1.0"), ([torch.tensor(1)], "torch.int64")],
+    )
     def test_inputs_that_have_no_gradient_are_refused(self, inputs, message):
         with pytest.raises(StabilityError, match=message):
             manager().check_function(torch.sin, inputs)
