@@ -17,6 +17,8 @@ FALSE_ALARMS = 1e-3
 _FREEDOM = 4.0
 """Degrees of freedom of the t distribution: gradient noise has tails about as heavy (Simsekli et al. 2019,
 arXiv 1901.06053, measure tails much heavier than Gaussian)."""
+_LARGEST_LOSS = 1e100
+"""Beyond, the squares of float64 would overflow; such a loss counts as this one."""
 _SMALLEST_SPREAD = 1e-3
 """Of the decimal logarithm of the norm, and of the loss relative to its size: smaller changes are never unusual."""
 
@@ -65,7 +67,7 @@ class LearnedDetector:
         """Takes a step's loss and gradient norm (before clipping); says in a sentence why it is unusual, or None."""
         if not (math.isfinite(loss) and math.isfinite(norm) and norm > 0):
             return None
-        point = np.array([loss, math.log10(norm)])
+        point = np.array([math.copysign(min(abs(loss), _LARGEST_LOSS), loss), math.log10(norm)])
         if self._seen == 0:
             self._mean = point
             self._spread = np.diag(self._floor() ** 2)

@@ -88,6 +88,18 @@ def test_nan_infinity_and_zero_norms_teach_nothing():
     assert detector.state_dict() == other.state_dict()
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_largest_numbers_of_float64_do_not_make_it_blind():
+    losses, norms = 2 + noise(0, size=1000), 10 ** noise(1, size=1000)
+    losses[300], norms[300], losses[301] = 1e300, 1e300, -1e300
+    losses[-1] = 5
+    assert told(losses, norms) == [300, 999]
+
+    detector = LearnedDetector()
+    told(losses[299:400], norms[299:400], detector)  # while it knows nothing yet
+    assert np.isfinite([*detector.state_dict()["mean"], *np.ravel(detector.state_dict()["spread"])]).all()
+
+
 def test_it_goes_on_from_a_checkpoint():
     losses, norms = 2 + noise(0, size=400), 10 ** noise(1, size=400)
     whole, first, second = LearnedDetector(), LearnedDetector(), LearnedDetector()
