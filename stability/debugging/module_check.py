@@ -79,7 +79,7 @@ def check_function(
     Raises:
         StabilityError: When an input is no tensor, or none is floating-point or complex.
     """
-    given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    given: list[Any] = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     for number, tensor in enumerate(given):
         if not isinstance(tensor, torch.Tensor):
             raise StabilityError(f"input {number} of the checked function is {tensor!r}; expected a tensor")
