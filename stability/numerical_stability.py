@@ -15,6 +15,7 @@ from stability import plots
 from stability.anomalies import AnomalyAlerts, find_anomalies
 from stability.clipping.clipper import Clipped, make_clipper
 from stability.clipping.config import GradientClippingConfig
+from stability.config_checks import check_config
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.manager import PyTorchDebuggingManager
 from stability.debugging.results import GradientCheck
@@ -28,7 +29,7 @@ from stability.handling.faults import FaultHandling
 from stability.handling.non_finite import unscale
 from stability.history import History, StepRecord
 from stability.learned_detector import LearnedDetector
-from stability.optimizer_check import OptimizerCheck
+from stability.optimizer_check import OptimizerCheck, check_kinds
 from stability.recovery.recovery import Recovery
 from stability.recovery.remedies import Fault
 from stability.results import Anomaly, ClippingStats, DebugSummary, NaNStats, StabilityResult
@@ -82,7 +83,12 @@ class NumericalStabilityManager:
 
         Raises:
             StabilityError: When an interval is not positive.
+            StabilityConfigError: When an argument is something else than its name says.
         """
+        extras = (("detector", detector, LearnedDetector), ("recovery", recovery, Recovery))
+        for name, part, kind in (*extras, ("find_first_nan", find_first_nan, FirstNaNFinder)):
+            if part is not None:
+                check_config(name, part, kind)
         for name, value in (("parameter_norms_every", parameter_norms_every), ("histogram_every", histogram_every)):
             if value is not None and value < 1:
                 raise StabilityError(f"{name} is {value}; expected a positive number of steps or None")
@@ -128,19 +134,20 @@ class NumericalStabilityManager:
                 itself cannot be repeated.
 
         Raises:
-            StabilityError: When the loss is no scalar, no parameter has a gradient, one is sharded or in a layout that
+            StabilityError: When an argument is of another type, the loss is no scalar, no parameter has a gradient, one is sharded or in a layout that
                 cannot be clipped, ``summaries`` are of another number of gradients, or a name or pattern of the
                 clipping configuration matches no parameter.
             ArtifactError: When ``step`` is no integer from 0 to 2**63 - 1.
             AutogradAnomalyError: When something is not finite, in a debug session that is to raise.
         """
         number = self._next_step if step is None else check_step("stability", "step", step)
+        check_kinds(model, optimizer)
         check_loss(loss)
         self._debugging.begin(model, optimizer)
         self._faults.begin(optimizer)
         scaling = self.unscale(optimizer)
         gradients = collect_gradients(model)
-        strangers = self._optimizers.compare(model, optimizer)
+        strangers = self._optimizers.compare(model, optimizer, self._scaler if scaling else None)
         norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
         named = None if self._first_nan is None else self._first_nan.look(number, loss, nan_stats, replay)

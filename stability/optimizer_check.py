@@ -1,4 +1,4 @@
-"""Compares the optimizer's parameters with the model's: what only one of them holds is watched or trained in vain."""
+"""Checks that model and optimizer belong together: what only one of them holds is watched or trained in vain."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import weakref
 from typing import NamedTuple
 
 from debuggers.torch_import import torch
+from stability.errors import StabilityError
 
 
 class Strangers(NamedTuple):
@@ -16,17 +17,31 @@ class Strangers(NamedTuple):
     outside_model: int
 
 
+def check_kinds(model: object, optimizer: object) -> None:
+    """Raises StabilityError unless these are a model and an optimizer, or what behaves like one."""
+    if not isinstance(model, torch.nn.Module):
+        raise StabilityError(f"the model is of type {type(model).__name__}; expected a torch.nn.Module")
+    if not hasattr(optimizer, "param_groups"):
+        raise StabilityError(f"the optimizer is of type {type(optimizer).__name__}; expected a torch.optim.Optimizer")
+
+
 class OptimizerCheck:
     """Compares once for each optimizer and warns when the optimizer trains parameters that the model lacks.
 
-    The other way round is common and no mistake: several optimizers for one model.
+    The other way round is common and no mistake: several optimizers for one model. But with a GradScaler the gradients
+    of the others are still scaled, unless the loop has unscaled them; of that it warns too.
     """
 
     def __init__(self) -> None:
         self._known: weakref.WeakKeyDictionary[torch.optim.Optimizer, Strangers] = weakref.WeakKeyDictionary()
 
-    def compare(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Strangers:
-        """Returns how many parameters only one side holds, as of the first call with this optimizer."""
+    def compare(
+        self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None = None
+    ) -> Strangers:
+        """Returns how many parameters only one side holds, as of the first call with this optimizer.
+
+        Call it when the scaler, if one is given, has unscaled this optimizer's gradients.
+        """
         if optimizer in self._known:
             return self._known[optimizer]
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
@@ -40,4 +55,17 @@ class OptimizerCheck:
                 f"{type(model).__name__}: their gradients are neither checked nor clipped",
                 stacklevel=3,
             )
+        if strangers.outside_optimizer and scaler is not None and scaler.is_enabled() and _unscaled_once(scaler):
+            warnings.warn(
+                f"{strangers.outside_optimizer} trainable parameters of {type(model).__name__} are not in the "
+                "optimizer: their gradients count in the norm, and are still multiplied by the loss scale; expected "
+                "scaler.unscale_(optimizer) with each optimizer before, or the part of the model that this one trains",
+                stacklevel=3,
+            )
         return strangers
+
+
+def _unscaled_once(scaler: torch.amp.GradScaler) -> bool:
+    """Whether no more than one optimizer was unscaled since the last update, as far as the scaler tells."""
+    states = getattr(scaler, "_per_optimizer_states", {})
+    return sum(state["stage"].name != "READY" for state in states.values()) <= 1

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import warnings
 
 import pytest
 import torch
@@ -248,6 +249,58 @@ def test_trainable_parameters_that_the_optimizer_lacks_are_counted(model):
     stats = manager().step(model, 0.5, torch.optim.SGD([model.weight], lr=0.1))["clipping_stats"]
 
     assert (stats["parameters_outside_optimizer"], stats["parameters_outside_model"]) == (1, 0)
+
+
+@pytest.mark.parametrize("unscaled", [False, True], ids=["one unscaled", "all unscaled"])
+def test_gradients_that_the_scaler_has_not_unscaled_are_warned_of(model, unscaled):
+    optimizers = [torch.optim.SGD([parameter], lr=0.1) for parameter in model.parameters()]
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(model(torch.ones(2, model.in_features)).sum()).backward()
+    if unscaled:
+        for optimizer in optimizers:
+            scaler.unscale_(optimizer)
+    stability = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), scaler=scaler)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            stability.step(model, 0.5, optimizers[0])
+
+    messages = [str(warning.message) for warning in caught]
+    expected = f"{len(optimizers) - 1} gradients of {type(model).__name__} belong to no parameter of the optimizer"
+    assert [message.partition(", so")[0] for message in messages] == ([] if unscaled else [expected])
+
+
+def test_gradients_that_another_optimizer_leaves_scaled_are_warned_about():
+    """Their norm, too large by the scale, would clip the gradients of this optimizer to nothing."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    first, second = (torch.optim.SGD(part.parameters(), lr=0.1) for part in model)
+
+    def step(unscaled):
+        scaler = torch.amp.GradScaler("cpu")
+        scaler.scale(model(torch.ones(3, 2)).sum()).backward()
+        for optimizer in unscaled:
+            scaler.unscale_(optimizer)
+        NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), scaler=scaler).step(model, 0.5, first)
+
+    with pytest.warns(UserWarning, match="2 trainable parameters of Sequential .* still multiplied by the loss scale"):
+        step([])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step([first, second])
+
+
+def test_a_model_and_an_optimizer_of_another_type_are_refused(model, optimizer):
+    with pytest.raises(StabilityError, match=r"the model is of type SGD; expected a torch.nn.Module"):
+        manager().step(optimizer, 0.5, model)
+    with pytest.raises(StabilityError, match=r"the optimizer is of type NoneType; expected a torch.optim.Optimizer"):
+        manager().step(model, 0.5, None)
+
+
+@pytest.mark.parametrize("name", ["detector", "recovery", "find_first_nan"])
+def test_a_part_of_another_type_is_refused(name):
+    with pytest.raises(StabilityError, match=f"{name} is True; expected a "):
+        manager(**{name: True})
 
 
 def test_the_watched_model_can_still_be_copied(model, optimizer):
