@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stability.clipping.config import GradientClippingConfig
     from stability.debugging.config import PyTorchDebuggingConfig
+    from stability.debugging.manager import PyTorchDebuggingManager
     from stability.errors import AutogradAnomalyError, StabilityConfigError, StabilityError
     from stability.first_nan.finder import FirstNaNFinder
     from stability.handling.config import NaNHandlingConfig
@@ -30,6 +31,7 @@ _HOMES = {
     "NaNHandlingConfig": "stability.handling.config",
     "NumericalStabilityManager": "stability.numerical_stability",
     "PyTorchDebuggingConfig": "stability.debugging.config",
+    "PyTorchDebuggingManager": "stability.debugging.manager",
     "Recovery": "stability.recovery.recovery",
     "RecoveryConfig": "stability.recovery.config",
     "RecoverySampler": "stability.recovery.excluded_datapoints",
@@ -54,6 +56,7 @@ __all__ = [
     "NaNHandlingConfig",
     "NumericalStabilityManager",
     "PyTorchDebuggingConfig",
+    "PyTorchDebuggingManager",
     "Recovery",
     "RecoveryConfig",
     "RecoverySampler",

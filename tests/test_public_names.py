@@ -94,6 +94,7 @@ PUBLIC = {
         "NaNHandlingConfig",
         "NumericalStabilityManager",
         "PyTorchDebuggingConfig",
+        "PyTorchDebuggingManager",
         "Recovery",
         "RecoveryConfig",
         "RecoverySampler",
