@@ -52,7 +52,7 @@ def check_positive(config: object, name: str) -> None:
 
 
 def check_config(name: str, value: object, kind: type) -> None:
-    """Raises StabilityConfigError unless an argument is a configuration of its kind."""
+    """Raises StabilityConfigError unless an argument is of the kind that its name says."""
     if not isinstance(value, kind):
         raise StabilityConfigError(f"{name} is {value!r}; expected a {kind.__name__}")
 

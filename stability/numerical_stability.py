@@ -134,9 +134,9 @@ class NumericalStabilityManager:
                 itself cannot be repeated.
 
         Raises:
-            StabilityError: When an argument is of another type, the loss is no scalar, no parameter has a gradient, one is sharded or in a layout that
-                cannot be clipped, ``summaries`` are of another number of gradients, or a name or pattern of the
-                clipping configuration matches no parameter.
+            StabilityError: When an argument is of another type, the loss is no scalar, no parameter has a gradient,
+                one is sharded or in a layout that cannot be clipped, ``summaries`` are of another number of gradients,
+                or a name or pattern of the clipping configuration matches no parameter.
             ArtifactError: When ``step`` is no integer from 0 to 2**63 - 1.
             AutogradAnomalyError: When something is not finite, in a debug session that is to raise.
         """

@@ -40,7 +40,7 @@ class OptimizerCheck:
     ) -> Strangers:
         """Returns how many parameters only one side holds, as of the first call with this optimizer.
 
-        Call it when the scaler, if one is given, has unscaled this optimizer's gradients.
+        Call it when the scaler, if one is at work, has unscaled this optimizer's gradients.
         """
         if optimizer in self._known:
             return self._known[optimizer]
@@ -55,11 +55,12 @@ class OptimizerCheck:
                 f"{type(model).__name__}: their gradients are neither checked nor clipped",
                 stacklevel=3,
             )
-        if strangers.outside_optimizer and scaler is not None and scaler.is_enabled() and _unscaled_once(scaler):
+        scaled = sum(p.grad is not None and id(p) not in held for p in model.parameters())
+        if scaled and scaler is not None and _unscaled_once(scaler):
             warnings.warn(
-                f"{strangers.outside_optimizer} trainable parameters of {type(model).__name__} are not in the "
-                "optimizer: their gradients count in the norm, and are still multiplied by the loss scale; expected "
-                "scaler.unscale_(optimizer) with each optimizer before, or the part of the model that this one trains",
+                f"{scaled} gradients of {type(model).__name__} belong to no parameter of the optimizer, so they are "
+                "still multiplied by the loss scale, and count in the norm; expected scaler.unscale_(optimizer) with "
+                "each optimizer before, or the part of the model that this one trains",
                 stacklevel=3,
             )
         return strangers
@@ -68,4 +69,4 @@ class OptimizerCheck:
 def _unscaled_once(scaler: torch.amp.GradScaler) -> bool:
     """Whether no more than one optimizer was unscaled since the last update, as far as the scaler tells."""
     states = getattr(scaler, "_per_optimizer_states", {})
-    return sum(state["stage"].name != "READY" for state in states.values()) <= 1
+    return len([None for state in states.values() if state["stage"].name != "READY"]) <= 1

@@ -271,38 +271,6 @@ def test_gradients_that_the_scaler_has_not_unscaled_are_warned_of(model, unscale
     assert [message.partition(", so")[0] for message in messages] == ([] if unscaled else [expected])
 
 
-def test_gradients_that_another_optimizer_leaves_scaled_are_warned_about():
-    """Their norm, too large by the scale, would clip the gradients of this optimizer to nothing."""
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
-    first, second = (torch.optim.SGD(part.parameters(), lr=0.1) for part in model)
-
-    def step(unscaled):
-        scaler = torch.amp.GradScaler("cpu")
-        scaler.scale(model(torch.ones(3, 2)).sum()).backward()
-        for optimizer in unscaled:
-            scaler.unscale_(optimizer)
-        NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), scaler=scaler).step(model, 0.5, first)
-
-    with pytest.warns(UserWarning, match="2 trainable parameters of Sequential .* still multiplied by the loss scale"):
-        step([])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        step([first, second])
-
-
-def test_a_model_and_an_optimizer_of_another_type_are_refused(model, optimizer):
-    with pytest.raises(StabilityError, match=r"the model is of type SGD; expected a torch.nn.Module"):
-        manager().step(optimizer, 0.5, model)
-    with pytest.raises(StabilityError, match=r"the optimizer is of type NoneType; expected a torch.optim.Optimizer"):
-        manager().step(model, 0.5, None)
-
-
-@pytest.mark.parametrize("name", ["detector", "recovery", "find_first_nan"])
-def test_a_part_of_another_type_is_refused(name):
-    with pytest.raises(StabilityError, match=f"{name} is True; expected a "):
-        manager(**{name: True})
-
-
 def test_the_watched_model_can_still_be_copied(model, optimizer):
     stability = manager()
     stability.step(model, 0.5, optimizer)
