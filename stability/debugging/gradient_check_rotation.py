@@ -108,7 +108,10 @@ class GradientCheckRotation:
 
     def _capture(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._captured is None:
-            self._captured = small_arguments(args, kwargs) or "inputs too large"
+            try:
+                self._captured = small_arguments(args, kwargs) or "inputs too large"
+            except Exception as error:  # in the user's forward nothing may be raised, whatever the inputs are
+                self._captured = f"inputs cannot be copied: {type(error).__name__}"
 
     def _check(self, entry: NamedModule) -> GradientCheck:
         if self._captured is None:

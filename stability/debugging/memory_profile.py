@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from debuggers.hooks import Hooks
+from debuggers.isolation import Isolation
 from debuggers.module_selection import NamedModule, select_modules
 from debuggers.tensor_lifetimes import bytes_of
 from debuggers.torch_import import torch
@@ -26,8 +27,15 @@ class MemoryProfiler:
     them is not seen there. The first profile is of the second step: the model is known after the first.
     """
 
-    def __init__(self, pace: CheckPace) -> None:
+    def __init__(self, pace: CheckPace, isolation: Isolation) -> None:
+        """Makes a profiler.
+
+        Args:
+            pace: When a step is watched.
+            isolation: Keeps what fails in a hook out of the model's forward.
+        """
         self._pace = pace
+        self._isolation = isolation
         self._seconds = 0.0
         self._hooks = Hooks()
         self._modules: list[NamedModule] = []
@@ -67,21 +75,22 @@ class MemoryProfiler:
         if _in_backward():
             return
         begun = time.perf_counter()
-        self._before[id(module)] = _allocated(module), {storage.data_ptr() for storage in _storages((args, kwargs))}
+        with self._isolation.guard("memory profiling"):
+            self._before[id(module)] = _allocated(module), set(_storages((args, kwargs)))
         self._seconds += time.perf_counter() - begun
 
     def _end(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         if _in_backward():
             return
         begun = time.perf_counter()
-        before, known = self._before.pop(id(module), (0.0, set()))
-        if before or _device(module) is not None:
-            added = _allocated(module) - before
-        else:
-            new = {storage.data_ptr(): storage.nbytes() for storage in _storages(output)}
-            added = sum(size for place, size in new.items() if place not in known) / BYTES_PER_MB
-        self._added[id(module)] = self._added.get(id(module), 0.0) + added
-        self._calls[id(module)] = self._calls.get(id(module), 0) + 1
+        with self._isolation.guard("memory profiling"):
+            before, known = self._before.pop(id(module), (0.0, set()))
+            if before or _device(module) is not None:
+                added = _allocated(module) - before
+            else:
+                added = sum(size for place, size in _storages(output).items() if place not in known) / BYTES_PER_MB
+            self._added[id(module)] = self._added.get(id(module), 0.0) + added
+            self._calls[id(module)] = self._calls.get(id(module), 0) + 1
         self._seconds += time.perf_counter() - begun
 
     def _profile(self, seen: StepSeen) -> MemoryProfile:
@@ -137,8 +146,15 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return found
 
 
-def _storages(value: Any) -> list[torch.UntypedStorage]:
-    return [tensor.untyped_storage() for tensor in _tensors(value) if tensor.layout is torch.strided]
+def _storages(value: Any) -> dict[int, int]:
+    """The bytes of each storage of the dense tensors in a value, by its address."""
+    storages = [tensor.untyped_storage() for tensor in _tensors(value) if _has_storage(tensor)]
+    return {storage.data_ptr(): storage.nbytes() for storage in storages}
+
+
+def _has_storage(tensor: torch.Tensor) -> bool:
+    # Under torch.vmap and the like a tensor only stands for others.
+    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def _megabytes(tensors: Iterable[torch.Tensor]) -> float:

@@ -43,7 +43,7 @@ class DebugTools:
             (
                 "memory profiling",
                 config.memory_profiling,
-                lambda: MemoryProfiler(CheckPace(config.memory_profile_every, config.check_max_share)),
+                lambda: MemoryProfiler(CheckPace(config.memory_profile_every, config.check_max_share), self._isolation),
             ),
             ("gradient checking", config.enable_grad_check, lambda: GradientCheckRotation(config)),
             ("profiling", profiling, lambda: StepProfiling(config, emission.operators, log)),

@@ -168,6 +168,56 @@ def test_a_session_that_nobody_stops_ends_with_its_manager():
     assert (hooks_of(model), torch.is_anomaly_enabled()) == (0, False)
 
 
+class Mapped(nn.Module):
+    """Its layer sees tensors that only stand for others."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 1)
+
+    def forward(self, x, root=False):
+        return torch.vmap(self.layer)(x)
+
+
+class Ragged(Mapped):
+    """Its layer sees rows of different lengths."""
+
+    def forward(self, x, root=False):
+        rows = torch.nested.nested_tensor([x[:1], x[1:]], layout=torch.jagged)
+        return self.layer(rows).values()
+
+
+class Hostile(Mapped):
+    """Its layer's output cannot be looked into."""
+
+    class Output(dict):
+        def items(self):
+            raise ValueError("hostile")
+
+    class Layer(nn.Linear):
+        def forward(self, x):
+            return Hostile.Output(y=super().forward(x))
+
+    def __init__(self):
+        super().__init__()
+        self.layer = Hostile.Layer(4, 1)
+
+    def forward(self, x, root=False):
+        return self.layer(x)["y"]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("network", [Mapped, Ragged, Hostile])
+def test_the_forward_pass_goes_on_whatever_the_tools_cannot_look_into(network):
+    manager = stability(**{**EVERYTHING, "memory_profile_every": 1})
+    manager.start_debug_session("unusual")
+
+    train(network(), manager, steps=4)
+    manager.stop_debug_session()
+
+    assert manager.get_debug_summary()["total_iterations"] == 4
+
+
 def test_a_stopped_session_keeps_no_model_alive():
     manager = stability(**EVERYTHING)
     model = Network()
