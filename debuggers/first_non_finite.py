@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from debuggers.backward_interception import BackwardInterception, gradients_of, grads_aside
+from debuggers.errors import DebuggerConfigError
 from debuggers.forward_capture import ForwardStart, tensors_of
 from debuggers.hooks import Hooks
 from debuggers.loss_graph import loss_candidates
@@ -58,7 +59,8 @@ def replay_closure(
         scale: The loss scale, if the closure returns the loss and leaves backward to the caller.
 
     Raises:
-        DebuggerConfigError: When the model computes together with other processes; see ``run_aside``.
+        DebuggerConfigError: When the closure returns no tensor and calls no ``backward``, and when the model computes
+            together with other processes; see ``run_aside``.
     """
     examination = _Examination(model, start)
 
@@ -68,9 +70,14 @@ def replay_closure(
 
     def work() -> None:
         with BackwardInterception(on_backward):
-            returned = tensors_of(closure())
+            result = closure()
+        returned = tensors_of(result)
         examination.look(returned)
         examination.look_at_grads()
+        if not returned and not examination.went_backward:
+            raise DebuggerConfigError(
+                f"the closure returned {type(result).__name__} and called no backward; expected the loss of the batch"
+            )
         losses = [tensor for tensor in returned if tensor.numel() == 1 and tensor.requires_grad][:1]
         if losses and not examination.went_backward:
             examination.look_back(losses, [torch.full_like(losses[0], scale)])

@@ -16,11 +16,13 @@ from debuggers.isolation import describe
 from debuggers.non_finite_origin import NonFiniteOrigin
 from debuggers.non_finite_watch import NonFiniteWatch
 from debuggers.torch_import import torch
+from stability.config_checks import check_config
 from stability.errors import StabilityConfigError
 from stability.first_nan.output import FirstNaN, FirstNaNOutput
 from stability.first_nan.replay_turns import ReplayTurns
 from stability.results import NaNStats
 
+_UNKNOWN = ("it is not known what differed",)
 _log = logging.getLogger(__name__)
 
 
@@ -60,10 +62,11 @@ class FirstNaNFinder:
             to_terminal: Whether the answer is printed to standard error too.
 
         Raises:
-            StabilityConfigError: When ``history`` or ``steps_between`` is not positive.
+            StabilityConfigError: When ``model`` is no model, or ``history`` or ``steps_between`` no positive integer.
         """
+        check_config("model", model, torch.nn.Module)
         for name, value in (("history", history), ("steps_between", steps_between)):
-            if value < 1:
+            if not isinstance(value, int) or value < 1:
                 raise StabilityConfigError(f"{name} is {value!r}; expected a positive number of steps")
         self.datapoints: Sequence[int] | None = None
         self.found: list[FirstNaN] = []
@@ -133,6 +136,8 @@ class FirstNaNFinder:
         seen = self._watch.first_non_finite()
         try:
             result = self._replay(loss, stats, replay)
+            if result.origin is None and seen is not None:
+                result = ReplayResult(None, ("the replay was finite", *(result.notes or _UNKNOWN)))
         except DebuggerConfigError as error:
             result = ReplayResult(None, (f"not replayed: {error}",))
         except Exception as error:
@@ -160,7 +165,7 @@ class FirstNaNFinder:
             scale = scaler.get_scale() if scaler is not None and scaler.is_enabled() else 1.0
             return replay_closure(self._model, replay, start=start, scale=scale)
         if start is None:
-            return ReplayResult(None, ("no forward pass with gradients was seen since the last step",))
+            raise DebuggerConfigError("no forward pass with gradients was seen since the last step")
         tensor = loss if isinstance(loss, torch.Tensor) else None
         return replay_forward(self._model, start, loss=tensor, loss_is_finite=stats["loss_finite"])
 

@@ -199,7 +199,28 @@ def test_a_replay_that_is_finite_says_what_differed():
 
     assert answer.origin is not None
     assert (answer.origin.module, answer.origin.operator) == ("0", "")
-    assert any("changed in place" in note for note in answer.notes)
+    assert "the replay was finite; 1 of the model's arguments were changed in place" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (lambda model: model(torch.ones(4, 3)).mean(), "the replay was finite; it is not known what differed"),
+        (lambda model: "loss", "not replayed: the closure returned str and called no backward; expected the loss"),
+    ],
+    ids=["another batch", "no loss"],
+)
+def test_a_replay_of_something_else_says_so(returned, said):
+    model = nn.Sequential(nn.Linear(3, 2))
+    finder = FirstNaNFinder(model, to_terminal=False)
+    manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), find_first_nan=finder)
+    loss = model(torch.full((4, 3), torch.nan)).mean()
+    loss.backward()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    manager.step(model, loss, optimizer, replay=lambda: returned(model))
+
+    assert said in finder.found[0].message
+    assert said.partition(";")[0] in str(finder.found[0])
 
 
 def test_a_replay_that_raises_stops_nothing(caplog):
@@ -219,6 +240,13 @@ def test_a_replay_that_raises_stops_nothing(caplog):
 def test_wrong_numbers_are_refused(field):
     with pytest.raises(StabilityConfigError, match=rf"{field} is 0; expected a positive number"):
         FirstNaNFinder(nn.Linear(1, 1), **{field: 0})
+    with pytest.raises(StabilityConfigError, match=rf"{field} is 1.5; expected a positive number"):
+        FirstNaNFinder(nn.Linear(1, 1), **{field: 1.5})
+
+
+def test_a_model_that_is_none_is_refused():
+    with pytest.raises(StabilityConfigError, match="model is 'network'; expected a Module"):
+        FirstNaNFinder("network")
 
 
 def test_steps_that_a_scaler_skips_by_itself_are_not_repeated():
