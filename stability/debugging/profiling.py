@@ -43,6 +43,7 @@ class StepProfiling:
         self._profile: Any = None
         self._recording = False
         self.operators: list[OperatorTime] = []
+        self.files: list[Path] = []
         activities = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
@@ -122,7 +123,10 @@ class StepProfiling:
         except (OSError, RuntimeError) as error:
             self._log.note("unwritable", f"nothing can be saved to {folder}: {error}")
             return None
-        return path if path.exists() else None
+        if not path.exists():
+            return None
+        self.files.append(path)
+        return path
 
 
 def _export(profile: Any, path: Path) -> None:

@@ -183,6 +183,7 @@ class DebugSession:
             return []
         self._tools.close()
         self.record.stopped = time.monotonic()
+        self.record.files += self._tools.files()
         if self.config.save_debug_info:
             self._save()
         summary = self.summary()

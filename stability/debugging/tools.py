@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from debuggers.isolation import Isolation
 from debuggers.torch_import import torch
@@ -78,6 +79,11 @@ class DebugTools:
             for tool in reversed(self._tools):
                 with self._guard(tool):
                     tool.close()
+
+    def files(self) -> list[Path]:
+        """Returns the files that the tools wrote and that are still there."""
+        traces = [path for tool in self._tools if isinstance(tool, StepProfiling) for path in tool.files]
+        return [path for path in traces if path.exists()]
 
     def fill(self, summary: DebugSummary) -> None:
         """Adds what the tools found in the whole session."""

@@ -491,11 +491,12 @@ class TestPerformance:
         )
         traces = sorted(tmp_path.glob("pytorch_debug_trace_*.json.gz"))
         assert len(traces) == 2
+        assert set(traces) <= set(manager.stop_debug_session())
+        assert {str(path) for path in traces} <= set(manager.get_debug_summary()["files"])
         events = json.loads(gzip.decompress(traces[0].read_bytes()))["traceEvents"]
         assert "AddmmBackward0" in {event["name"] for event in events}
         names = [artifact.name for artifact in emitter.artifacts]
         assert (names.count("stability/debug/operators"), names.count("stability/debug/trace")) == (2, 2)
-        manager.stop_debug_session()
 
     def test_a_profiler_of_the_users_is_left_alone(self):
         manager = stability(enable_performance_debugging=True, profile_autograd=True, profile_wait=0, profile_warmup=0)
