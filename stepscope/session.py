@@ -20,7 +20,7 @@ from stepscope.instruments import Instruments
 from stepscope.live_run import Run
 from stepscope.report import DebugReport
 from stepscope.report_output import put_out
-from stepscope.session_alerts import SessionAlerts
+from stepscope.session_alerts import SessionAlerts, is_faulty
 from stepscope.session_arguments import check_session
 from stepscope.session_stability import SessionStability
 from stepscope.step_pacing import StepPacing
@@ -77,7 +77,8 @@ class DebugSession:
             on_error: ``raise`` lets failures inside pass, for tests.
 
         Raises:
-            SessionError: When ``model`` or ``optimizer`` is something else, or one that is needed is missing.
+            SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is
+                missing, or ``scaler`` is another one than the manager's.
             ConfigError: For a wrong configuration.
         """
         self.config = as_config(config)
@@ -151,9 +152,9 @@ class DebugSession:
             loss: The unscaled loss; emitted as ``loss``. A stability manager needs it.
             step: The number of this step; by default one more than the last one.
             replay: Returns the loss of the same batch, such as ``lambda: criterion(model(inputs), targets)``; it may
-                call ``backward``. It is called when a gradient of a measured step is not finite and those before were,
-                at most once in 100 steps, to name the operator that made the first NaN or infinity. A stability manager
-                with ``find_first_nan`` does that itself, at every step.
+                call ``backward``. It is called when a loss on the host, or a gradient of a measured step, is not finite
+                and those before were, at most once in 100 steps, to name the operator that made the first NaN or
+                infinity. A stability manager with ``find_first_nan`` looks at the gradients of every step.
             metrics: Further numbers to emit, by their names.
 
         Returns:
@@ -184,14 +185,9 @@ class DebugSession:
                 self._instruments.leave_out()
         summaries = self._instruments.summaries if measured else None
         result = self._stability.decide(number, loss, summaries, replay)
-        if (
-            replay is not None
-            and self._model is not None
-            and summaries is not None
-            and self._stability.first_nans is None
-        ):
+        if replay is not None and self._model is not None and self._stability.first_nans is None:
             with self._isolation.guard("repeating a step"):
-                faulty = bool(summaries.non_finite.any())
+                faulty = is_faulty(loss, summaries)
                 self._alerts.first_nan(self._model, replay, number, loss=loss, faulty=faulty, scaler=self._scaler)
         step_s = self._pacing.close(number, measured=measured)
         with self._pacing.stopwatch, self._isolation.guard("preparing a step"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.first_nan.replay_turns import ReplayTurns
 
@@ -67,3 +68,12 @@ class SessionAlerts:
         """Removes what lies on the disk for the time of the session."""
         if self._output is not None:
             self._output.close()
+
+
+def is_faulty(loss: torch.Tensor | float | None, gradients: SummaryTable | None) -> bool:
+    """Whether a loss or a gradient is not finite, as far as that is known on the host."""
+    if gradients is not None and bool(gradients.non_finite.any()):
+        return True
+    if isinstance(loss, torch.Tensor):
+        return loss.is_cpu and loss.numel() == 1 and not math.isfinite(loss.detach())
+    return loss is not None and not math.isfinite(loss)

@@ -22,8 +22,8 @@ def check_session(
     """Checks that a session has what its configuration and its stability manager need.
 
     Raises:
-        SessionError: When ``model`` or ``optimizer`` is something else, or one that is needed is missing, and when
-            ``scaler`` is another one than the manager's, which would take scaled gradients for unscaled ones.
+        SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is missing,
+            or ``scaler`` is not the manager's, which would take scaled gradients for unscaled ones.
     """
     if model is not None and not isinstance(model, torch.nn.Module):
         raise SessionError(f"model is {type(model).__name__} {model!r}; expected a torch.nn.Module, or None")
@@ -32,11 +32,20 @@ def check_session(
     wanted = [name for name in ("updates", "weights", "optimizer_state") if getattr(config, name)]
     if wanted and model is not None and optimizer is None:
         raise SessionError(f"the configuration has {wanted[0]}=True and there is no optimizer; expected one")
-    if stability is not None and (model is None or optimizer is None):
+    if stability is None:
+        return
+    if model is None or optimizer is None:
         raise SessionError(
             "a stability manager needs a model and an optimizer; expected DebugSession(model, optimizer)"
         )
-    if stability is not None and scaler is not None and scaler is not stability.scaler:
+    from stability import NumericalStabilityManager
+
+    if not isinstance(stability, NumericalStabilityManager):
+        raise SessionError(
+            f"stability is of type {type(stability).__name__}; expected a NumericalStabilityManager, such as a "
+            "training wrapper's manager"
+        )
+    if scaler is not None and scaler is not stability.scaler:
         theirs = "none" if stability.scaler is None else "another one"
         raise SessionError(
             f"the session has a GradScaler and its stability manager has {theirs}; "

@@ -9,7 +9,13 @@ from tracker_adapters.testing import MemoryEmitter
 from watched_training import EVERY_STEP, FULL, adamw, loss_of, network, steps_of, train
 
 import stepscope
-from stability import FirstNaNFinder, GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
+from stability import (
+    FirstNaNFinder,
+    GradientClippingConfig,
+    NaNHandlingConfig,
+    NumericalStabilityManager,
+    create_training_wrapper,
+)
 from stepscope.errors import SessionError
 
 
@@ -83,6 +89,25 @@ def test_nan_is_traced_to_its_operator_by_replay(capsys):
     assert report.to_dict()["first_nans"][0]["origin"]["held_by"] == "parameter 4.weight"
 
 
+def test_a_loss_that_is_not_finite_is_traced_on_a_step_that_is_not_measured():
+    model = network()
+    optimizer = adamw(model)
+    config = replace(FULL, schedule=stepscope.Schedule(every=100))
+    with stepscope.DebugSession(model, optimizer, config=config, on_error="raise") as session:
+        for step in range(4):
+            inputs = torch.full((8, 6), math.nan if step == 2 else 1.0)
+
+            def compute(inputs=inputs):
+                return model(inputs).square().mean()
+
+            loss = compute()
+            optimizer.zero_grad()
+            loss.backward()
+            session.step(loss, replay=compute)
+
+    assert [answer.step for answer in session.report().first_nans] == [2]
+
+
 def test_a_stability_manager_that_looks_for_nan_answers_for_the_session():
     model, emitter = network(), MemoryEmitter()
     optimizer = adamw(model)
@@ -149,3 +174,13 @@ def test_a_manager_that_does_not_know_the_loops_scaler_is_an_error(theirs):
         SessionError, match=r"has a GradScaler .* expected NumericalStabilityManager\(..., scaler=scaler"
     ):
         stepscope.DebugSession(model, adamw(model), stability=manager, scaler=torch.amp.GradScaler("cpu"))
+
+
+def test_a_training_wrapper_is_no_manager():
+    model = network()
+    wrapper = create_training_wrapper(GradientClippingConfig(), NaNHandlingConfig())
+
+    with pytest.raises(
+        SessionError, match="stability is of type TrainingWrapper; expected a NumericalStabilityManager"
+    ):
+        stepscope.DebugSession(model, adamw(model), stability=wrapper)
