@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,10 +93,17 @@ class NonFiniteOrigin:
         )
 
     def with_datapoints(self, indices: Any) -> NonFiniteOrigin:
-        """Returns it with the indices of the rows' datapoints; ``indices[row]`` is that of a row."""
+        """Returns it with the indices of the rows' datapoints; ``indices[row]`` is that of a row.
+
+        With a note instead where there is no such integer.
+        """
         if indices is None or self.rows is None:
             return self
-        return replace(self, datapoints=tuple(int(indices[row]) for row in self.rows if row < len(indices)))
+        try:
+            return replace(self, datapoints=tuple(int(indices[row]) for row in self.rows))
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            note = f"the datapoints are {reprlib.repr(indices)}; expected an integer for each row of the batch: {error}"
+            return replace(self, notes=(*self.notes, note))
 
     @property
     def title(self) -> str:

@@ -271,3 +271,20 @@ def test_steps_that_a_scaler_skips_by_itself_are_not_repeated():
     step(torch.full((4, 3), 1e30))  # overflows by itself
     (answer,) = finder.found
     assert answer.origin.module == "the loss"
+
+
+@pytest.mark.parametrize("datapoints", [range(2), "abcd", [None] * 4], ids=str)
+def test_wrong_datapoints_are_told_and_stop_nothing(datapoints):
+    model = nn.Linear(3, 2)
+    inputs = torch.ones(4, 3)
+    inputs[3] = torch.nan
+    with FirstNaNFinder(model, to_terminal=False) as finder:
+        manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), find_first_nan=finder)
+        loss = model(inputs).mean()
+        loss.backward()
+        finder.datapoints = datapoints
+        manager.step(model, loss, torch.optim.SGD(model.parameters(), lr=0.1))
+
+    assert finder.found[0].origin.rows == (3,)
+    assert finder.found[0].origin.datapoints is None
+    assert "expected an integer for each row of the batch" in finder.found[0].message
