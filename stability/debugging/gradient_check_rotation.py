@@ -44,12 +44,7 @@ class GradientCheckRotation:
         self._seconds = 0.0
 
     def attach(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Lists the modules of a model that is new."""
-        if model is not self._model:
-            self._hooks.remove()
-            self._current, self._captured = None, None
-            self._model = model
-            self._modules = [entry for entry in select_modules(model) if not entry.opaque]
+        """Nothing is attached before the end of a step."""
 
     def observe(self, seen: StepSeen, info: DebugInfo) -> list[Anomaly]:
         """Adds ``gradient_check`` at a step with a check, and returns its failure if it is a module's first."""
@@ -66,7 +61,7 @@ class GradientCheckRotation:
                 anomalies = [Anomaly(kind="gradient_check_failed", message=describe_failure(check), step=seen.number)]
             self.count(check)
         if due:
-            self._watch_next()
+            self._watch_next(seen.model)
         return anomalies
 
     def count(self, check: GradientCheck) -> None:
@@ -95,7 +90,11 @@ class GradientCheckRotation:
         self._model, self._modules = None, []
         self._current, self._captured = None, None
 
-    def _watch_next(self) -> None:
+    def _watch_next(self, model: torch.nn.Module) -> None:
+        # What is watched stays so when another model steps meanwhile: two models may take turns.
+        if model is not self._model:
+            self._model = model
+            self._modules = [entry for entry in select_modules(model) if not entry.opaque]
         for _ in self._modules:
             entry = self._modules[self._turn % len(self._modules)]
             self._turn += 1

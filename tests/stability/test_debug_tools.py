@@ -318,6 +318,22 @@ class TestAnomalyMode:
 class TestGradientChecks:
     """One module a turn."""
 
+    def test_models_that_take_turns_are_checked_both(self):
+        manager = stability(enable_grad_check=True, grad_check_every=3)
+        first, second = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 1))
+        manager.start_debug_session("turns")
+        for number in range(24):
+            model = (first, second)[number % 2]
+            model.zero_grad()
+            loss = second(first(torch.randn(8, 4))).square().mean()
+            loss.backward()
+            manager.step(model, loss, torch.optim.SGD(model.parameters(), lr=0.01))
+        manager.stop_debug_session()
+
+        checks = manager.get_debug_summary()["gradient_checks"]
+        assert set(checks["passed"]) == {"Linear", "0"}
+        assert (checks["skipped"], hooks_of(first), hooks_of(second)) == ({}, 0, 0)
+
     def test_every_module_has_its_turn_and_the_wrong_one_is_told_once(self):
         emitter = MemoryEmitter()
         model = nn.Sequential(nn.Linear(4, 6), WrongLayer(), nn.Linear(6, 1))
