@@ -255,8 +255,10 @@ class NumericalStabilityManager:
         """Takes what ``state_dict`` gave.
 
         Raises:
-            StabilityError: When it is of a manager that clips in another way.
+            StabilityError: When it is something else, or of a manager that clips in another way.
         """
+        if not {"next_step", "clipping", "handling"} <= state.keys():
+            raise StabilityError(f"the state has the keys {list(state)}; expected what state_dict() returned")
         self._clipper.load_state_dict(state["clipping"])
         self._faults.load_state_dict(state["handling"])
         self._next_step = state["next_step"]

@@ -30,3 +30,13 @@ def test_a_model_and_an_optimizer_of_another_type_are_refused():
 def test_a_part_of_another_type_is_refused(name):
     with pytest.raises(StabilityConfigError, match=f"{name} is True; expected a "):
         manager(**{name: True})
+
+
+def test_a_state_of_something_else_is_refused_and_changes_nothing():
+    stability = manager()
+    state = stability.state_dict()
+    with pytest.raises(
+        StabilityError, match=r"the state has the keys \['seen'\]; expected what state_dict\(\) returned"
+    ):
+        stability.load_state_dict({"seen": 3})
+    assert stability.state_dict() == state
