@@ -16,8 +16,8 @@ class RecoveryConfig(Checked):
 
     Attributes:
         exclude_datapoints: Leaves the datapoints that trigger the fault out of what ``RecoverySampler`` yields. Needs
-            the replay that names them.
-        widen_operator: Lets the module of the named operator compute in float32 under autocast.
+            a ``FirstNaNFinder`` that names them, with a ``steps_between`` that is small enough for the next fault.
+        widen_operator: Lets the module of the named operator compute in float32 under autocast. Needs the same.
         reduce_loss_scale: Multiplies the GradScaler's scale by ``loss_scale_factor``, where only gradients are faulty.
         loss_scale_factor: Between 0 and 1; the default is a GradScaler's own ``backoff_factor``.
         lower_learning_rate: Multiplies the learning rate of every group by ``learning_rate_factor``. With
