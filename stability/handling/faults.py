@@ -10,6 +10,7 @@ from debuggers.torch_import import torch
 from stability.config_checks import check_config
 from stability.gradients import Gradients, Norms
 from stability.handling.actions import FaultyStep, Handlers
+from stability.handling.buffers import BufferKeeper
 from stability.handling.config import NaNHandlingConfig
 from stability.handling.non_finite import SMALLEST_BLAMED_SCALE, find_faults
 from stability.handling.rank_agreement import Verdict, gather_verdicts, ranks_at_fault
@@ -24,6 +25,7 @@ class FaultHandling:
         self._config, self._scaler = config, scaler
         self._handlers = Handlers(config, scaler)
         self._agrees = config.agree_between_ranks and config.handling_type != "detect"
+        self._buffers = None if config.handling_type == "detect" else BufferKeeper()
         self._verdicts: list[Verdict] = []
         self._row = 0
 
@@ -94,6 +96,8 @@ class FaultHandling:
         restore = self._handlers.restore
         if not bad:
             self._row = 0
+            if self._buffers is not None:
+                self._buffers.note_good_step(model)
             if restore is not None:
                 restore.note_good_step(model, optimizer, number)
             return True
@@ -117,6 +121,10 @@ class FaultHandling:
             )
         )
         stats["action"], stats["restored_step"], stats["exhausted"] = handled
+        if self._buffers is not None and handled.action == "restored":
+            self._buffers.note_good_step(model)
+        elif self._buffers is not None:
+            self._buffers.put_back(model)
         if handled.action == "none":
             return not self._has_faulty_gradients()
         return handled.action not in ("skipped", "restored")
