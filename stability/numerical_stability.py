@@ -244,11 +244,12 @@ class NumericalStabilityManager:
         self._emission.plots(self._history)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint needs, as plain values: what clipping and handling remember of earlier steps."""
+        """Returns what a checkpoint needs, as plain values: what clipping, handling and detector have learnt."""
         return {
             "next_step": self._next_step,
             "clipping": self._clipper.state_dict(),
             "handling": self._faults.state_dict(),
+            "detector": None if self._detector is None else self._detector.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -261,6 +262,8 @@ class NumericalStabilityManager:
             raise StabilityError(f"the state has the keys {list(state)}; expected what state_dict() returned")
         self._clipper.load_state_dict(state["clipping"])
         self._faults.load_state_dict(state["handling"])
+        if self._detector is not None and state.get("detector") is not None:
+            self._detector.load_state_dict(state["detector"])
         self._next_step = state["next_step"]
 
     def start_debug_session(self, name: str = "debug") -> None:

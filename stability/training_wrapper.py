@@ -14,7 +14,9 @@ from stability.clipping.config import GradientClippingConfig
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.first_nan.finder import FirstNaNFinder
 from stability.handling.config import NaNHandlingConfig
+from stability.learned_detector import LearnedDetector
 from stability.numerical_stability import NumericalStabilityManager
+from stability.recovery.recovery import Recovery
 from stability.results import DebugSummary, StabilityResult
 
 
@@ -63,11 +65,20 @@ def create_training_wrapper(
     *,
     emitter: Emitter | None = None,
     scaler: torch.amp.GradScaler | None = None,
+    detector: LearnedDetector | None = None,
+    recovery: Recovery | None = None,
     find_first_nan: FirstNaNFinder | None = None,
 ) -> TrainingWrapper:
     """Returns a wrapper around a new manager; with a debug configuration its session starts at once."""
     manager = NumericalStabilityManager(
-        clipping_config, nan_config, debug_config, emitter=emitter, scaler=scaler, find_first_nan=find_first_nan
+        clipping_config,
+        nan_config,
+        debug_config,
+        emitter=emitter,
+        scaler=scaler,
+        detector=detector,
+        recovery=recovery,
+        find_first_nan=find_first_nan,
     )
     if debug_config is not None:
         manager.start_debug_session("training")

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.closing import Closing
 from debuggers.torch_import import torch
 from stability.recovery.config import RecoveryConfig
 from stability.recovery.excluded_datapoints import ExcludedDatapoints
@@ -33,12 +34,13 @@ class RecoveryEvent:
     message: str
 
 
-class Recovery:
+class Recovery(Closing):
     """Keeps a training going: what sets it off, what it does and what comes of it is in ``events``.
 
     Give it to ``NumericalStabilityManager(recovery=...)``, with a ``FirstNaNFinder`` for the remedies that need an
-    operator or datapoints by name. Where several ranks train together only ``lower_learning_rate`` is tried, and only
-    with a handling type on which they agree: the others would make ranks differ.
+    operator or datapoints by name. As a context manager it is closed when the block ends. Where several ranks train
+    together only ``lower_learning_rate`` is tried, and only with a handling type on which they agree: the others would
+    make ranks differ.
 
     Attributes:
         excluded: The datapoints that are left out; hand it to a ``RecoverySampler``.

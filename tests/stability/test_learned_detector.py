@@ -146,3 +146,21 @@ def test_training_raises_no_alarm_until_a_batch_with_wrong_values():
     assert next(iter(unusual)) == 500
     assert "do not fit the run so far" in unusual[500]
     assert len(unusual) < 5
+
+
+def test_the_managers_checkpoint_holds_what_it_has_learnt():
+    def manager():
+        return NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), detector=LearnedDetector())
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    first, second = manager(), manager()
+    for _ in range(20):
+        loss = model(torch.rand(4, 2)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        first.step(model, loss, optimizer)
+    second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert second.state_dict() == first.state_dict()
+    assert second.state_dict()["detector"]["seen"] == 20
+    NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig()).load_state_dict(first.state_dict())

@@ -81,6 +81,14 @@ def test_a_lower_learning_rate_that_helps_is_kept():
     assert loop.moved() == 1.0
 
 
+def test_as_a_context_manager_it_leaves_nothing_behind():
+    loop = Loop(lower_learning_rate=True)
+    with loop.recovery:
+        loop.fault()
+        assert loop.moved() == 0.5
+    assert loop.moved() == 1.0
+
+
 def test_one_that_does_not_help_is_taken_back_and_then_nothing_is_left():
     loop = Loop(lower_learning_rate=True)
     loop.fault()
