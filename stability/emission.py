@@ -6,6 +6,7 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.measurement import measure
 from debuggers.summary_table import SummaryTable
+from stability.errors import StabilityError
 from stability.gradients import Gradients, Norms
 from stability.history import History
 from stability.plots import PLOTS, pixels
@@ -15,9 +16,15 @@ _MOVING_THRESHOLDS = ("adaptive", "exponential", "percentile")
 
 
 class StabilityEmission:
-    """Emits a step's scalars and histograms under ``stability/``; without an emitter it does nothing."""
+    """Emits a step's scalars and histograms under ``stability/``; without an emitter it does nothing.
+
+    Raises StabilityError for an interval that is not positive.
+    """
 
     def __init__(self, emitter: Emitter | None, parameter_norms_every: int | None, histogram_every: int | None) -> None:
+        for name, value in (("parameter_norms_every", parameter_norms_every), ("histogram_every", histogram_every)):
+            if value is not None and value < 1:
+                raise StabilityError(f"{name} is {value}; expected a positive number of steps or None")
         self._emitter = None if emitter is None else emitter.scoped("stability")
         self._parameter_norms_every = parameter_norms_every
         self._histogram_every = histogram_every

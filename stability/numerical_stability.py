@@ -89,9 +89,6 @@ class NumericalStabilityManager:
         for name, part, kind in (*extras, ("find_first_nan", find_first_nan, FirstNaNFinder)):
             if part is not None:
                 check_config(name, part, kind)
-        for name, value in (("parameter_norms_every", parameter_norms_every), ("histogram_every", histogram_every)):
-            if value is not None and value < 1:
-                raise StabilityError(f"{name} is {value}; expected a positive number of steps or None")
         self._clipping = clipping_config
         self._clipper = make_clipper(clipping_config)
         self._faults = FaultHandling(nan_config, scaler)

@@ -44,6 +44,10 @@ def test_noise_of_many_kinds_raises_hardly_an_alarm(losses, norms, seed):
     assert len(told(losses(*values), norms(*values))) <= 3
 
 
+def test_a_hundred_thousand_steps_of_gaussian_noise_raise_no_alarm():
+    assert told(2 + noise(0, size=100_000), 10 ** noise(1, size=100_000)) == []
+
+
 def test_heavy_tails_raise_alarms_as_rarely_as_promised():
     tails = np.random.default_rng(0).standard_t(3, STEPS)
     assert len(told(2 + noise(1), 10 ** (0.1 * tails), LearnedDetector(false_alarms=1e-3))) < 2 * 1e-3 * STEPS
