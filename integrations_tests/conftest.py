@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from faults import FaultReport
 
 # So that a failing check of the contract shows the values that it compared.
 pytest.register_assert_rewrite("tracker_adapters.testing")
@@ -33,3 +34,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     )
     assert done.returncode == 0, done.stderr
     return Demo(folder, done.stdout)
+
+
+@pytest.fixture(scope="session")
+def fault_report() -> FaultReport:
+    """Where tests of faults write their line of the fault matrix."""
+    return FaultReport()

@@ -1,38 +1,37 @@
-"""The command line: ``stepscope demo``, ``stepscope ls RUN``, ``stepscope doctor``."""
+"""The command line: ``stepscope COMMAND``."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import wraps
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from tracker_adapters.errors import StepscopeError
 
-USAGE_ERROR = 2
+from stepscope.commands.common import console, one_line_errors
 
-
-def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Turns this project's exceptions into one line on standard error and exit code 2."""
-
-    @wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except StepscopeError as error:
-            click.echo(f"stepscope: {' '.join(str(error).split())}", err=True)
-            sys.exit(USAGE_ERROR)
-
-    return wrapped
+LAZY_COMMANDS: dict[str, str] = {}
+"""The modules of commands by name; each has the click command as ``command``."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class LazyGroup(click.Group):
+    """Imports a command's module when it is called or listed: ``stepscope ls`` need not wait for the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of all commands."""
+        return sorted([*super().list_commands(ctx), *LAZY_COMMANDS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns a command; None for an unknown name."""
+        if cmd_name in LAZY_COMMANDS:
+            found: click.Command = import_module(LAZY_COMMANDS[cmd_name]).command
+            return found
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("stepscope"), prog_name="stepscope")
 def main() -> None:
     """See what happens inside a PyTorch training run, in the tracker you already use."""
@@ -72,10 +71,10 @@ def list_names(run: Path) -> None:
         for info in record.names("all"):
             value = "" if info.last_value is None else f"{info.last_value:.6g}"
             table.add_row(escape(repr(info.name)[1:-1]), info.kind, str(info.count), str(info.last_step), value)
-        console = _console()
-        console.print(table)
+        output = console()
+        output.print(table)
         if manifest.lost:
-            console.print(f"lost before they were stored: {manifest.lost}")
+            output.print(f"lost before they were stored: {manifest.lost}")
 
 
 @main.command()
@@ -84,14 +83,9 @@ def doctor() -> None:
     """Show versions, which sinks can work here, and what to install for the others."""
     from stepscope.doctor import examine
 
-    console = _console()
+    output = console()
     for title, rows in examine():
         table = Table(title=title, title_justify="left", show_header=False)
         for row in rows:
             table.add_row(*(escape(cell) for cell in row))
-        console.print(table)
-
-
-def _console() -> Console:
-    # In a pipe there is no terminal to fit into: cutting names off would make them useless to grep.
-    return Console() if sys.stdout.isatty() else Console(width=200)
+        output.print(table)

@@ -1,0 +1,241 @@
+"""Does faults to training runs, and checks that every artifact is accounted for afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fault_training
+import psutil
+from tracker_adapters.delivery.ledger import Ledger
+from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
+
+import stepscope
+
+TRAINING = Path(fault_training.__file__)
+
+
+@dataclass
+class Training:
+    """A training that runs in another process; ``training`` starts one."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    steps: int
+    lines: queue.Queue[str] = field(default_factory=queue.Queue)
+
+    def wait_for_step(self, step: int, timeout_s: float = 60.0) -> None:
+        """Waits until the training has done a step."""
+        self._wait_for(f"step {step}", timeout_s)
+
+    def go_on(self) -> None:
+        """Lets a training that pauses go on."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def result(self, timeout_s: float = 120.0) -> dict[str, Any]:
+        """Waits for the end; returns what the training printed, and asserts that no step was disturbed."""
+        line = self._wait_for("{", timeout_s)
+        code = self.process.wait(timeout_s)
+        assert code == 0, f"the training ended with {code}: {self.errors()}"
+        found: dict[str, Any] = json.loads(line)
+        assert found["losses"] == fault_training.losses_without_us(self.steps)
+        assert "Traceback" not in self.errors(), self.errors()
+        return found
+
+    def errors(self) -> str:
+        """What the training wrote to standard error so far."""
+        return (self.folder.parent / f"{self.folder.name}.stderr").read_text()
+
+    def delivery_processes(self) -> list[psutil.Process]:
+        """The training's delivery processes that live."""
+        return delivery_processes(self.process.pid)
+
+    def _wait_for(self, start: str, timeout_s: float) -> str:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                line = self.lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no {start!r} within {timeout_s} s: {self.errors()}") from None
+            if line.startswith(start):
+                return line
+            assert line, f"the training ended before {start!r}: {self.errors()}"
+
+
+@contextmanager
+def training(
+    folder: Path,
+    sinks: Sequence[Any],
+    *,
+    steps: int = 200,
+    pauses: Sequence[int] = (),
+    close_timeout: float = 60.0,
+    environment: dict[str, str] | None = None,
+    **open_run: Any,
+) -> Iterator[Training]:
+    """Starts a training whose run lies in ``folder``; kills what is left of it at the end of the block.
+
+    Args:
+        folder: The run's folder.
+        sinks: For ``open_run``; must be JSON.
+        steps: Training steps.
+        pauses: Steps after which it waits for ``Training.go_on``.
+        close_timeout: What ``Run.close`` gets, in seconds.
+        environment: More variables.
+        open_run: More arguments of ``open_run``.
+    """
+    plan = {
+        "folder": str(folder),
+        "open_run": {"sinks": list(sinks), **open_run},
+        "steps": steps,
+        "pauses": list(pauses),
+        "close_timeout": close_timeout,
+    }
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.stderr").open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, str(TRAINING), json.dumps(plan)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"} | (environment or {}),
+            start_new_session=True,
+        )
+    found = Training(process, folder, steps)
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            found.lines.put(line.rstrip("\n"))
+        found.lines.put("")
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield found
+    finally:
+        left = [process] if process.poll() is None else []
+        for child in [*delivery_processes(process.pid), *(psutil.Process(one.pid) for one in left)]:
+            child.kill()
+        process.wait(30)
+        reader.join(30)
+
+
+def delivery_processes(parent: int) -> list[psutil.Process]:
+    """The delivery processes that a process started and that live."""
+    try:
+        children = psutil.Process(parent).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    found = []
+    for child in children:
+        try:
+            if "tracker_adapters.deliver" in " ".join(child.cmdline()):
+                found.append(child)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def until(condition: Any, timeout_s: float = 60.0) -> float:
+    """Waits until ``condition()`` holds; returns the seconds that it took."""
+    start = time.monotonic()
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() - start < timeout_s, f"{condition} did not hold within {timeout_s} s"
+        pause.wait(0.02)
+    return time.monotonic() - start
+
+
+def stored_counts(folder: Path) -> Counter[str]:
+    """Returns how many artifacts of each kind the run store holds, by its own reader."""
+    with stepscope.read_run(folder) as record:
+        counts: Counter[str] = Counter()
+        for info in record.names("all"):
+            counts[info.kind] += info.count
+        return counts
+
+
+@dataclass(frozen=True)
+class SinkAccount:
+    """One sink's line in the ledger of a run that nobody delivers any more."""
+
+    delivered: int
+    pending: int
+    failed: dict[str, int]
+    state: str
+    error: str
+
+
+def accounts(folder: Path) -> dict[str, SinkAccount]:
+    """Returns each sink's account; asserts that stored = delivered + pending + failed in each."""
+    stored = sum(stored_counts(folder).values())
+    rank = rank_folder(folder, 0)
+    if not (rank / DELIVERY_DATABASE).exists():
+        return {}
+    with Ledger(rank) as ledger:
+        positions = ledger.positions()
+    found = {}
+    for position in positions.values():
+        pending = stored - position.seq
+        assert pending >= 0
+        assert stored == position.delivered + pending + sum(position.failed.values())
+        found[position.sink] = SinkAccount(position.delivered, pending, position.failed, position.state, position.error)
+    return found
+
+
+@dataclass(frozen=True)
+class FaultResult:
+    """A line of the fault matrix."""
+
+    fault: str
+    runs: int
+    lost: int
+    duplicated: int
+    recovery_s: float | None
+    native: str
+
+
+class FaultReport:
+    """Collects the lines of the fault matrix; they go to the file that STEPSCOPE_FAULT_REPORT names, if any."""
+
+    def add(
+        self,
+        fault: str,
+        *,
+        runs: int = 1,
+        lost: int = 0,
+        duplicated: int = 0,
+        recovery_s: float | None = None,
+        native: str = "",
+    ) -> None:
+        """Adds a line.
+
+        Args:
+            fault: What was done, as the table says it.
+            runs: How often it was done.
+            lost: Artifacts that were stored and are in no tracker, or that were emitted 0.1 s before and not stored.
+            duplicated: Artifacts that a tracker shows twice.
+            recovery_s: From the fault's end until everything was delivered; the longest of the runs.
+            native: What the tracker's own client did under the same fault, as measured beside it.
+        """
+        target = os.environ.get("STEPSCOPE_FAULT_REPORT")
+        if not target:
+            return
+        result = FaultResult(fault, runs, lost, duplicated, recovery_s, native)
+        with Path(target).open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(result.__dict__) + "\n")

@@ -1,0 +1,34 @@
+"""What the commands share: errors in one line, and a console that fits where it prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+from rich.console import Console
+from tracker_adapters.errors import StepscopeError
+
+USAGE_ERROR = 2
+
+
+def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Turns this project's exceptions into one line on standard error and exit code 2."""
+
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except StepscopeError as error:
+            click.echo(f"stepscope: {' '.join(str(error).split())}", err=True)
+            sys.exit(USAGE_ERROR)
+
+    return wrapped
+
+
+def console() -> Console:
+    """Returns a console for standard output."""
+    # In a pipe there is no terminal to fit into: cutting names off would make them useless to grep.
+    return Console() if sys.stdout.isatty() else Console(width=200)
