@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -13,6 +14,7 @@ from typing import TypeAlias
 
 from tracker_adapters.artifacts import Artifact
 from tracker_adapters.recording import Block, Deferred, Recordable, ScalarRow, artifact_count
+from tracker_adapters.store.gate import Gate
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +24,9 @@ MAX_ROWS = 10_000
 COMMIT_INTERVAL_S = 0.05
 """Half of the 100 ms in which an artifact must be committed; the commit itself has the rest."""
 FULL_QUEUE_WAIT_S = 0.05
+ROOM_POLL_S = 0.001
+STALL_S = 2.0
+"""A writer thread that has got nowhere for this long, as on a full disk, is not waited for: only the memory helps."""
 CLOSED = "emitted_after_close"
 FORKED = "emitted_in_forked_process"
 
@@ -50,7 +55,7 @@ class Barrier:
 
     def __init__(self, *, stop: bool = False) -> None:
         self.stop = stop
-        self.passed = threading.Event()
+        self.passed = Gate()
 
 
 Item: TypeAlias = ScalarRow | Sized | Barrier
@@ -60,23 +65,27 @@ class EmitQueue:
     """Takes items from any thread and hands them to one, which settles each as stored or lost.
 
     One lock holds the counts and the end of the queue together: an item is either before the stop barrier or lost.
+    Every method may also be called by a signal handler or a ``__del__`` that interrupts another one: the lock is
+    re-entrant, ``SimpleQueue`` is made for it, and nothing else is held.
     """
 
     def __init__(self, max_bytes: int, stored: int) -> None:
         """``stored`` is how many artifacts the store holds already."""
         self._max_bytes = max_bytes
-        self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
-        # Re-entrant: an object whose __del__ emits may be collected while this thread holds it.
-        self._lock = threading.RLock()
-        self._hurry = threading.Event()
-        self._room = threading.Event()
-        self._held_bytes = 0
-        self._queued = 0
         self._stored = stored
-        self._lost: Counter[str] = Counter()
-        self._logged: set[str] = set()
+        self._progress_at = time.monotonic()
         self.refusal: str | None = None
         """Why nothing more is taken; None while the queue is open."""
+        self._start_empty()
+
+    def _start_empty(self) -> None:
+        self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
+        self._hurry: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._lock = threading.RLock()
+        self._held_bytes = 0
+        self._queued = 0
+        self._lost: Counter[str] = Counter()
+        self._logged: set[str] = set()
 
     def put(self, item: Recordable, nbytes: int) -> None:
         """Takes an item; a full queue makes it wait for at most 50 ms, then the item is lost, a block as a whole."""
@@ -87,17 +96,18 @@ class EmitQueue:
         else:
             count = artifact_count(item)
             entry = Sized(item, nbytes, count)
-        if not self._has_room(nbytes):
+        if self._held_bytes + nbytes > self._max_bytes:
             self._wait_for_room(nbytes)
         with self._lock:
-            reason = self.refusal
-            if reason is None:
-                if self._has_room(nbytes):
-                    self._held_bytes += nbytes
-                    self._queued += count
-                    self._items.put(entry)
-                    return
-                reason = "queue_full"
+            # One item that is larger than the whole queue goes through alone.
+            has_room = self._held_bytes + nbytes <= self._max_bytes or not self._held_bytes
+            if has_room and self.refusal is None:
+                # No call stands between these three: whatever interrupts a thread finds all of them done, or none.
+                self._held_bytes += nbytes
+                self._queued += count
+                self._items.put(entry)
+                return
+            reason = self.refusal or "queue_full"
         self.lose(reason, count=count)
 
     def put_barrier(self, *, stop: bool = False) -> Barrier | None:
@@ -109,25 +119,29 @@ class EmitQueue:
             if stop:
                 self.refusal = CLOSED
             self._items.put(barrier)
-        self._hurry.set()
+        self._hurry.put(None)
         return barrier
 
     def take(self, timeout: float) -> list[Item]:
         """Returns what has gathered 50 ms after the first item came; nothing when none came in ``timeout`` seconds."""
+        self._progress_at = time.monotonic()
         try:
             items = [self._items.get(timeout=timeout)]
         except queue.Empty:
             return []
+        self._progress_at = time.monotonic()
         # Sleeping once a batch, instead of waking for each artifact, leaves the interpreter to the training loop.
-        self._hurry.wait(COMMIT_INTERVAL_S)
-        self._hurry.clear()
+        with contextlib.suppress(queue.Empty):
+            self._hurry.get(timeout=COMMIT_INTERVAL_S)
+            while True:
+                self._hurry.get_nowait()
         rows = 0
         while (rows := rows + _rows(items[-1])) < MAX_ROWS:
             try:
                 items.append(self._items.get_nowait())
             except queue.Empty:
                 return items
-        self._hurry.set()
+        self._hurry.put(None)
         return items
 
     def settle(self, *, stored: int = 0, lost: int = 0, reason: str = "", nbytes: int = 0) -> None:
@@ -138,7 +152,7 @@ class EmitQueue:
             if lost:
                 self._lost[reason] += lost
             self._held_bytes -= nbytes
-        self._room.set()
+        self._progress_at = time.monotonic()
 
     def lose(self, reason: str, detail: str = "", *, count: int = 1) -> None:
         """Counts artifacts that were never taken."""
@@ -152,14 +166,15 @@ class EmitQueue:
             if reason in self._logged:
                 return
             self._logged.add(reason)
-        if reason == FORKED:
-            warnings.warn(
-                "this forked process writes nothing to its parent's run; what it emits is counted and dropped",
-                RuntimeWarning,
-                stacklevel=5,
-            )
-        else:
-            logger.warning("stepscope lost an artifact: %s %s; further ones are only counted", reason, detail)
+        with contextlib.suppress(Exception):  # warnings may be errors, and a log's stream may be broken
+            if reason == FORKED:
+                warnings.warn(
+                    "this forked process writes nothing to its parent's run; what it emits is counted and dropped",
+                    RuntimeWarning,
+                    stacklevel=5,
+                )
+            else:
+                logger.warning("stepscope lost an artifact: %s %s; further ones are only counted", reason, detail)
 
     def counts(self) -> StoreCounts:
         """Returns the counts of one moment."""
@@ -170,24 +185,18 @@ class EmitQueue:
     def disown(self) -> None:
         """Starts from nothing in a forked child, which takes nothing; its parent's thread did not come along."""
         self.refusal = FORKED
-        self._lock = threading.RLock()
-        self._items = queue.SimpleQueue()
-        self._held_bytes = self._queued = self._stored = 0
-        self._lost = Counter()
-        self._logged = set()
+        self._stored = 0
+        self._start_empty()
 
     def _wait_for_room(self, nbytes: int) -> None:
-        deadline = time.monotonic() + FULL_QUEUE_WAIT_S
-        while self.refusal is None and (left := deadline - time.monotonic()) > 0:
-            self._room.clear()
-            self._hurry.set()
-            if self._has_room(nbytes):
+        now = time.monotonic()
+        if now - self._progress_at > STALL_S:
+            return
+        self._hurry.put(None)
+        while self._held_bytes and self._held_bytes + nbytes > self._max_bytes and self.refusal is None:
+            if time.monotonic() - now > FULL_QUEUE_WAIT_S:
                 return
-            self._room.wait(left)
-
-    def _has_room(self, nbytes: int) -> bool:
-        # One item that is larger than the whole queue goes through alone.
-        return self._held_bytes + nbytes <= self._max_bytes or not self._held_bytes
+            time.sleep(ROOM_POLL_S)
 
 
 def _rows(item: Item) -> int:

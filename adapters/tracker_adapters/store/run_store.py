@@ -26,6 +26,7 @@ from tracker_adapters.store.emit_queue import (
     Sized,
     StoreCounts,
 )
+from tracker_adapters.store.gate import Gate
 from tracker_adapters.store.layout import WRITER_LOCK, blob_path, rank_folder, segments
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.segment import SEGMENT_BYTES, SegmentWriter
@@ -101,8 +102,8 @@ class RunStore:
         self._queue = EmitQueue(queue_bytes, stored=self._segment.last_seq)
         self._on_tick = on_tick
         self._on_close: Callable[[], None] | None = None
-        self._closing = threading.Event()
-        self._closed = threading.Event()
+        self._closing = Gate()
+        self._closed = Gate()
         self._failing = False
         _stores.add(self)
         self._thread = threading.Thread(target=self._run, name="stepscope-store", daemon=True)
@@ -170,22 +171,22 @@ class RunStore:
         """
         if self.is_inherited:
             return False
-        if not self._closing.is_set():
+        if not self._closing.is_open:
             self._on_close = on_close
-        self._closing.set()
+        self._closing.open()
         self._queue.put_barrier(stop=True)
         return self._closed.wait(timeout)
 
     def _run(self) -> None:
-        while not self._closed.is_set():
+        while not self._closed.is_open:
             items = self._queue.take(IDLE_TICK_S)
             self._commit(items)
             if any(isinstance(item, Barrier) and item.stop for item in items):
                 self._shut()
             for item in items:
                 if isinstance(item, Barrier):
-                    item.passed.set()
-            if not self._closed.is_set():
+                    item.passed.open()
+            if not self._closed.is_open:
                 _guarded(self._on_tick)
             self.cpu_seconds = time.thread_time()
 
@@ -229,7 +230,7 @@ class RunStore:
                 if not self._failing:
                     self._failing = True
                     logger.error("stepscope cannot write to %s: %s; it keeps trying", self.folder, error)
-                if self._closing.is_set():
+                if self._closing.is_open:
                     self._queue.settle(lost=sum(map(artifact_count, rows)), reason="store_not_writable", nbytes=nbytes)
                     return
                 # The queue fills meanwhile, and then counts what it drops.
@@ -258,7 +259,7 @@ class RunStore:
         _guarded(self._segment.close)
         _guarded(self._on_close)
         self._lock_file.release()
-        self._closed.set()
+        self._closed.open()
 
     def _disown(self) -> None:
         """In a forked child: the writer thread did not come along, and SQLite must not be touched."""
