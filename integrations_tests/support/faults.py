@@ -37,7 +37,7 @@ class Training:
 
     def wait_for_step(self, step: int, timeout_s: float = 60.0) -> None:
         """Waits until the training has done a step."""
-        self._wait_for(f"step {step}", timeout_s)
+        self.wait_for_line(f"step {step}", timeout_s)
 
     def go_on(self) -> None:
         """Lets a training that pauses go on."""
@@ -47,7 +47,7 @@ class Training:
 
     def result(self, timeout_s: float = 120.0) -> dict[str, Any]:
         """Waits for the end; returns what the training printed, and asserts that no step was disturbed."""
-        line = self._wait_for("{", timeout_s)
+        line = self.wait_for_line("{", timeout_s)
         code = self.process.wait(timeout_s)
         assert code == 0, f"the training ended with {code}: {self.errors()}"
         found: dict[str, Any] = json.loads(line)
@@ -63,7 +63,12 @@ class Training:
         """The training's delivery processes that live."""
         return delivery_processes(self.process.pid)
 
-    def _wait_for(self, start: str, timeout_s: float) -> str:
+    def end(self, timeout_s: float = 60.0) -> int:
+        """Waits until the process has ended; returns its exit code, negative for a signal."""
+        return self.process.wait(timeout_s)
+
+    def wait_for_line(self, start: str, timeout_s: float = 60.0) -> str:
+        """Waits for a line of standard output that begins with ``start``, and returns it."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -104,10 +109,31 @@ def training(
         "pauses": list(pauses),
         "close_timeout": close_timeout,
     }
+    with _started([str(TRAINING), json.dumps(plan)], folder, steps, environment) as found:
+        yield found
+
+
+@contextmanager
+def program(folder: Path, source: str, environment: dict[str, str] | None = None) -> Iterator[Training]:
+    """Starts a Python program, with the run's folder as its argument; kills what is left of it at the end of the block.
+
+    Args:
+        folder: The run's folder, which ``sys.argv[1]`` names.
+        source: The program.
+        environment: More variables.
+    """
+    with _started(["-c", source, str(folder)], folder, 0, environment) as found:
+        yield found
+
+
+@contextmanager
+def _started(
+    arguments: Sequence[str], folder: Path, steps: int, environment: dict[str, str] | None
+) -> Iterator[Training]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.stderr").open("w") as errors:
         process = subprocess.Popen(
-            [sys.executable, str(TRAINING), json.dumps(plan)],
+            [sys.executable, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
