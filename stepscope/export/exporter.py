@@ -1,0 +1,229 @@
+"""Exports runs: reads them once, and writes a tidy table for each kind."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path, PurePath
+from typing import Any, Literal, TypeAlias, get_args
+
+from tracker_adapters.artifacts import File, Image, Page
+
+from stepscope.export.attempts import LatestAttempts
+from stepscope.export.columns import TABLES, Chunk, ColumnType, row_count
+from stepscope.export.output import MANIFEST, OutputFolder, output_folder, safe_part
+from stepscope.export.parquet_format import ParquetTable, import_pyarrow
+from stepscope.export.reading import SegmentRows, read_rows
+from stepscope.export.selection import ExportError, Ranks, Selection
+from stepscope.export.tables import TableBuilder
+from stepscope.export.text_formats import CsvTable, JsonLinesTable
+from stepscope.run import read_run
+from stepscope.run_folders import find_runs, run_labels
+
+Format: TypeAlias = Literal["csv", "parquet", "jsonl"]
+Table: TypeAlias = CsvTable | JsonLinesTable | ParquetTable
+_TABLES: Mapping[str, type[Table]] = {"csv": CsvTable, "parquet": ParquetTable, "jsonl": JsonLinesTable}
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote.
+
+    Attributes:
+        output: The folder, absolute.
+        rows: Rows of each table that has any.
+        runs: How many runs.
+        unmatched: Names and patterns that matched nothing.
+        missing: Artifacts whose content is missing in the run's folder: files and pages have no ``file``, others
+            are left out.
+    """
+
+    output: Path
+    rows: dict[str, int]
+    runs: int
+    unmatched: tuple[str, ...]
+    missing: int
+
+
+def export_runs(
+    runs: Sequence[str | PathLike[str]],
+    output: str | PathLike[str],
+    *,
+    format: Format = "csv",
+    kinds: Iterable[str] = (),
+    names: Iterable[str] = (),
+    ranks: Ranks = "all",
+    steps: str | tuple[int | None, int | None] | None = None,
+    all_attempts: bool = False,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exported:
+    """Writes what runs hold as one tidy table a kind; memory does not grow with the runs.
+
+    The folder has ``runs.csv``, ``scalars.csv``, ``histograms.csv`` and so on, or the same as ``.parquet`` or
+    ``.jsonl``, and ``export.json``; see ``docs/data.md`` for the columns. Pictures, pages and files lie in folders
+    beside the tables; in Parquet, pictures lie in the table. It appears under its name when it is complete.
+
+    Args:
+        runs: Folders of runs, folders that contain runs, or patterns of such folders.
+        output: The export's folder.
+        format: ``csv``, ``parquet`` or ``jsonl``.
+        kinds: Only these kinds, such as ``scalar``; all by default.
+        names: Only these names; shell patterns are allowed, where ``*`` matches slashes too.
+        ranks: ``"all"``, or numbers.
+        steps: ``"FIRST:LAST"``, either end may be missing, both are included; or a tuple of two.
+        all_attempts: Also what a later attempt recorded again at the same step.
+        overwrite: Replaces an export that lies there.
+        progress: Called now and then with the number of the run that is read, from 1, and of the rows so far.
+
+    Raises:
+        NotARunError: When there is no run at one of the places.
+        ExportError: For a wrong argument, when nothing matches, or when the folder cannot be written.
+        MissingPackageError: When a package that the format needs is not installed.
+        RunError: When a run's store cannot be read.
+    """
+    if format not in get_args(Format):
+        raise ExportError(f"format is {format!r}; expected csv, parquet or jsonl")
+    selection = Selection.checked(kinds=kinds, names=names, ranks=ranks, steps=steps, all_attempts=all_attempts)
+    if format == "parquet":
+        import_pyarrow()
+    folders = find_runs(runs)
+    with output_folder(Path(output), overwrite=overwrite) as folder, ExitStack() as stack:
+        export = _Export(folder, _TABLES[format], selection)
+        stack.callback(export.close)
+        for number, (run, label) in enumerate(zip(folders, run_labels(folders), strict=True), start=1):
+            for _ in export.add_run(run, label, number):
+                if progress is not None:
+                    progress(number, export.row_count)
+        if not export.row_count:
+            raise ExportError(f"nothing to export: {_nothing(selection, len(folders))}")
+        export.finish(folders)
+    return Exported(
+        Path(output).absolute(),
+        dict(sorted(export.rows.items())),
+        len(folders),
+        selection.unused(),
+        export.missing,
+    )
+
+
+class _Export:
+    """An export that is being written."""
+
+    def __init__(self, folder: OutputFolder, table: type[Table], selection: Selection) -> None:
+        self.rows: Counter[str] = Counter()
+        self.missing = 0
+        self._folder = folder
+        self._table = table
+        self._selection = selection
+        self._tables: dict[str, Table] = {}
+
+    @property
+    def row_count(self) -> int:
+        """Rows of artifacts so far."""
+        return self.rows.total() - self.rows["runs"]
+
+    def add_run(self, run: Path, label: str, number: int) -> Iterator[None]:
+        """Adds a run, and yields after each part of it."""
+        with read_run(run) as record:
+            self._write("runs", _run_row(record.info, label, run))
+            ranks = self._selection.ranks_of(record.ranks)
+        attachments = _Attachments(self, self._folder, f"{number}-{safe_part(label)}", self._table.embeds_images)
+        for rank in ranks:
+            latest = LatestAttempts(run, rank, self._selection)
+            builder = TableBuilder(run, label, rank, attachments)
+            for table, found in read_rows(run, rank, self._selection):
+                kept = SegmentRows(found.series, latest.keep(found))
+                for name, chunk in builder.chunks(table, kept.series, kept.rows):
+                    self._write(name, chunk)
+                yield
+
+    def finish(self, runs: Sequence[Path]) -> None:
+        self.close()
+        content = {
+            "format": "stepscope-export",
+            "version": FORMAT_VERSION,
+            "tables": {
+                name: {"file": name + self._table.suffix, "rows": rows} for name, rows in sorted(self.rows.items())
+            },
+            "runs": len(runs),
+            "selection": self._selection.describe(),
+            "missing": self.missing,
+        }
+        self._folder.write_bytes(MANIFEST, json.dumps(content, indent=2, ensure_ascii=False).encode())
+
+    def close(self) -> None:
+        while self._tables:
+            self._tables.popitem()[1].close()
+
+    def _write(self, name: str, chunk: Chunk) -> None:
+        table = self._tables.get(name)
+        if table is None:
+            stream = self._folder.open(name + self._table.suffix)
+            table = self._tables[name] = self._table(stream, self._columns(name))
+        table.write(chunk)
+        self.rows[name] += row_count(chunk)
+
+    def _columns(self, name: str) -> Mapping[str, ColumnType]:
+        columns = dict(TABLES[name])
+        if name == "images" and self._table.embeds_images:
+            del columns["file"]
+            columns["png"] = "bytes"
+        return columns
+
+
+class _Attachments:
+    """The pictures and files of one run in the export."""
+
+    def __init__(self, export: _Export, folder: OutputFolder, run: str, embeds_images: bool) -> None:
+        self._export = export
+        self._folder = folder
+        self._run = run
+        self._embeds_images = embeds_images
+
+    def keep_image(self, image: Image, rank: int, seq: int) -> dict[str, Any]:
+        if self._embeds_images:
+            return {"png": image.png}
+        relative = self._relative("images", image, rank, seq, ".png")
+        self._folder.write_bytes(relative, image.png)
+        return {"file": relative}
+
+    def keep_file(self, artifact: Page | File, rank: int, seq: int) -> str | None:
+        suffix = safe_part(PurePath(artifact.filename).suffix)
+        relative = self._relative(f"{artifact.kind}s", artifact, rank, seq, f".{suffix}" if suffix != "_" else "")
+        if not artifact.path.is_file():
+            self.miss()
+            return None
+        self._folder.copy(artifact.path, relative)
+        return relative
+
+    def miss(self) -> None:
+        self._export.missing += 1
+
+    def _relative(self, folder: str, artifact: Image | Page | File, rank: int, seq: int, suffix: str) -> str:
+        # The sequence number keeps files apart, also where a file system ignores case.
+        return f"{folder}/{self._run}/{safe_part(artifact.name)}-{artifact.step:09d}-{rank}.{seq}{suffix}"
+
+
+def _run_row(info: Any, label: str, run: Path) -> Chunk:
+    return {
+        "run": [label],
+        "id": [info.id],
+        "title": [info.name],
+        "status": [info.status],
+        "created": [info.created_ns],
+        "tags": [json.dumps(list(info.tags), ensure_ascii=False)],
+        "config": [json.dumps(info.config, ensure_ascii=False)],
+        "path": [str(run)],
+    }
+
+
+def _nothing(selection: Selection, runs: int) -> str:
+    if unused := selection.unused():
+        return f"no name in {runs} runs matches {' or '.join(map(repr, unused))}; stepscope ls RUN lists the names"
+    return f"{runs} runs hold nothing of these kinds, ranks and steps"

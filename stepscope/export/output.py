@@ -1,0 +1,103 @@
+"""The folder of an export: filled under a temporary name, so that what is half written never looks complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from stepscope.export.selection import ExportError
+
+MANIFEST = "export.json"
+"""Written last; says what an export holds, and that a folder is one."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class OutputFolder:
+    """Where the files of an export are written; ``output_folder`` makes one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def open(self, relative: str) -> BinaryIO:
+        """Opens a new file for writing; ``relative`` has slashes between its parts."""
+        path = self._path / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("xb")
+
+    def write_bytes(self, relative: str, content: bytes) -> None:
+        """Writes a whole file."""
+        with self.open(relative) as stream:
+            stream.write(content)
+
+    def copy(self, source: Path, relative: str) -> None:
+        """Copies a file."""
+        with source.open("rb") as reading, self.open(relative) as writing:
+            shutil.copyfileobj(reading, writing, 1024 * 1024)
+
+
+@contextmanager
+def output_folder(target: Path, *, overwrite: bool) -> Iterator[OutputFolder]:
+    """Yields the folder to fill, which takes its name at the end of the block; after an exception nothing is left.
+
+    Args:
+        target: The export's folder.
+        overwrite: Whether an export that is there is replaced.
+
+    Raises:
+        ExportError: When something is there that is not to be replaced, or the folder cannot be written.
+    """
+    target = target.absolute()
+    _check_free(target, overwrite)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    try:
+        temporary.mkdir(parents=True)
+        try:
+            yield OutputFolder(temporary)
+            _sync(temporary)
+            _move_into_place(temporary, target, overwrite)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise ExportError(f"cannot write the export to {target}: {error.strerror or error}") from error
+
+
+def safe_part(text: str) -> str:
+    """Returns what can be read of a text as a part of a file's name, at most 60 characters; nobody relies on it."""
+    return _UNSAFE.sub("_", text).strip("._")[:60] or "_"
+
+
+def _check_free(target: Path, overwrite: bool) -> None:
+    if not os.path.lexists(target):
+        return
+    if not target.is_dir():
+        raise ExportError(f"{target} is a file; expected a folder for the export")
+    if not any(target.iterdir()):
+        return
+    if not overwrite:
+        raise ExportError(f"{target} is not empty; choose another folder, or overwrite an export with --overwrite")
+    if not (target / MANIFEST).is_file():
+        raise ExportError(f"{target} holds no {MANIFEST}, so it is no export and is not overwritten")
+
+
+def _move_into_place(temporary: Path, target: Path, overwrite: bool) -> None:
+    _check_free(target, overwrite)
+    if not target.exists() or not any(target.iterdir()):
+        temporary.rename(target)
+        return
+    old = target.with_name(f".{target.name}.{secrets.token_hex(4)}.old")
+    target.rename(old)
+    temporary.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_file():
+            with path.open("rb") as stream:
+                os.fsync(stream.fileno())

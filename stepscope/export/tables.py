@@ -1,0 +1,126 @@
+"""Turns rows of the store into chunks of the tidy tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Image, Page, Table, Text
+from tracker_adapters.store.codec import decode_artifact
+
+from stepscope.export.columns import Chunk, Column, Constant, Names
+from stepscope.export.histograms import histogram_columns
+from stepscope.export.selection import TABLE_OF_KIND
+
+CHUNK_BYTES = 16 * 1024 * 1024
+"""Payload after which a chunk of other artifacts ends."""
+_CELL_TYPES = {str: "str", bool: "bool", int: "int", float: "float", type(None): "null"}
+
+
+class Attachments(Protocol):
+    """Takes pictures and files into the export."""
+
+    def keep_image(self, image: Image, rank: int, seq: int) -> dict[str, Any]:
+        """Takes a picture with its sequence number; returns the columns of ``images`` behind ``height``."""
+        ...
+
+    def keep_file(self, artifact: Page | File, rank: int, seq: int) -> str | None:
+        """Takes a file; returns where it lies in the export, or None when it is missing in the run."""
+        ...
+
+    def miss(self) -> None:
+        """Counts an artifact whose content is missing in the run."""
+        ...
+
+
+class TableBuilder:
+    """Builds chunks from the rows of one run and rank."""
+
+    def __init__(self, run_folder: Path, label: str, rank: int, attachments: Attachments) -> None:
+        self._run_folder = run_folder
+        self._label = label
+        self._rank = rank
+        self._attachments = attachments
+
+    def chunks(self, table: str, series: dict[int, tuple[str, str]], rows: list[Any]) -> Iterator[tuple[str, Chunk]]:
+        """Yields ``(name of the tidy table, rows)``; rows of the segment's tables hold what ``codec`` says."""
+        if not rows:
+            return
+        if table == "artifact":
+            yield from self._artifact_chunks(series, rows)
+            return
+        _, numbers, attempts, steps, times_ns, values = zip(*rows, strict=True)
+        names = dict.fromkeys(numbers)
+        codes = {number: code for code, number in enumerate(names)}
+        start = self._start([codes[number] for number in numbers], [series[number][1] for number in names])
+        start |= {"attempt": attempts, "step": steps, "time": times_ns}
+        if table == "scalar":
+            nan = float("nan")
+            yield "scalars", start | {"value": [nan if value is None else value for value in values]}
+        else:
+            yield "histograms", start | histogram_columns(values)
+
+    def _start(self, codes: list[int], names: list[str]) -> dict[str, Column]:
+        rank = Constant(self._rank, len(codes))
+        # The places of attempt, step and time are kept for the caller.
+        return {"run": Constant(self._label, len(codes)), "rank": rank, "attempt": (), "name": Names(codes, names)}
+
+    def _artifact_chunks(self, series: dict[int, tuple[str, str]], rows: list[Any]) -> Iterator[tuple[str, Chunk]]:
+        waiting: dict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+        payload = 0
+        for row in rows:
+            kind, name = series[row[1]]
+            try:
+                artifact = decode_artifact(kind, name, row, self._run_folder)
+            except FileNotFoundError:  # a large payload lies in a file of its own
+                self._attachments.miss()
+                continue
+            common = {"attempt": row[2], "step": row[3], "time": row[4]}
+            for record in self._records(artifact, row[0]):
+                waiting[TABLE_OF_KIND[kind]].append((name, common | record))
+                payload += sum(len(value) for value in record.values() if isinstance(value, (bytes, str)))
+                if payload > CHUNK_BYTES:
+                    yield from self._joined(waiting)
+                    waiting.clear()
+                    payload = 0
+        yield from self._joined(waiting)
+
+    def _joined(self, waiting: dict[str, list[tuple[str, dict[str, Any]]]]) -> Iterator[tuple[str, Chunk]]:
+        for table, named in waiting.items():
+            names = list(dict.fromkeys(name for name, _ in named))
+            codes = {name: code for code, name in enumerate(names)}
+            start = self._start([codes[name] for name, _ in named], names)
+            records = [record for _, record in named]
+            yield table, start | {key: [record[key] for record in records] for key in records[0]}
+
+    def _records(self, artifact: Artifact, seq: int) -> Iterator[dict[str, Any]]:
+        match artifact:
+            case Image():
+                size = {"width": artifact.width, "height": artifact.height}
+                yield size | self._attachments.keep_image(artifact, self._rank, seq)
+            case Text():
+                yield {"text": artifact.text}
+            case Alert():
+                yield {"level": artifact.level, "message": artifact.message}
+            case Table():
+                for number, cells in enumerate(artifact.rows):
+                    for column, cell in zip(artifact.columns, cells, strict=True):
+                        yield {"row": number, "column": column, "type": _CELL_TYPES[type(cell)], "value": _text(cell)}
+            case Page():
+                entries = [[entry.datapoint, entry.debugger, entry.summary] for entry in artifact.contents]
+                yield self._file(artifact, seq) | {"contents": msgspec.json.encode(entries).decode()}
+            case File():
+                yield self._file(artifact, seq) | {"media_type": artifact.media_type}
+
+    def _file(self, artifact: Page | File, seq: int) -> dict[str, Any]:
+        file = self._attachments.keep_file(artifact, self._rank, seq)
+        return {"file": file, "filename": artifact.filename, "size": artifact.size, "sha256": artifact.sha256}
+
+
+def _text(cell: Cell) -> str | None:
+    if cell is None or isinstance(cell, str):
+        return cell
+    return str(cell).lower() if isinstance(cell, bool) else repr(cell)

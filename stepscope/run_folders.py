@@ -1,0 +1,66 @@
+"""Finds the runs that a user means: folders of runs, patterns of them, and folders that contain some."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracker_adapters.errors import NotARunError
+from tracker_adapters.store.layout import MANIFEST
+
+
+def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Returns the folders of the runs, absolute and each once, in the order in which they are named.
+
+    Args:
+        given: Each a run's folder, a folder that contains runs at any depth (these in the order of their paths), or
+            a pattern as in a shell, where ``**`` stands for any folders; a pattern is used only where no folder has
+            that very name.
+
+    Raises:
+        NotARunError: When there is no run at one of them.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        given = [given]
+    found: dict[str, Path] = {}
+    for place in given:
+        runs = [run for path in _expanded(os.fspath(place)) for run in _runs_at(path)]
+        if not runs:
+            what = "contains no run" if Path(place).is_dir() else "is no folder"
+            raise NotARunError(
+                f"{place} {what}; expected a run's folder, a folder that contains runs, or a pattern of such folders"
+            )
+        for run in runs:
+            found.setdefault(os.path.realpath(run), run)
+    return list(found.values())
+
+
+def run_labels(runs: Sequence[Path]) -> list[str]:
+    """Returns a short name for each run: its folder's, or, where two are the same, the path from where they part."""
+    labels = [run.name for run in runs]
+    if len(set(labels)) == len(labels):
+        return labels
+    common = os.path.commonpath([str(run) for run in runs])
+    return [os.path.relpath(run, common) for run in runs]
+
+
+def _expanded(place: str) -> list[Path]:
+    path = Path(place)
+    if not path.exists() and glob.has_magic(place):
+        return [Path(match) for match in sorted(glob.glob(place, recursive=True))]  # noqa: PTH207
+    return [path]
+
+
+def _runs_at(path: Path) -> list[Path]:
+    path = path.absolute()
+    if (path / MANIFEST).is_file():
+        return [path]
+    runs = []
+    for folder, subfolders, files in os.walk(path):
+        if MANIFEST in files:
+            runs.append(Path(folder))
+            subfolders.clear()
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+    return runs
