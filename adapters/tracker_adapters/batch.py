@@ -100,12 +100,14 @@ class Column(Generic[A]):
 class Batch:
     """All artifacts from ``first_seq`` to ``last_seq`` of one attempt, each exactly once.
 
-    Paths of pages and files are absolute and point into the run's folder.
+    Paths of pages and files are absolute and point into the run's folder. ``absent`` counts those that compaction took
+    away before this reader came.
     """
 
     first_seq: int
     last_seq: int
     attempt: int = 1
+    absent: int = 0
     scalars: ScalarColumns = field(default_factory=lambda: ScalarColumns.of(()))
     histograms: Column[Histogram] = Column()
     images: Column[Image] = Column()

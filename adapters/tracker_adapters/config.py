@@ -18,6 +18,9 @@ from tracker_adapters.sink import Sink
 SINKS_VARIABLE = "STEPSCOPE_SINKS"
 MISSING_VARIABLE = "STEPSCOPE_MISSING"
 
+HISTOGRAMS = 1000
+DEADLINE_S = 60.0
+
 Missing: TypeAlias = Literal["raise", "local"]
 SinkSpec: TypeAlias = "str | Path | Mapping[str, Any] | Sink"
 SinksSpec: TypeAlias = "SinkSpec | Sequence[SinkSpec]"
@@ -25,10 +28,16 @@ SinksSpec: TypeAlias = "SinkSpec | Sequence[SinkSpec]"
 
 @dataclass(frozen=True, slots=True)
 class SinkConfig:
-    """One chosen sink: its name in the registry and the keywords that its ``resolve`` returned."""
+    """One chosen sink: its name in the registry, the keywords that its ``resolve`` returned, and how to deliver to it.
+
+    ``histograms`` is how many histograms of a name it shows singly before neighbours are merged (see
+    ``delivery.thinning``), 0 for all; ``deadline_s`` how long a call of the sink may wait for its tracker.
+    """
 
     type: str
     options: dict[str, Any]
+    histograms: int = HISTOGRAMS
+    deadline_s: float = DEADLINE_S
 
     @property
     def target(self) -> str:
@@ -43,7 +52,8 @@ def choose_sinks(
 
     Args:
         sinks: ``"local"``, ``"local:out"`` (name and target), ``{"type": "local", "path": …}``
-            (other keys are the sink's options), the path of a TOML file with a ``sinks`` list, a mapping with
+            (other keys are the sink's options; ``histograms`` and ``deadline_s`` are options of every sink, see
+            ``SinkConfig``), the path of a TOML file with a ``sinks`` list, a mapping with
             that list, or a sequence of these.
         run_folder: The run's folder, absolute.
         missing: What to do when a sink's package is not installed: raise, or warn and use the local sink, from
@@ -64,6 +74,7 @@ def choose_sinks(
             chosen.append(_checked_object(spec))
             continue
         name, options = _parse(spec)
+        delivery = _delivery_options(name, options)
         try:
             cls = load_sink(name)
         except MissingPackageError as error:
@@ -71,7 +82,7 @@ def choose_sinks(
                 raise
             warnings.warn(f"{error}. Until then its artifacts go to local files.", RuntimeWarning, stacklevel=3)
             name, options, cls = "local", {}, load_sink("local")
-        config = SinkConfig(name, cls.resolve(options, run_folder))
+        config = SinkConfig(name, cls.resolve(options, run_folder), **delivery)
         if config not in chosen:
             chosen.append(config)
     _check_distinct(chosen)
@@ -131,6 +142,17 @@ def _parse(spec: str | Path | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return name, options
     name, _, target = str(spec).partition(":")
     return name.strip(), {"target": target} if target else {}
+
+
+def _delivery_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Takes the options that every sink has out of ``options``."""
+    found = {key: options.pop(key) for key in ("histograms", "deadline_s") if options.get(key) is not None}
+    histograms, deadline_s = found.get("histograms", HISTOGRAMS), found.get("deadline_s", DEADLINE_S)
+    if isinstance(histograms, bool) or not isinstance(histograms, int) or histograms < 0:
+        raise SinkConfigError(f"sink {name!r}: option 'histograms' is {histograms!r}; expected an integer from 0")
+    if isinstance(deadline_s, bool) or not isinstance(deadline_s, (int, float)) or not 0 < deadline_s < float("inf"):
+        raise SinkConfigError(f"sink {name!r}: option 'deadline_s' is {deadline_s!r}; expected seconds above 0")
+    return found
 
 
 def _missing_policy(value: str) -> Missing:

@@ -1,7 +1,7 @@
-"""The delivery process: ``python -m tracker_adapters.deliver RUN``, with the sinks as JSON on standard input.
+"""The delivery process: ``python -m tracker_adapters.deliver RUN``, with the sink as JSON on standard input.
 
-It carries the run's artifacts into its sinks while the run lives, drains when the run ends (also when the trainer
-was killed), and leaves.
+It carries the run's artifacts into one sink while the run lives, drains when the run ends (also when the trainer was
+killed), and leaves. A sink that does not answer is given up: the process starts itself again, at the last token.
 """
 
 from __future__ import annotations
@@ -14,58 +14,78 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
-from tracker_adapters.delivery.lane import Lane
+import psutil
+
+from tracker_adapters.config import DEADLINE_S, HISTOGRAMS
+from tracker_adapters.delivery.lane import Lane, Outcome
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
 
-DRAIN_STALL_S = 120.0
-"""Once the run has ended, a delivery that gets nowhere for this long gives up; the rest is for a later sync."""
+WATCH_INTERVAL_S = 0.5
 NICENESS = 19
 """The lowest priority: a training that uses every core keeps them. Once it has ended, delivery has them to itself."""
+EXIT_CODES: dict[Outcome, int] = {"done": 0, "caught_up": 0, "stopped": 0, "gave_up": 4, "busy": 5}
 
 logger = logging.getLogger(__name__)
 
 
-def deliver(run_folder: Path, rank: int, sinks: list[dict[str, Any]]) -> None:
-    """Runs one lane a sink until all are done.
+def deliver(run_folder: Path, rank: int, request: dict[str, Any]) -> Outcome:
+    """Carries a run into one sink until it is done; starts this process again when the sink does not answer.
 
     Args:
         run_folder: The run.
         rank: Whose store to carry.
-        sinks: Each ``{"type": …, "options": {…}}`` with the options that the sink's ``resolve`` returned.
+        request: ``sink`` is ``{"type": …, "options": {…}}`` with the options that the sink's ``resolve`` returned,
+            and perhaps ``histograms`` and ``deadline_s``. ``until`` and ``wait_for_lease`` are those of ``Lane``.
     """
-    lanes = [_lane(run_folder, rank, sink["type"], sink["options"]) for sink in sinks]
-    # Daemon threads: a sink that hangs in foreign code must not keep the process from leaving.
-    threads = [threading.Thread(target=lane.run, name=lane.key, daemon=True) for lane in lanes]
+    sink = request["sink"]
 
-    def stop(*_: object) -> None:
-        for lane in lanes:
-            lane.stopping.set()
-
-    signal.signal(signal.SIGTERM, stop)
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        for thread in threads:
-            thread.join(0.2)
-        running = [lane for lane, thread in zip(lanes, threads, strict=True) if thread.is_alive()]
-        if running and all(
-            lane.run_has_ended() and time.monotonic() - lane.progress_at > DRAIN_STALL_S for lane in running
-        ):
-            logger.error("gave up on %s: no progress for %.0f s", [lane.key for lane in running], DRAIN_STALL_S)
-            logging.shutdown()
-            os._exit(1)
-
-
-def _lane(run_folder: Path, rank: int, sink_type: str, options: dict[str, Any]) -> Lane:
     def make_sink() -> Sink:
-        return load_sink(sink_type)(**options)
+        return load_sink(sink["type"])(**sink["options"])
 
-    return Lane(run_folder, rank, sink_type, str(options["target"]), make_sink)
+    lane = Lane(
+        run_folder,
+        rank,
+        sink["type"],
+        str(sink["options"]["target"]),
+        make_sink,
+        histograms=sink.get("histograms", HISTOGRAMS),
+        until=request.get("until", "end"),
+        wait_for_lease=request.get("wait_for_lease", True),
+    )
+    outcome: list[Outcome] = []
+    # A daemon: a sink that hangs in foreign code must not keep the process from leaving.
+    thread = threading.Thread(target=lambda: outcome.append(lane.run()), name=lane.key, daemon=True)
+    signal.signal(signal.SIGTERM, lambda *_: lane.stopping.set())
+    thread.start()
+    deadline_s = float(sink.get("deadline_s", DEADLINE_S))
+    while thread.is_alive():
+        thread.join(min(WATCH_INTERVAL_S, deadline_s / 4))
+        if lane.calling.seconds() > deadline_s:
+            lane.give_up_call()
+            if lane.stopping.is_set():
+                leave("stopped")
+            _start_again()
+    return outcome[0] if outcome else "gave_up"
+
+
+def leave(outcome: Outcome) -> None:
+    """Ends this process at once, whatever threads of foreign code still run."""
+    logging.shutdown()
+    os._exit(EXIT_CODES[outcome])
+
+
+def _start_again() -> None:
+    """Replaces this process by a new one, under the same number: whoever waits for it need not know."""
+    for child in psutil.Process().children(recursive=True):  # such as the service of an SDK
+        with contextlib.suppress(psutil.Error):
+            child.kill()
+    logging.shutdown()
+    os.lseek(0, 0, os.SEEK_SET)  # the request is read again
+    os.execv(sys.executable, sys.orig_argv)
 
 
 def main() -> None:
@@ -73,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tracker_adapters.deliver", description=__doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("--rank", type=int, default=0, help="whose store to carry")
+    parser.add_argument("--sink", default="", help="the sink's name, for whoever lists processes")
     arguments = parser.parse_args()
     request = json.load(sys.stdin)
     # Appended, so that a file of the user's that is called like a package cannot stand before it.
@@ -84,7 +105,7 @@ def main() -> None:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     # Ctrl-C is the trainer's; this process drains when the trainer has gone.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    deliver(arguments.run, arguments.rank, request["sinks"])
+    leave(deliver(arguments.run, arguments.rank, request))
 
 
 if __name__ == "__main__":

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
 import sqlite3
-import subprocess
-import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Literal, TypeAlias
 
-import tracker_adapters
 from tracker_adapters.config import SinkConfig, sink_identity
 from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.delivery.ledger import Ledger, Position, position_key
+from tracker_adapters.delivery.process import DeliveryProcess
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
-from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
+from tracker_adapters.store.layout import rank_folder
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +24,10 @@ DeliveryMode: TypeAlias = Literal["process", "thread"]
 POLL_INTERVAL_S = 0.02
 READ_TIMEOUT_S = 0.1
 WATCH_INTERVAL_S = 1.0
-MAX_RESTARTS = 5
 
 
 class Delivery:
-    """Delivers a run's store to its sinks: in a child process, and in threads for sinks that are objects."""
+    """Delivers a run's store to its sinks: in a child process each, and in threads for sinks that are objects."""
 
     def __init__(
         self, run_folder: Path, rank: int, sinks: Sequence[SinkConfig | Sink], mode: DeliveryMode = "process"
@@ -61,23 +54,16 @@ class Delivery:
         self._threads = [
             threading.Thread(target=lane.run, name=f"stepscope-{lane.key}", daemon=True) for lane in self._lanes
         ]
-        self._request = json.dumps(
-            {
-                "sinks": [{"type": config.type, "options": config.options} for config in in_process],
-                "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - "" means here
-            }
-        )
-        self._child: subprocess.Popen[bytes] | None = None
-        self._wants_child = bool(in_process)
-        self._restarts = 0
+        self._processes = [DeliveryProcess(run_folder, rank, config) for config in in_process]
+        self._closing = False
         self._warned: set[str] = set()
         # The watch runs in the store's thread, and in a caller's that waits.
         self._watching = threading.Lock()
         self._watched_at = 0.0
         for thread in self._threads:
             thread.start()
-        if self._wants_child:
-            self._spawn()
+        for process in self._processes:
+            process.start()
 
     def positions(self) -> dict[str, Position]:
         """Returns the position of each of this run's sinks; what cannot be read now is as it was last seen.
@@ -101,8 +87,9 @@ class Delivery:
         try:
             self._watched_at = time.monotonic()
             self.warn_of_failures()
-            if self._wants_child and not self._child_lives():
-                self._restart()
+            if not self._closing:
+                for process in self._processes:
+                    process.restart_if_dead()
         finally:
             self._watching.release()
 
@@ -137,38 +124,18 @@ class Delivery:
             Whether it ended in time. What is left then stays in the store; a delivery process that still works
             goes on by itself.
         """
-        self._wants_child = False
+        self._closing = True
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         ended = not any(thread.is_alive() for thread in self._threads)
-        if self._child is not None:
-            try:
-                self._child.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
+        for process in self._processes:
+            if not process.wait(deadline):
                 ended = False
-                # It outlives this object on purpose; without this, collecting it would warn of a leaked process.
-                self._child.returncode = 0
+                process.abandon()
         if not ended:
             for lane in self._lanes:
                 lane.stopping.set()
         return ended
-
-    def _child_lives(self) -> bool:
-        return self._child is not None and self._child.poll() is None
-
-    def _restart(self) -> None:
-        ended = "could not be started" if self._child is None else f"ended with exit code {self._child.returncode}"
-        if self._restarts == MAX_RESTARTS:
-            self._wants_child = False
-            logger.warning(
-                "the delivery process %s, for the last time; what it did not deliver waits in the run store %s",
-                ended,
-                self._folder,
-            )
-            return
-        self._restarts += 1
-        logger.warning("the delivery process %s; starting it again (%d of %d)", ended, self._restarts, MAX_RESTARTS)
-        self._spawn()
 
     def _warn_once(self, cause: str, message: str, *values: object) -> None:
         if cause not in self._warned:
@@ -186,27 +153,3 @@ class Delivery:
                 lambda: load_sink(config.type)(**config.options),
             )
         return Lane(self._run_folder, self._rank, *sink_identity(sink, number), lambda: sink)
-
-    def _spawn(self) -> None:
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-        root = str(Path(tracker_adapters.__file__).parent.parent)
-        if root not in sysconfig.get_paths().values():  # an import from a checkout
-            environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        # -P: a file in the working directory must not stand for a package.
-        command = [sys.executable, "-P", "-m", "tracker_adapters.deliver", str(self._run_folder)]
-        try:
-            # A file, not a pipe: the child has its request even when this process dies or it is slow to read.
-            with TemporaryFile(dir=self._folder) as request, (self._folder / DELIVERY_LOG).open("ab") as log:
-                request.write(self._request.encode())
-                request.seek(0)
-                self._child = subprocess.Popen(
-                    [*command, "--rank", str(self._rank)],
-                    stdin=request,
-                    stdout=log,
-                    stderr=log,
-                    env=environment,
-                    start_new_session=True,  # Ctrl-C in the trainer's terminal is not for the child
-                )
-        except OSError as error:
-            self._child = None
-            self._warn_once("start", "the delivery process cannot be started: %s", error)

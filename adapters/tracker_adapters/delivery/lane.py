@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from tracker_adapters.artifacts import RunInfo
+from tracker_adapters.batch import Batch
+from tracker_adapters.config import HISTOGRAMS
+from tracker_adapters.delivery.bisection import Bisection
+from tracker_adapters.delivery.idle import IdleClock
 from tracker_adapters.delivery.ledger import LaneState, Ledger, Position, position_key
-from tracker_adapters.errors import MissingPackageError, SinkConfigError, StartOver
+from tracker_adapters.delivery.probe import another, kind_of_single
+from tracker_adapters.delivery.thinning import Thinning
+from tracker_adapters.errors import MissingPackageError, SinkConfigError, SinkError, StartOver
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.lock import FileLock, is_locked
 from tracker_adapters.store.manifest import load_manifest
-from tracker_adapters.store.tail import MAX_ROWS, StoreReader
+from tracker_adapters.store.tail import StoreReader
 
 logger = logging.getLogger(__name__)
 
@@ -27,52 +36,151 @@ GATHER_S = 0.25
 """How long more artifacts gather after a batch while the run lives: a batch costs about a millisecond of its own."""
 FIRST_RETRY_S = 0.1
 FAILURES_TO_QUARANTINE = 7
+FAILURES_OF_A_HANG = 3
+"""What a sink that did not answer counts: waiting for it took long enough."""
 QUARANTINE_S = 30.0
+
+Until: TypeAlias = Literal["end", "caught_up"]
+Outcome: TypeAlias = Literal["done", "caught_up", "stopped", "gave_up", "busy"]
 
 
 class Lane:
     """Delivers to one sink; ``run`` is the body of its thread.
 
     A failure closes the sink; a new one is opened at the last token after a pause that doubles from 0.1 s. After
-    7 failures in a row, about 6 s, the sink is quarantined: one warning, then a try every 30 s. Nothing is skipped:
-    what waits stays in the store.
+    7 failures in a row, about 6 s, the sink is quarantined: one warning, then a try every 30 s. What waits stays in
+    the store. Only an artifact that the sink refuses while it takes others is skipped, counted as ``refused``.
     """
 
-    def __init__(self, run_folder: Path, rank: int, sink_type: str, target: str, make_sink: Callable[[], Sink]) -> None:
+    def __init__(
+        self,
+        run_folder: Path,
+        rank: int,
+        sink_type: str,
+        target: str,
+        make_sink: Callable[[], Sink],
+        *,
+        histograms: int = HISTOGRAMS,
+        until: Until = "end",
+        wait_for_lease: bool = True,
+    ) -> None:
+        """Makes a lane; ``run`` starts it.
+
+        Args:
+            run_folder: The run.
+            rank: Whose store to carry.
+            sink_type: The sink's name; with ``target`` it names the position.
+            target: Where its output goes.
+            make_sink: Makes a new sink, which is then opened.
+            histograms: How many histograms of a name are shown singly; 0 for all.
+            until: ``end`` waits for the run to end; ``caught_up`` leaves when nothing more is stored.
+            wait_for_lease: Whether to wait while another process delivers to the same sink.
+        """
         self.sink_type = sink_type
+        self.target = target
         self.key = position_key(sink_type, target)
         self.stopping = threading.Event()
-        self.progress_at = time.monotonic()
-        """When the lane last got somewhere, for a watchdog."""
+        self.calling = IdleClock()
+        """Runs while the sink is called."""
         self._run_folder = run_folder
         self._rank = rank
         self._folder = rank_folder(run_folder, rank)
-        self.target = target
         self._make_sink = make_sink
+        self._histograms = histograms
+        self._thinning = Thinning(histograms)
+        self._until = until
+        self._wait_for_lease = wait_for_lease
         self._failures = 0
+        self._bisection = Bisection()
+        self._trying: tuple[int, int] | None = None
+        self._known = False
 
-    def run(self) -> None:
+    def run(self) -> Outcome:
         """Delivers until everything is delivered and the run has ended, or ``stopping`` is set."""
         lease = FileLock(self._folder / f"{self.key}.lock")
         while not lease.acquire():  # another delivery of this sink is draining; it may take over for us
+            if not self._wait_for_lease:
+                return "busy"
             if self.stopping.wait(POLL_INTERVAL_S) or self.run_has_ended():
-                return
+                return "stopped"
         try:
             while not self.stopping.is_set():
                 try:
                     # Opened anew after a failure, which may have been theirs.
                     with Ledger(self._folder) as ledger, closing(StoreReader(self._run_folder, self._rank)) as reader:
-                        self._deliver(ledger, reader, ledger.register(self.sink_type, self.target))
-                    break
+                        return self._deliver(ledger, reader, self._registered(ledger))
+                except _Probed:
+                    continue
                 except Exception as error:
                     if not self._pause_after(error):
-                        break
+                        return "gave_up"
+            return "stopped"
         finally:
             lease.release()
 
-    def _deliver(self, ledger: Ledger, reader: StoreReader, position: Position) -> None:
+    def give_up_call(self) -> None:
+        """Records that the sink did not answer; called by a watchdog that then ends this process."""
+        error = f"the sink did not return from {self.calling.what} within {self.calling.seconds():.0f} s"
+        logger.error("sink %s (%s): %s", self.sink_type, self.target, error)
+        self._failures += FAILURES_OF_A_HANG
+        if self._trying is not None:
+            self._bisection.failed(*self._trying, hung=True)
+        self._note("quarantined" if self._failures >= FAILURES_TO_QUARANTINE else "retrying", error)
+
+    def run_has_ended(self) -> bool:
+        """Whether no process writes to the store any more."""
+        return not is_locked(self._folder / WRITER_LOCK)
+
+    def _registered(self, ledger: Ledger) -> Position:
+        position = ledger.register(self.sink_type, self.target)
+        if not self._known:
+            self._known = True
+            self._failures = position.failures
+            self._bisection = Bisection.decode(position.bisection)
+            if position.trying > position.seq:
+                self._failures += 1
+                self._bisection.failed(position.seq + 1, position.trying)
+                message = f"a delivery process died on artifacts {position.seq + 1} to {position.trying}"
+                logger.warning("sink %s (%s): %s", self.sink_type, self.target, message)
+                self._note("retrying", message)
+        return position
+
+    def _deliver(self, ledger: Ledger, reader: StoreReader, position: Position) -> Outcome:
         sink = self._make_sink()
         try:
+            sink, position = self._opened(sink, ledger, position)
+            self._thinning = Thinning.restore(self._histograms, position.thinning or b"")
+            while not self.stopping.is_set():
+                ended = self.run_has_ended()
+                batch = reader.read(position.seq, max_rows=self._bisection.rows)
+                if batch is None:
+                    if ended:  # asked before reading, so nothing came in between
+                        position = self._carry_remaining(sink, ledger, position)
+                        with self._call("finish"):
+                            status = self._info().status
+                            sink.finish("failed" if status == "running" else status)
+                        ledger.note(self.key, "done")
+                    if ended or self._until == "caught_up":
+                        outcome: Outcome = "done" if ended else "caught_up"
+                        break
+                    self.stopping.wait(POLL_INTERVAL_S)
+                    continue
+                position = self._carry(sink, ledger, reader, position, batch)
+                if not ended and len(batch) < self._bisection.rows:
+                    self.stopping.wait(GATHER_S)
+            else:
+                outcome = "stopped"
+        except BaseException:
+            # Closing must not hide why; the next sink is opened at the last token whatever close achieved.
+            with contextlib.suppress(Exception), self._call("close"):
+                sink.close()
+            raise
+        with self._call("close"):
+            sink.close()
+        return outcome
+
+    def _opened(self, sink: Sink, ledger: Ledger, position: Position) -> tuple[Sink, Position]:
+        with self._call("open"):
             try:
                 sink.open(self._info(), position.token)
             except StartOver as reason:
@@ -81,65 +189,134 @@ class Lane:
                 position = ledger.start_over(self.key, position)
                 sink = self._make_sink()
                 sink.open(self._info(), None)
+        if not self._failures:
             ledger.note(self.key, "delivering")
-            while not self.stopping.is_set():
-                ended = self.run_has_ended()
-                batch = reader.read(position.seq)
-                self.progress_at = time.monotonic()
-                if batch is None:
-                    if ended:  # asked before reading, so nothing came in between
-                        sink.finish("failed" if (status := self._info().status) == "running" else status)
-                        ledger.note(self.key, "done")
-                        break
-                    self.stopping.wait(POLL_INTERVAL_S)
-                    continue
-                unshown = sink.write(batch)
-                position = ledger.advance(self.key, position, seq=batch.last_seq, token=sink.flush(), unshown=unshown)
-                if self._failures >= FAILURES_TO_QUARANTINE:
-                    logger.warning("sink %s (%s) has recovered", self.sink_type, position.target)
-                self._failures = 0
-                if not ended and len(batch) < MAX_ROWS:
-                    self.stopping.wait(GATHER_S)
-        except BaseException:
-            # Closing must not hide why; the next sink is opened at the last token whatever close achieved.
-            with contextlib.suppress(Exception):
-                sink.close()
-            raise
-        sink.close()
+        return sink, position
+
+    def _carry(self, sink: Sink, ledger: Ledger, reader: StoreReader, position: Position, batch: Batch) -> Position:
+        """Gives one batch to the sink and commits the new position."""
+        if batch.first_seq == batch.last_seq == self._bisection.suspect and len(batch):
+            kind = kind_of_single(batch)
+            found = another(reader, batch.first_seq, kind, turn=self._failures)
+            if found is not None and not self._bisection.proven:
+                if self._bisection.is_proven_to_refuse(same_kind=found[1]):
+                    return self._skip(ledger, position, batch, kind)
+                if self._write(sink, found[0])[1]:
+                    raise SinkError(f"it did not take {kind} {batch.first_seq}, and cannot show another one for a test")
+                # What was written to see whether the sink works must not stay: it is opened again at the token.
+                self._bisection.took_another()
+                raise _Probed
+        self._trying = (batch.first_seq, batch.last_seq)
+        ledger.attempt(self.key, batch.last_seq)
+        shown = self._thinning.apply(batch)
+        token, unshown = self._write(sink, shown) if len(shown) else (position.token, Counter())
+        if batch.absent:
+            unshown["compacted"] = batch.absent
+        if self._failures >= FAILURES_TO_QUARANTINE:
+            logger.warning("sink %s (%s) has recovered", self.sink_type, position.target)
+        self._failures = 0
+        self._bisection.accepted(len(batch))
+        position = ledger.advance(
+            self.key,
+            position,
+            seq=batch.last_seq,
+            token=token,
+            unshown=unshown,
+            bisection=self._bisection.encode(),
+            thinning=self._thinning.state() if batch.histograms else position.thinning,
+        )
+        self._trying = None
+        return position
+
+    def _carry_remaining(self, sink: Sink, ledger: Ledger, position: Position) -> Position:
+        """Gives the sink the histograms that wait for neighbours to be merged with."""
+        remaining = self._thinning.remaining()
+        if remaining is None:
+            return position
+        token, unshown = self._write(sink, remaining)
+        return ledger.advance(
+            self.key, position, seq=position.seq, token=token, unshown=unshown, thinning=self._thinning.state()
+        )
+
+    def _write(self, sink: Sink, batch: Batch) -> tuple[bytes, Counter[str]]:
+        with self._call("write"):
+            unshown = Counter(sink.write(batch))
+        with self._call("flush"):
+            return sink.flush(), unshown
+
+    def _skip(self, ledger: Ledger, position: Position, batch: Batch, kind: str) -> Position:
+        logger.error(
+            "sink %s (%s) refuses the %s with number %d, and takes others: skipped, counted as refused; %s",
+            self.sink_type,
+            position.target,
+            kind,
+            batch.first_seq,
+            position.error,
+        )
+        self._bisection.skipped()
+        return ledger.advance(
+            self.key,
+            position,
+            seq=batch.last_seq,
+            token=position.token,
+            unshown={"refused": 1},
+            bisection=self._bisection.encode(),
+            thinning=position.thinning,
+        )
 
     def _pause_after(self, error: Exception) -> bool:
         """Records a failure and waits; returns whether to try again."""
         self._failures += 1
         message = f"{type(error).__name__}: {error}"
+        trying, self._trying = self._trying, None
+        if trying is not None and self._bisection.failed(*trying):
+            self._note("retrying", message)
+            self.stopping.wait(FIRST_RETRY_S)
+            return True
         if isinstance(error, (MissingPackageError, SinkConfigError)):  # waiting will not mend it
             self._failures = max(self._failures, FAILURES_TO_QUARANTINE)
         if self._failures < FAILURES_TO_QUARANTINE:
             if self._failures == 1:
                 logger.info("sink %s failed and is tried again", self.sink_type, exc_info=error)
             self._note("retrying", message)
-            self.stopping.wait(FIRST_RETRY_S * 2 ** (self._failures - 1))
+            # Runs that lost the same server must not all come back at the same moment.
+            self.stopping.wait(FIRST_RETRY_S * 2 ** (self._failures - 1) * random.uniform(0.8, 1.2))
             return True
         if self._failures == FAILURES_TO_QUARANTINE:
             logger.info("sink %s is quarantined", self.sink_type, exc_info=error)  # the trainer's side warns
         self._note("quarantined", message)
+        return self._until == "end" and self._wait_in_quarantine()
+
+    def _wait_in_quarantine(self) -> bool:
+        """Waits for the next try; False when there is none, because the run has ended."""
+        if self.run_has_ended():  # the rest waits in the store for a later sync
+            return False
         deadline = time.monotonic() + QUARANTINE_S
         while time.monotonic() < deadline:
-            if self.run_has_ended():  # the rest waits in the store for a later sync
-                return False
             if self.stopping.wait(POLL_INTERVAL_S):
                 return False
+            if self.run_has_ended():  # one last try
+                return True
         return True
+
+    @contextmanager
+    def _call(self, what: str) -> Iterator[None]:
+        self.calling.start(what)
+        try:
+            yield
+        finally:
+            self.calling.stop()
 
     def _note(self, state: LaneState, error: str) -> None:
         try:
             with Ledger(self._folder) as ledger:
-                ledger.note(self.key, state, error)
+                ledger.note_failure(self.key, state, error, failures=self._failures, bisection=self._bisection.encode())
         except sqlite3.Error as ledger_error:
             logger.warning("cannot note that sink %s failed (%s): %s", self.sink_type, error, ledger_error)
 
-    def run_has_ended(self) -> bool:
-        """Whether no process writes to the store any more."""
-        return not is_locked(self._folder / WRITER_LOCK)
-
     def _info(self) -> RunInfo:
         return load_manifest(self._run_folder).info
+
+
+class _Probed(Exception):
+    """The sink took another artifact than the suspect; it is opened again at the last token."""

@@ -9,9 +9,9 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from tracker_adapters.store.layout import DELIVERY_DATABASE
 
@@ -21,8 +21,12 @@ _DDL = """
 CREATE TABLE IF NOT EXISTS cursor(
     key TEXT PRIMARY KEY, sink TEXT NOT NULL, target TEXT NOT NULL, seq INTEGER NOT NULL, token BLOB,
     delivered INTEGER NOT NULL, failed TEXT NOT NULL, state TEXT NOT NULL, error TEXT NOT NULL,
-    updated_ns INTEGER NOT NULL) WITHOUT ROWID
+    updated_ns INTEGER NOT NULL, trying INTEGER NOT NULL, failures INTEGER NOT NULL, bisection TEXT NOT NULL,
+    thinning BLOB) WITHOUT ROWID
 """
+_COLUMNS = (
+    "sink, target, seq, token, delivered, failed, state, error, updated_ns, trying, failures, bisection, thinning"
+)
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -31,7 +35,10 @@ class Position:
     """One sink's line in the ledger.
 
     ``seq`` is the last artifact taken; ``delivered`` and the sum of ``failed`` add up to it. ``error`` is the last
-    failure's message, empty while all is well. ``target`` shows no password.
+    failure's message, empty while all is well; ``failures`` counts those since the sink last took something.
+    ``trying`` is the last artifact of the batch that the sink is being given, 0 between batches: where a process finds
+    it set, the one before it died on that batch. ``bisection`` and ``thinning`` are the states of those two.
+    ``target`` shows no password.
     """
 
     sink: str
@@ -43,6 +50,10 @@ class Position:
     state: LaneState = "waiting"
     error: str = ""
     updated_ns: int = 0
+    trying: int = 0
+    failures: int = 0
+    bisection: str = ""
+    thinning: bytes | None = None
 
 
 def position_key(sink: str, target: str) -> str:
@@ -65,52 +76,83 @@ class Ledger:
         key = position_key(sink, target)
         shown = _PASSWORD.sub("***@", target)
         self._connection.execute(
-            "INSERT OR IGNORE INTO cursor VALUES (?,?,?,0,NULL,0,'{}','waiting','',?)",
+            f"INSERT OR IGNORE INTO cursor(key, {_COLUMNS}) VALUES (?,?,?,0,NULL,0,'{{}}','waiting','',?,0,0,'',NULL)",
             (key, sink, shown, time.time_ns()),
         )
         return self.positions()[key]
 
     def positions(self) -> dict[str, Position]:
         """Returns all positions by key."""
-        rows = self._connection.execute(
-            "SELECT key, sink, target, seq, token, delivered, failed, state, error, updated_ns FROM cursor"
-        ).fetchall()
+        rows = self._connection.execute(f"SELECT key, {_COLUMNS} FROM cursor").fetchall()
         return {
-            key: Position(sink, target, seq, token, delivered, json.loads(failed), state, error, updated_ns)
-            for key, sink, target, seq, token, delivered, failed, state, error, updated_ns in rows
+            key: Position(sink, target, seq, token, delivered, json.loads(failed), *rest)
+            for key, sink, target, seq, token, delivered, failed, *rest in rows
         }
 
-    def advance(self, key: str, old: Position, *, seq: int, token: bytes, unshown: Mapping[str, int]) -> Position:
-        """Commits a new cursor and its token in one transaction; returns the new position.
+    def attempt(self, key: str, last_seq: int) -> None:
+        """Notes that the sink is now given the artifacts up to ``last_seq``."""
+        self._update(key, trying=last_seq)
+
+    def advance(
+        self,
+        key: str,
+        old: Position,
+        *,
+        seq: int,
+        token: bytes | None,
+        unshown: Mapping[str, int],
+        bisection: str = "",
+        thinning: bytes | None = None,
+    ) -> Position:
+        """Commits a new cursor with its token and states in one transaction; returns the new position.
 
         Raises:
             sqlite3.OperationalError: When it could not be committed, or the sink's line is gone.
         """
         failed = dict(Counter(old.failed) + Counter(unshown))
-        delivered = seq - sum(failed.values())
-        updated = self._connection.execute(
-            "UPDATE cursor SET seq=?, token=?, delivered=?, failed=?, state='delivering', error='', updated_ns=? "
-            "WHERE key=?",
-            (seq, token, delivered, json.dumps(failed), time.time_ns(), key),
+        new = replace(
+            old,
+            seq=seq,
+            token=token,
+            delivered=seq - sum(failed.values()),
+            failed=failed,
+            state="delivering",
+            error="",
+            updated_ns=time.time_ns(),
+            trying=0,
+            failures=0,
+            bisection=bisection,
+            thinning=thinning,
         )
-        if updated.rowcount != 1:
-            raise sqlite3.OperationalError(f"the ledger no longer knows {key}")
-        return Position(old.sink, old.target, seq, token, delivered, failed, "delivering")
+        self._save(key, new)
+        return new
 
     def start_over(self, key: str, old: Position) -> Position:
         """Puts a sink back to the first artifact."""
-        self._connection.execute(
-            "UPDATE cursor SET seq=0, token=NULL, delivered=0, failed='{}', updated_ns=? WHERE key=?",
-            (time.time_ns(), key),
-        )
-        return Position(old.sink, old.target)
+        new = Position(old.sink, old.target, updated_ns=time.time_ns(), failures=old.failures, bisection=old.bisection)
+        self._save(key, new)
+        return new
 
-    def note(self, key: str, state: LaneState, error: str = "") -> None:
-        """Records what a sink is doing."""
-        self._connection.execute(
-            "UPDATE cursor SET state=?, error=?, updated_ns=? WHERE key=?",
-            (state, _PASSWORD.sub("***@", error), time.time_ns(), key),
+    def note_failure(self, key: str, state: LaneState, error: str, *, failures: int, bisection: str) -> None:
+        """Records that the sink failed; nothing of what it was given is counted as delivered."""
+        self._update(
+            key, state=state, error=_PASSWORD.sub("***@", error), failures=failures, bisection=bisection, trying=0
         )
+
+    def note(self, key: str, state: LaneState) -> None:
+        """Records what a sink that is well is doing."""
+        self._update(key, state=state, error="")
+
+    def _save(self, key: str, position: Position) -> None:
+        values = {name: getattr(position, name) for name in _COLUMNS.split(", ")}
+        self._update(key, **values | {"failed": json.dumps(position.failed)})
+
+    def _update(self, key: str, **values: Any) -> None:
+        values = {"updated_ns": time.time_ns()} | values
+        assignments = ", ".join(f"{name}=?" for name in values)
+        updated = self._connection.execute(f"UPDATE cursor SET {assignments} WHERE key=?", (*values.values(), key))
+        if updated.rowcount != 1:
+            raise sqlite3.OperationalError(f"the ledger no longer knows {key}")
 
     def close(self) -> None:
         """Closes the connection."""

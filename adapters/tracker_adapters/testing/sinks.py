@@ -1,10 +1,10 @@
-"""Sinks that live in memory: one that keeps, one that fails, one that hangs."""
+"""Sinks that live in memory: one that keeps, one that fails, one that refuses some artifacts, one that hangs."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -88,6 +88,27 @@ class FailingSink(MemorySink):
                 self.failures_left -= 1
             self.failed += 1
             raise SinkError(f"failing on purpose, {self.failed} times so far")
+        return super().write(batch)
+
+
+class RefusingSink(MemorySink):
+    """Raises SinkError from ``write`` for a batch with an artifact of a name in ``refused``, or while ``down`` is set.
+
+    ``batches`` holds the numbers of artifacts that it was given, refused or not.
+    """
+
+    def __init__(self, refused: Collection[str], target: str = "refusing") -> None:
+        super().__init__(target)
+        self.refused = frozenset(refused)
+        self.down = False
+        self.batches: list[int] = []
+
+    def write(self, batch: Batch) -> Unshown:
+        """Keeps the batch, or nothing of it."""
+        self.batches.append(len(batch))
+        names = {*batch.scalars.names, *(one.name for column in batch.columns() for one in column.artifacts)}
+        if self.down or names & self.refused:
+            raise SinkError("down" if self.down else f"refused on purpose: {sorted(names & self.refused)}")
         return super().write(batch)
 
 

@@ -1,0 +1,106 @@
+"""Finds the one artifact that a sink refuses, among thousands that it takes.
+
+A batch that fails again and again is tried in halves, down to single artifacts; after each success the next batch is
+twice as large, until all is well. So a tracker that is too slow for large batches settles at a size that it can take.
+
+An artifact that fails alone is not yet proven to be at fault: the tracker may be down. It is skipped only when the sink
+takes another one of its kind after that, and then refuses this one again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from tracker_adapters.store.tail import MAX_ROWS
+
+FAILURES_TO_SPLIT = 3
+"""Failures of a batch before it is split: most failures pass by themselves."""
+CONVICTIONS = 2
+"""How often a suspect has to fail: before and after the sink took another artifact of its kind."""
+WEAK_CONVICTIONS = 10
+"""The same where the sink took only artifacts of other kinds; a tracker can lose its file server alone."""
+
+
+@dataclass(slots=True)
+class Bisection:
+    """How many artifacts to try next, and which one is suspected; plain data that the ledger keeps.
+
+    Attributes:
+        rows: Artifacts to try next at most.
+        failures: Failures since all was well.
+        suspect: Sequence number of an artifact that failed alone, or 0.
+        proven: Whether the sink took another artifact since the suspect's last failure.
+        convictions: Failures of the suspect after such a proof, and its first one.
+    """
+
+    rows: int = MAX_ROWS
+    failures: int = 0
+    suspect: int = 0
+    proven: bool = False
+    convictions: int = 0
+
+    def failed(self, first: int, last: int, *, hung: bool = False) -> bool:
+        """Notes that the artifacts from ``first`` to ``last`` were not taken.
+
+        Args:
+            first: Sequence number of the first one.
+            last: Of the last one.
+            hung: Whether the sink did not answer; then fewer artifacts are tried at once.
+
+        Returns:
+            Whether the next try differs, so that it need not wait.
+        """
+        self.failures += 1
+        if last > first:
+            if hung or self.failures >= FAILURES_TO_SPLIT:
+                self.rows = (last - first + 1) // 2
+                return True
+            return False
+        if self.suspect != first:
+            self.suspect, self.proven, self.convictions = first, False, 1
+            return True
+        if self.proven:
+            self.proven = False
+            self.convictions += 1
+            return True
+        return False
+
+    def accepted(self, rows: int) -> None:
+        """Notes that so many artifacts were taken."""
+        grown = 2 * max(rows, self.rows)
+        if grown >= MAX_ROWS:
+            self.reset()
+        else:
+            self.rows = grown
+            self._clear_suspect()
+
+    def took_another(self) -> None:
+        """Notes that the sink took another artifact while there was a suspect."""
+        self.proven = True
+
+    def is_proven_to_refuse(self, *, same_kind: bool) -> bool:
+        """Whether the suspect is at fault; ``same_kind`` says of which kind the other artifact was."""
+        return self.convictions >= (CONVICTIONS if same_kind else WEAK_CONVICTIONS)
+
+    def skipped(self) -> None:
+        """Notes that the suspect is passed over."""
+        self._clear_suspect()
+
+    def reset(self) -> None:
+        """Forgets everything: all is well."""
+        self.rows, self.failures = MAX_ROWS, 0
+        self._clear_suspect()
+
+    def encode(self) -> str:
+        """Returns it as text; empty while all is well."""
+        return json.dumps(asdict(self)) if self != Bisection() else ""
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Returns what ``encode`` stood for."""
+        return cls(**json.loads(text)) if text else cls()
+
+    def _clear_suspect(self) -> None:
+        self.suspect, self.proven, self.convictions = 0, False, 0

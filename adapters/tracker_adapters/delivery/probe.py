@@ -1,0 +1,58 @@
+"""Picks an artifact that tells whether a sink still works, when it does not take another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tracker_adapters.artifacts import KINDS
+from tracker_adapters.batch import Batch, Column, ScalarColumns
+from tracker_adapters.store.tail import MAX_ROWS, StoreReader
+
+
+def kind_of_single(batch: Batch) -> str:
+    """Returns the kind of the one artifact in a batch."""
+    if len(batch.scalars):
+        return "scalar"
+    (column,) = (column for column in batch.columns() if column)
+    return column.artifacts[0].kind
+
+
+def another(reader: StoreReader, suspect: int, kind: str, turn: int) -> tuple[Batch, bool] | None:
+    """Returns a batch of one other artifact, and whether it is of the same kind; None when there is no other.
+
+    Those of the same kind come before all others, and what follows the suspect before what precedes it.
+
+    Args:
+        reader: The run's store.
+        suspect: Sequence number of the artifact that was not taken.
+        kind: Its kind.
+        turn: Another one is chosen each turn, since the next artifact may be refused, too.
+    """
+    before = min(suspect - 1, MAX_ROWS)
+    batches = [reader.read(suspect), reader.read(suspect - 1 - before, max_rows=before) if before else None]
+    found = [batch for batch in batches if batch is not None and len(batch)]
+    for kinds in ([kind], [other for other in KINDS if other != kind]):
+        candidates = [(batch, one, row) for batch in found for one in kinds for row in _spread(batch, one)]
+        if candidates:
+            return _single(*candidates[turn % len(candidates)]), kinds == [kind]
+    return None
+
+
+def _spread(batch: Batch, kind: str) -> list[int]:
+    """Rows of a column, ever farther apart."""
+    length = len(getattr(batch, f"{kind}s"))
+    return [2**power - 1 for power in range(length.bit_length())]
+
+
+def _single(batch: Batch, kind: str, row: int) -> Batch:
+    column: Any = getattr(batch, f"{kind}s")
+    rows = slice(row, row + 1)
+    if isinstance(column, ScalarColumns):
+        one: Any = ScalarColumns(
+            column.seqs[rows], column.names[rows], column.steps[rows], column.times_ns[rows], column.values[rows]
+        )
+    else:
+        one = Column(column.seqs[rows], column.artifacts[rows])
+    seq = int(one.seqs[0])
+    return replace(Batch(first_seq=seq, last_seq=seq, attempt=batch.attempt), **{f"{kind}s": one})

@@ -1,0 +1,144 @@
+"""The delivery process of one sink, as the process that starts it sees it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+import tracker_adapters
+from tracker_adapters.config import SinkConfig
+from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
+
+logger = logging.getLogger(__name__)
+
+FIRST_RESTART_S = 1.0
+LAST_RESTART_S = 60.0
+HEALTHY_S = 300.0
+"""A process that lived this long is started again at once when it dies."""
+
+
+class DeliveryProcess:
+    """One child process that carries a run into one sink; a sink that crashes or hangs takes no other with it."""
+
+    def __init__(self, run_folder: Path, rank: int, config: SinkConfig, **request: Any) -> None:
+        """Prepares the request; ``start`` starts the process.
+
+        Args:
+            run_folder: The run.
+            rank: Whose store to carry.
+            config: The sink.
+            request: More of what ``tracker_adapters.deliver`` reads.
+        """
+        self.config = config
+        self._run_folder = run_folder
+        self._rank = rank
+        self._folder = rank_folder(run_folder, rank)
+        self._request = json.dumps(
+            {
+                "sink": {
+                    "type": config.type,
+                    "options": config.options,
+                    "histograms": config.histograms,
+                    "deadline_s": config.deadline_s,
+                },
+                "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - "" means here
+                **request,
+            }
+        )
+        self._child: subprocess.Popen[bytes] | None = None
+        self._started_at = 0.0
+        self._pause_s = FIRST_RESTART_S
+        self._restarts = 0
+        self._said: set[str] = set()
+
+    @property
+    def lives(self) -> bool:
+        """Whether the process runs."""
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it runs or when it could not be started."""
+        return None if self._child is None else self._child.poll()
+
+    def start(self) -> None:
+        """Starts the process; a failure is logged, and ``restart_if_dead`` tries again."""
+        self._started_at = time.monotonic()
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        root = str(Path(tracker_adapters.__file__).parent.parent)
+        if root not in sysconfig.get_paths().values():  # an import from a checkout
+            environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        # -P: a file in the working directory must not stand for a package.
+        command = [sys.executable, "-P", "-m", "tracker_adapters.deliver", str(self._run_folder)]
+        try:
+            # A file, not a pipe: the child has its request even when this process dies or it is slow to read.
+            with TemporaryFile(dir=self._folder) as request, (self._folder / DELIVERY_LOG).open("ab") as log:
+                request.write(self._request.encode())
+                request.seek(0)
+                self._child = subprocess.Popen(
+                    [*command, "--rank", str(self._rank), "--sink", self.config.type],
+                    stdin=request,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                    start_new_session=True,  # Ctrl-C in the trainer's terminal is not for the child
+                )
+        except OSError as error:
+            self._child = None
+            self._say("start", "the delivery process of sink %s cannot be started: %s", self.config.type, error)
+
+    def restart_if_dead(self) -> None:
+        """Starts the process again if it died, after a pause that doubles from 1 to 60 s."""
+        if self.lives:
+            return
+        now = time.monotonic()
+        if now - self._started_at > HEALTHY_S:
+            self._pause_s = FIRST_RESTART_S
+        if self._restarts and now - self._started_at < self._pause_s:
+            return
+        if self._child is not None:
+            code = self._child.returncode
+            self._say(
+                f"exit {code}",
+                "the delivery process of sink %s ended with exit code %s; it is started again",
+                self.config.type,
+                code,
+            )
+        if self._restarts:
+            self._pause_s = min(2 * self._pause_s, LAST_RESTART_S)
+        self._restarts += 1
+        self.start()
+
+    def wait(self, deadline: float) -> bool:
+        """Waits for the process to leave until ``time.monotonic()`` is ``deadline``; returns whether it has left."""
+        if self._child is None:
+            return True
+        try:
+            self._child.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Asks the process to leave after its current batch."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.terminate()
+
+    def abandon(self) -> None:
+        """Lets the process go on by itself."""
+        if self._child is not None and self._child.poll() is None:
+            # It outlives this object on purpose; without this, collecting it would warn of a leaked process.
+            self._child.returncode = 0
+
+    def _say(self, cause: str, message: str, *values: object) -> None:
+        if cause not in self._said:
+            self._said.add(cause)
+            logger.warning(message, *values)

@@ -1,0 +1,110 @@
+"""Bisection against simulated sinks: what is refused is found, and an outage costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tracker_adapters.delivery.bisection import CONVICTIONS, WEAK_CONVICTIONS, Bisection
+from tracker_adapters.store.tail import MAX_ROWS
+
+
+@dataclass
+class Simulation:
+    """A sink that refuses some of the numbers 1 to ``last``, and does not work at some of its calls."""
+
+    last: int
+    poison: frozenset[int]
+    outages: frozenset[int] = frozenset()
+    same_kind: bool = True
+    calls: int = 0
+    taken: list[int] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)
+
+    def takes(self, first: int, last: int) -> bool:
+        self.calls += 1
+        return self.calls not in self.outages and not any(first <= number <= last for number in self.poison)
+
+    def another_works(self, suspect: int) -> bool:
+        """Whether the sink takes some artifact that is not the suspect and not refused itself."""
+        return self.takes(0, 0)
+
+    def run(self) -> Bisection:
+        found, seq = Bisection(), 0
+        while seq < self.last:
+            assert self.calls < 100_000
+            found = Bisection.decode(found.encode())  # as a process that was started again would go on
+            first, last = seq + 1, min(seq + found.rows, self.last)
+            if first == last == found.suspect and not found.proven:
+                if found.is_proven_to_refuse(same_kind=self.same_kind):
+                    self.skipped.append(first)
+                    found.skipped()
+                    seq = last
+                    continue
+                if self.another_works(first):
+                    found.took_another()
+                continue
+            if self.takes(first, last):
+                self.taken += range(first, last + 1)
+                found.accepted(last - first + 1)
+                seq = last
+            else:
+                found.failed(first, last)
+        return found
+
+
+@given(
+    st.integers(1, 30_000),
+    st.sets(st.integers(1, 30_000), max_size=6),
+    st.sets(st.integers(1, 200), max_size=60),
+    st.booleans(),
+)
+def test_exactly_what_is_refused_is_skipped_whatever_fails_beside_it(
+    last: int, poison: set[int], outages: set[int], same_kind: bool
+) -> None:
+    expected = sorted(number for number in poison if number <= last)
+    sink = Simulation(last, frozenset(poison), frozenset(outages), same_kind)
+    sink.run()
+    assert sink.skipped == expected
+    assert sink.taken == [number for number in range(1, last + 1) if number not in poison]
+
+
+def test_one_refused_among_ten_thousand_is_found_in_a_few_dozen_calls() -> None:
+    sink = Simulation(MAX_ROWS, frozenset({7777}))
+    end = sink.run()
+    assert sink.skipped == [7777]
+    assert sink.calls < 60
+    assert end.rows > 1000  # it comes back to large batches
+
+
+def test_a_sink_that_takes_nothing_is_down_and_nothing_is_skipped() -> None:
+    found = Bisection(rows=1)
+    for _ in range(100):
+        found.failed(5, 5)
+        assert not found.is_proven_to_refuse(same_kind=True)
+
+
+def test_an_artifact_alone_of_its_kind_needs_more_failures_than_one_among_its_like() -> None:
+    found = Bisection(rows=1)
+    failures = 0
+    while not found.is_proven_to_refuse(same_kind=False):
+        found.failed(5, 5)
+        failures += 1
+        if not found.is_proven_to_refuse(same_kind=True):
+            assert failures < CONVICTIONS
+        found.took_another()
+    assert failures == WEAK_CONVICTIONS
+
+
+def test_a_sink_that_hangs_gets_half_as_much_at_once() -> None:
+    found = Bisection()
+    assert found.failed(1, 10_000, hung=True)
+    assert found.rows == 5000
+    found.accepted(5000)
+    assert found == Bisection()
+
+
+def test_all_well_is_no_text() -> None:
+    assert Bisection().encode() == ""
+    assert Bisection.decode("") == Bisection()
