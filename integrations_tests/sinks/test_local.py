@@ -45,7 +45,7 @@ def test_the_folder_explains_itself_and_keeps_the_runs_configuration(target: Pat
     assert info["config"] == INFO.config
     assert (info["id"], info["name"], info["tags"], info["status"]) == ("contract", "contract run", ["t1"], "failed")
     readme = (target / "README.txt").read_text()
-    assert len(readme.splitlines()) == 5
+    assert len(readme.splitlines()) == 6
     assert all(stream in readme for stream in STREAMS)
 
 

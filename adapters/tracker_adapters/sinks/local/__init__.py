@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,6 +34,9 @@ class LocalSink:
     file ``<kind>/<name>/<step>-<sequence number>`` with a line in ``artifacts.jsonl``, from which its name can be
     read back whatever the file system does to names. Nothing is rounded, dropped or sampled, except that histograms
     have at most 128 bins here.
+
+    A resumed run adds its lines to those that are there, also where it goes back to an earlier step; ``attempt`` in
+    each line says which opening of the run wrote it. The latest attempt at a step is the one that counts.
 
     Pages are hard links where the file system has them; files are copies, since people edit those.
 
@@ -83,16 +87,22 @@ class LocalSink:
         folder = self._opened()
         with self._explained():
             if len(batch.scalars):
-                folder.append(SCALARS, scalar_lines(batch.scalars))
+                folder.append(SCALARS, scalar_lines(batch.scalars, batch.attempt))
             histograms, alerts = batch.histograms, batch.alerts
+            attempt = repeat(batch.attempt)
             if histograms:
-                folder.append(HISTOGRAMS, b"".join(map(histogram_line, histograms.seqs, histograms.artifacts)))
+                lines = map(histogram_line, histograms.seqs, histograms.artifacts, attempt)
+                folder.append(HISTOGRAMS, b"".join(lines))
             if alerts:
-                folder.append(ALERTS, b"".join(map(alert_line, alerts.seqs, alerts.artifacts)))
+                folder.append(ALERTS, b"".join(map(alert_line, alerts.seqs, alerts.artifacts, attempt)))
             return self._write_files(folder, batch)
 
     def flush(self) -> bytes:
-        """Puts everything on the disk; the token is the sizes of the files that grow."""
+        """Puts everything on the disk; the token is the sizes of the files that grow.
+
+        Raises:
+            SinkError: When they cannot be put there, or were removed meanwhile.
+        """
         with self._explained():
             return json.dumps(self._opened().sync()).encode()
 
@@ -122,7 +132,7 @@ class LocalSink:
                     continue
                 relative = _relative_path(seq, artifact)
                 planned.append((relative, artifact))
-                lines.append(index_line(seq, artifact, relative))
+                lines.append(index_line(seq, artifact, relative, batch.attempt))
         if lines:
             folder.append(INDEX, b"".join(lines))
         for relative, artifact in planned:

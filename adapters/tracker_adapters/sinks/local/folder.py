@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from tracker_adapters.sink import RunInfo, RunStatus, SinkConfigError, StartOver
+from tracker_adapters.sink import RunInfo, RunStatus, SinkConfigError, SinkError, StartOver
 from tracker_adapters.sinks.local.lines import SCALAR_HEADER
 
 SCALARS, HISTOGRAMS, ALERTS, INDEX = "scalars.csv", "histograms.jsonl", "alerts.jsonl", "artifacts.jsonl"
@@ -23,6 +23,7 @@ scalars.csv has every scalar, alerts.jsonl every alert, histograms.jsonl every h
 images, text, tables, pages and files hold one folder a name, and in it one file each time: <step>-<number>.
 artifacts.jsonl says of each of these files which name (unchanged), step and time it stands for.
 In tables (CSV) text is quoted, numbers are bare and an empty field is None; in JSON, NaN is the string "nan".
+attempt is 1, and one more each time that the run was resumed: the latest attempt at a step is the one that counts.
 run_info.json has the run's configuration and status. Pages are read with joblib.load: open only those you trust.
 """
 
@@ -48,11 +49,9 @@ class OutputFolder:
         if not self.belongs_to(info):
             for name in (RUN_INFO, README, *STREAMS, *FOLDERS.values()):
                 if (self.path / name).exists():
-                    raise SinkConfigError(
-                        f"sink 'local': {self.path} holds {name!r}, which is not of run {info.name!r}; "
-                        "expected a folder of its own for each run"
-                    )
+                    raise self._taken(name, info)
             self.path.mkdir(parents=True, exist_ok=True)
+            self._claim_first(info)
         self.save_info(info, info.status)
         (self.path / README).write_text(_README, encoding="utf-8")
 
@@ -66,17 +65,7 @@ class OutputFolder:
 
     def save_info(self, info: RunInfo, status: RunStatus) -> None:
         """Replaces ``run_info.json`` in one piece."""
-        content: dict[str, Any] = {
-            "id": info.id,
-            "name": info.name,
-            "status": status,
-            "tags": info.tags,
-            "created_ns": info.created_ns,
-            "config": info.config,
-        }
-        temporary = self.path / f".{RUN_INFO}.new"
-        temporary.write_text(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False), encoding="utf-8")
-        temporary.replace(self.path / RUN_INFO)
+        self._new_info(info, status).replace(self.path / RUN_INFO)
 
     def rewind(self, sizes: Mapping[str, int]) -> None:
         """Brings everything back to what it was at these sizes of the streams, and opens them.
@@ -108,11 +97,16 @@ class OutputFolder:
         path = self.path / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)  # writing in place would change what it may be linked to
-        self._unsynced.add(path)
+        self._unsynced |= {path, path.parent}
         return path
 
     def sync(self) -> dict[str, int]:
-        """Puts everything on the disk and returns the sizes of the streams."""
+        """Puts everything on the disk and returns the sizes of the streams.
+
+        Raises:
+            OSError: When it cannot be put there, or something was removed: what is written to it is seen by nobody.
+            SinkError: When a stream was replaced by another file.
+        """
         for path in self._unsynced:
             descriptor = os.open(path, os.O_RDONLY)
             try:
@@ -120,6 +114,9 @@ class OutputFolder:
             finally:
                 os.close(descriptor)
         self._unsynced.clear()
+        for name, stream in self._streams.items():
+            if not os.path.samestat(os.fstat(stream.fileno()), (self.path / name).stat()):
+                raise SinkError(f"sink 'local': {self.path / name} was replaced while it was written")
         return {name: stream.tell() for name, stream in self._streams.items()}
 
     def close(self) -> None:
@@ -129,6 +126,39 @@ class OutputFolder:
             with contextlib.suppress(OSError):
                 stream.close()
         self._streams.clear()
+
+    def _claim_first(self, info: RunInfo) -> None:
+        """Puts ``run_info.json`` there unless another run is faster, which may have begun in the same moment."""
+        temporary = self._new_info(info, info.status)
+        try:
+            os.link(temporary, self.path / RUN_INFO)
+        except FileExistsError:
+            if not self.belongs_to(info):
+                raise self._taken(RUN_INFO, info) from None
+        except OSError:  # a file system without links; the caller replaces the file
+            return
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _new_info(self, info: RunInfo, status: RunStatus) -> Path:
+        """Writes a file that is to become ``run_info.json``."""
+        content: dict[str, Any] = {
+            "id": info.id,
+            "name": info.name,
+            "status": status,
+            "tags": info.tags,
+            "created_ns": info.created_ns,
+            "config": info.config,
+        }
+        temporary = self.path / f".{RUN_INFO}.{os.getpid()}"
+        temporary.write_text(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False), encoding="utf-8")
+        return temporary
+
+    def _taken(self, name: str, info: RunInfo) -> SinkConfigError:
+        return SinkConfigError(
+            f"sink 'local': {self.path} holds {name!r}, which is not of run {info.name!r}; "
+            "expected a folder of its own for each run"
+        )
 
     def _remove_indexed_after(self, offset: int) -> None:
         index = self.path / INDEX

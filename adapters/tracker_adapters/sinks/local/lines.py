@@ -1,7 +1,8 @@
 """How artifacts are written as lines of CSV and JSON that any reader of these formats takes.
 
 CSV follows RFC 4180. JSON is strict: NaN and infinities are the strings ``"nan"``, ``"inf"`` and ``"-inf"``. Times
-are ISO 8601 in UTC with nanoseconds, since spreadsheets and JavaScript round integers of 19 digits.
+are ISO 8601 in UTC with nanoseconds, since spreadsheets and JavaScript round integers of 19 digits. ``attempt`` says
+which opening of the run wrote a line: 1, and one more each time that the run was resumed.
 """
 
 from __future__ import annotations
@@ -12,28 +13,29 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.artifacts import Alert, Artifact, Cell, Histogram, Image, Page, Table
 from tracker_adapters.sink import ScalarColumns
 
-SCALAR_HEADER = b"name,step,time,value\r\n"
+SCALAR_HEADER = b"name,step,time,value,attempt\r\n"
 MAX_HISTOGRAM_BINS = 128
 _NEEDS_QUOTES = re.compile('[",\r\n]')
 _PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 
 
-def scalar_lines(scalars: ScalarColumns) -> bytes:
+def scalar_lines(scalars: ScalarColumns, attempt: int) -> bytes:
     """Returns the rows of ``scalars.csv``; values are the shortest text that reads back as the same float64."""
     fields = {name: _quoted(name) if _NEEDS_QUOTES.search(name) else name for name in set(scalars.names)}
-    times = _iso_times(scalars.times_ns)
-    rows = zip(scalars.names, scalars.steps.tolist(), times, scalars.values.tolist(), strict=True)
-    # Twice as fast as csv.writer, which looks at each character of each field.
-    return "".join([f"{fields[name]},{step},{time},{value!r}\r\n" for name, step, time, value in rows]).encode()
+    names, steps = map(fields.__getitem__, scalars.names), scalars.steps.tolist()
+    rows = zip(names, steps, _iso_times(scalars.times_ns), _number_texts(scalars.values), strict=True)
+    end = f",{attempt}\r\n"
+    return "".join([f"{name},{step},{time},{value}{end}" for name, step, time, value in rows]).encode()
 
 
-def histogram_line(seq: int, histogram: Histogram) -> bytes:
+def histogram_line(seq: int, histogram: Histogram, attempt: int) -> bytes:
     """Returns a line of ``histograms.jsonl``.
 
     ``edges`` and ``counts`` are the finite elements in at most 128 contiguous bins, one edge more than counts;
@@ -41,7 +43,7 @@ def histogram_line(seq: int, histogram: Histogram) -> bytes:
     """
     edges, counts = histogram.edges(MAX_HISTOGRAM_BINS)
     return json_line(
-        _common(seq, histogram)
+        _common(seq, histogram, attempt)
         | {key: getattr(histogram, key) for key in ("count", "nan", "pos_inf", "neg_inf", "zero")}
         | {key: getattr(histogram, key) for key in ("min", "max", "mean", "std")}
         | {"percentiles": dict(zip(map(str, _PERCENTILES), histogram.percentile(_PERCENTILES).tolist(), strict=True))}
@@ -49,14 +51,14 @@ def histogram_line(seq: int, histogram: Histogram) -> bytes:
     )
 
 
-def alert_line(seq: int, alert: Alert) -> bytes:
+def alert_line(seq: int, alert: Alert, attempt: int) -> bytes:
     """Returns a line of ``alerts.jsonl``."""
-    return json_line(_common(seq, alert) | {"level": alert.level, "message": alert.message})
+    return json_line(_common(seq, alert, attempt) | {"level": alert.level, "message": alert.message})
 
 
-def index_line(seq: int, artifact: Artifact, path: str) -> bytes:
+def index_line(seq: int, artifact: Artifact, path: str, attempt: int) -> bytes:
     """Returns the line of ``artifacts.jsonl`` for the file at ``path``, relative to the folder."""
-    line: dict[str, Any] = {"path": path, "kind": artifact.kind} | _common(seq, artifact)
+    line: dict[str, Any] = {"path": path, "kind": artifact.kind} | _common(seq, artifact, attempt)
     if isinstance(artifact, Image):
         line |= {"width": artifact.width, "height": artifact.height}
     for key in ("filename", "media_type", "size", "sha256"):
@@ -84,13 +86,32 @@ def json_line(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(_strict(value), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _common(seq: int, artifact: Artifact) -> dict[str, Any]:
+def _common(seq: int, artifact: Artifact, attempt: int) -> dict[str, Any]:
     time = _iso_times(np.array([artifact.time_ns], dtype=np.int64))[0]
-    return {"name": artifact.name, "step": artifact.step, "time": time, "seq": seq}
+    return {"name": artifact.name, "step": artifact.step, "time": time, "seq": seq, "attempt": attempt}
 
 
 def _iso_times(times_ns: npt.NDArray[np.int64]) -> list[str]:
-    texts: list[str] = np.datetime_as_string(times_ns.view("datetime64[ns]"), timezone="UTC").tolist()
+    """Puts the characters of all times together at once: ``np.datetime_as_string`` of each takes twice as long."""
+    seconds, nanoseconds = np.divmod(times_ns, 10**9)
+    distinct, which = np.unique(seconds, return_inverse=True)
+    to_the_second = np.datetime_as_string(distinct.view("datetime64[s]")).astype("U19").view(np.uint32)
+    characters = np.empty((times_ns.size, 30), np.uint32)
+    characters[:, :19] = to_the_second.reshape(-1, 19)[which]
+    characters[:, 19], characters[:, 29] = ord("."), ord("Z")
+    rest = nanoseconds.astype(np.uint32)
+    for place in range(28, 19, -1):
+        rest, digit = np.divmod(rest, np.uint32(10))
+        characters[:, place] = digit + np.uint32(ord("0"))
+    texts: list[str] = characters.view("U30").ravel().tolist()
+    return texts
+
+
+def _number_texts(values: npt.NDArray[np.float64]) -> list[str]:
+    """The shortest text of each number, which msgspec finds seven times as fast as ``repr``."""
+    texts = msgspec.json.encode(values.tolist())[1:-1].decode().split(",")
+    for place in np.flatnonzero(~np.isfinite(values)).tolist():  # null in JSON
+        texts[place] = repr(float(values[place]))
     return texts
 
 
