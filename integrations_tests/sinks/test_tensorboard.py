@@ -151,7 +151,8 @@ def test_the_token_names_file_and_size(tmp_path: Path) -> None:
     sink = TensorBoardSink(target=str(tmp_path))
     sink.open(INFO, None)
     (path,) = tmp_path.iterdir()
-    assert json.loads(sink.flush()) == {"file": path.name, "offset": path.stat().st_size}
+    place = json.loads(sink.flush())
+    assert (place["file"], place["offset"]) == (path.name, path.stat().st_size)
     assert "tfevents" in path.name
     sink.close()
 

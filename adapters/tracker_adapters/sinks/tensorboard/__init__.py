@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shlex
-import socket
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +15,7 @@ from tracker_adapters.sink import (
     RunInfo,
     RunStatus,
     SinkError,
+    StartOver,
     Unshown,
     checked_options,
     local_folder,
@@ -25,7 +23,7 @@ from tracker_adapters.sink import (
 
 if TYPE_CHECKING:
     from tracker_adapters.sinks.tensorboard.encoder import Encoder
-    from tracker_adapters.sinks.tensorboard.event_file import EventFile
+    from tracker_adapters.sinks.tensorboard.folder import EventFolder
 
 
 # 0 would mean everything to the data server, and nothing to the time series page (TensorBoard 2.21).
@@ -45,11 +43,18 @@ class TensorBoardSink:
     numbers of NaN and infinite elements have no place in TensorBoard's histogram.
 
     Alerts, tables, pages and files show as text: a page with its table of contents, a file with its name,
-    size and checksum. Tables end after 500 rows. Several texts of one name and step are shown in one entry
-    when they arrive in one batch.
+    size and checksum. Tables end after 500 rows. Several texts of one name and step share an entry when they
+    arrive in one batch; what comes in a later batch has the tag ``name (kind)``, ``name (kind 2)`` and so on.
 
     Steps: TensorBoard erases points of a tag when a step does not ascend. Such an artifact is never written,
     and is counted as ``late_step``.
+
+    Rewinds: where a later attempt of the run begins a name again at a step that an earlier attempt has reached,
+    everything of that name from this step on is superseded. The event file is then written anew without it.
+    What is superseded was delivered, and counts as that.
+
+    One run has a folder for itself: where another run's file lies in it, the file goes into a folder in there, named
+    after the run.
 
     TensorBoard itself shows a sample of a long series; the command that ``look`` returns raises its limits.
 
@@ -63,8 +68,10 @@ class TensorBoardSink:
 
     def __init__(self, target: str) -> None:
         self.target = target
-        self._file: EventFile | None = None
+        self._folder: EventFolder | None = None
         self._encoder: Encoder | None = None
+        self._superseded: list[Path] = []
+        self._removable: list[Path] = []
 
     @classmethod
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -87,7 +94,7 @@ class TensorBoardSink:
         return f"tensorboard --logdir {folder} --samples_per_plugin {WHOLE_SERIES}"
 
     def open(self, info: RunInfo, token: bytes | None) -> None:
-        """Cuts the event file back to ``token``, or removes this run's files and begins one.
+        """Cuts the event file back to ``token``, or begins one; removes this run's other files.
 
         Raises:
             StartOver: When the file is gone, shorter than the token says, or damaged.
@@ -95,57 +102,68 @@ class TensorBoardSink:
         """
         from tracker_adapters.sinks.tensorboard.encoder import Encoder
         from tracker_adapters.sinks.tensorboard.event_file import EventFile
+        from tracker_adapters.sinks.tensorboard.folder import EventFolder
 
         with self._explained():
+            folder = self._folder = EventFolder(Path(self.target), info)
             if token is not None:
-                place = json.loads(token)
-                self._file = EventFile.reopen(Path(self.target, place["file"]), place["offset"])
-                self._encoder = Encoder(self._file)
-                self._encoder.replay()
+                name, offset, attempt, began = _place(token)
+                encoder = self._encoder = Encoder(EventFile.reopen(Path(self.target, name), offset), attempt, began)
+                encoder.replay()
+                folder.remove_all_but(encoder.file.path)
             else:
-                self._file = EventFile.create(self._new_path(info))
-                self._encoder = Encoder(self._file)
-                self._encoder.start(info.created_ns)
+                encoder = self._encoder = Encoder(folder.create())
+                folder.remove_all_but(encoder.file.path)
+                encoder.start(info.created_ns)
 
     def write(self, batch: Batch) -> Unshown:
-        """Appends a batch, in the order of emission, so that a replay gives the same bytes."""
+        """Appends a batch, in the order of emission, so that a replay gives the same bytes.
+
+        Where a later attempt of the run goes back, everything but what it supersedes is first copied to a new file.
+        """
         with self._explained():
-            late = self._opened()[1].append(batch)
+            folder, encoder = self._opened()
+            self._remove_what_no_token_names()
+            encoder.begin_attempt(batch.attempt)
+            if superseded := encoder.superseded_by(batch):
+                self._encoder = encoder.moved_to(folder.create(), superseded)
+                encoder.file.close()
+                self._superseded.append(encoder.file.path)
+                encoder = self._encoder
+            late = encoder.append(batch)
         return {"late_step": late} if late else {}
 
     def flush(self) -> bytes:
-        """Puts the events on the disk; the token is the file's name and size."""
+        """Puts the events on the disk; the token is the file's name and size, and where the attempt's events begin."""
         with self._explained():
-            file = self._opened()[0]
-            return json.dumps({"file": file.path.name, "offset": file.sync()}).encode()
+            folder, encoder = self._opened()
+            size = encoder.file.sync()
+            self._removable += self._superseded
+            self._superseded = []
+            place = {"file": folder.relative(encoder.file.path), "offset": size}
+            return json.dumps(place | {"attempt": encoder.attempt, "began": encoder.began}).encode()
 
     def finish(self, status: RunStatus) -> None:
-        """Does nothing: TensorBoard knows no state of a run."""
+        """Only tidies up: TensorBoard knows no state of a run."""
+        with self._explained():
+            self._remove_what_no_token_names()
 
     def close(self) -> None:
         """Closes the file."""
-        if self._file is not None:
-            self._file.close()
-        self._file = self._encoder = None
+        if self._encoder is not None:
+            self._encoder.file.close()
+        self._encoder = self._folder = None
 
-    def _opened(self) -> tuple[EventFile, Encoder]:
-        if self._file is None or self._encoder is None:
+    def _opened(self) -> tuple[EventFolder, Encoder]:
+        if self._folder is None or self._encoder is None:
             raise SinkError("sink 'tensorboard' is not open")
-        return self._file, self._encoder
+        return self._folder, self._encoder
 
-    def _new_path(self, info: RunInfo) -> Path:
-        """A path for a new file, after removing what an earlier opening of this run left.
-
-        TensorBoard follows one file a folder, so no two may stay; and it recognises a new file by its name.
-        """
-        folder = Path(self.target)
-        folder.mkdir(parents=True, exist_ok=True)
-        mark = f"stepscope-{hashlib.sha256(info.id.encode()).hexdigest()[:12]}"
-        for leftover in folder.glob(f"events.out.tfevents.*.{mark}"):
-            leftover.unlink()
-        seconds, nanoseconds = divmod(time.time_ns(), 10**9)
-        host = socket.gethostname().replace("/", "_")[:64]
-        return folder / f"events.out.tfevents.{seconds}.{host}.{nanoseconds:09d}.{mark}"
+    def _remove_what_no_token_names(self) -> None:
+        """Called once delivery has stored the token of the last flush: it goes on only then."""
+        for path in self._removable:
+            path.unlink(missing_ok=True)
+        self._removable = []
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -153,3 +171,12 @@ class TensorBoardSink:
             yield
         except OSError as error:
             raise SinkError(f"sink 'tensorboard': cannot write to {self.target}: {error.strerror or error}") from error
+
+
+def _place(token: bytes) -> tuple[str, int, int, int]:
+    """The file's name, its size, the attempt and where its events begin."""
+    try:
+        place = json.loads(token)
+        return place["file"], place["offset"], place["attempt"], place["began"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StartOver(f"no place in an event file: {token!r}") from error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
@@ -14,116 +14,162 @@ from tensorboard.compat.proto.types_pb2 import DT_STRING
 
 from tracker_adapters.artifacts import Artifact, Image
 from tracker_adapters.sink import Batch, HistogramRows, ScalarColumns
+from tracker_adapters.sinks.tensorboard import wire
 from tracker_adapters.sinks.tensorboard.event_file import EventFile
 from tracker_adapters.sinks.tensorboard.histograms import histogram_protos
 from tracker_adapters.sinks.tensorboard.markdown import to_markdown
 from tracker_adapters.sinks.tensorboard.series import Series, SeriesIndex
 
+_COPIED_AT_ONCE = 1000
+
 
 class Encoder:
-    """Appends batches to an event file, which ``start`` or ``replay`` has to prepare."""
+    """Appends batches to an event file, which ``start`` or ``replay`` has to prepare.
 
-    def __init__(self, file: EventFile) -> None:
-        self._file = file
+    Each artifact is an event of its own, so the bytes do not depend on where batches end; only texts of one kind, name
+    and step share one, since a series shows one event a step.
+
+    Args:
+        file: The event file.
+        attempt: The run's attempt that wrote last.
+        began: Where in the file its events begin.
+    """
+
+    def __init__(self, file: EventFile, attempt: int = 1, began: int = 0) -> None:
+        self.file = file
+        self.attempt = attempt
+        self.began = began
         self._index = SeriesIndex()
-        # One event serves for all: filling it again takes a quarter of the time of making one.
-        self._event = Event()
-        self._value = self._event.summary.value.add()
 
     def start(self, created_ns: int) -> None:
         """Writes the event that names the file's version to readers."""
-        self._file.append(Event(wall_time=created_ns / 1e9, file_version="brain.Event:2").SerializeToString())
+        self.file.append([Event(wall_time=created_ns / 1e9, file_version="brain.Event:2").SerializeToString()])
 
     def replay(self) -> None:
         """Reads what the file holds, and goes on from there."""
-        for data in self._file.records():
-            self._index.replay(Event.FromString(data))
+        for offset, data in self.file.records():
+            self._index.replay(Event.FromString(data), of_this_attempt=offset >= self.began)
+
+    def begin_attempt(self, attempt: int) -> None:
+        """From here on the events are those of a later attempt."""
+        if attempt > self.attempt:
+            self.attempt, self.began = attempt, self.file.size
+            self._index.begin_attempt()
+
+    def superseded_by(self, batch: Batch) -> dict[str, int]:
+        """Returns what a batch of a later attempt takes the place of: tags, and the step from which on they go.
+
+        Each name goes back on its own, to the step that it has first in the later attempt.
+        """
+        found: dict[str, int] = {}
+        for _, kind, name, step in self._newcomers(batch):
+            series = self._index.of_kind(kind).get(name)
+            if series is not None and step <= series.last_step:
+                found |= dict.fromkeys((series.tag, *(further.tag for further in series.further)), step)
+        return found
+
+    def moved_to(self, file: EventFile, superseded: Mapping[str, int]) -> Encoder:
+        """Copies everything but what is superseded to an empty file; returns an encoder that goes on there."""
+        moved = Encoder(file, self.attempt)
+        began: int | None = None
+        kept: list[bytes] = []
+        for offset, data in self.file.records():
+            event = Event.FromString(data)
+            of_this_attempt = offset >= self.began
+            if not of_this_attempt and any(event.step >= superseded.get(v.tag, math.inf) for v in event.summary.value):
+                continue
+            if len(kept) == _COPIED_AT_ONCE or (of_this_attempt and began is None):
+                file.append(kept)
+                kept.clear()
+            if of_this_attempt and began is None:
+                began = file.size
+            kept.append(data)
+            moved._index.replay(event, of_this_attempt=of_this_attempt)
+        file.append(kept)
+        moved.began = file.size if began is None else began
+        return moved
 
     def append(self, batch: Batch) -> int:
         """Appends a batch; returns how many artifacts were left out because their step came too late."""
         groups, histograms = _groups(batch), HistogramRows.of(batch.histograms.artifacts)
-        late = 0
-        for stream, start, stop in _runs(batch.scalars.seqs, batch.histograms.seqs, [seq for seq, _ in groups]):
-            if stream == 0:
-                late += self._append_scalars(batch.scalars, start, stop)
-            elif stream == 1:
-                late += self._append_histograms(histograms, start, stop)
+        for _, kind, name, _ in self._newcomers(batch):
+            self._index.add(kind, name)
+        events = [*self._scalars(batch.scalars), *self._histograms(histograms), *self._others(groups)]
+        group_seqs = np.array([seq for seq, _ in groups], np.int64)
+        seqs = np.concatenate([batch.scalars.seqs, np.asarray(batch.histograms.seqs, np.int64), group_seqs])
+        order = np.argsort(seqs, kind="stable").tolist()
+        self.file.append([data for place in order if (data := events[place])])
+        sizes = [*[1] * (len(events) - len(groups)), *(len(group) for _, group in groups)]
+        return sum(size for data, size in zip(events, sizes, strict=True) if not data)
+
+    def _newcomers(self, batch: Batch) -> list[tuple[int, str, str, int]]:
+        """The sequence number, kind, name and step of what each name that this attempt has not written begins with."""
+        found = []
+        for kind, seqs, names, steps in _names(batch):
+            known = self._index.of_kind(kind)
+            new = {name for name in set(names) if (one := known.get(name)) is None or not one.of_this_attempt}
+            for seq, name, step in zip(seqs, names, steps, strict=True) if new else ():
+                if name in new:
+                    new.remove(name)
+                    found.append((int(seq), kind, name, int(step)))
+        return sorted(found)
+
+    def _scalars(self, columns: ScalarColumns) -> Iterator[bytes]:
+        """The event of each scalar, empty where its step comes too late."""
+        known, steps = self._index.of_kind("scalar"), columns.steps.tolist()
+        step_fields = wire.step_fields(steps)
+        walls, values = wire.wall_times(columns.times_ns), wire.simple_values(columns.values)
+        for name, step, wall, value in zip(columns.names, steps, walls, values, strict=True):
+            series = known[name]
+            if step <= series.last_step:
+                yield b""
+            elif series.metadata:
+                yield _event(series, wall, step, value)
             else:
-                late += sum(self._append_group(group) for _, group in groups[start:stop])
-        return late
+                series.last_step = step
+                yield b"".join((wall, step_fields[step], series.scalar_head, value))
 
-    def _append_scalars(self, columns: ScalarColumns, start: int, stop: int) -> int:
-        late = 0
-        with np.errstate(over="ignore"):
-            values = columns.values[start:stop].astype(np.float32).tolist()
-        steps, times_ns = columns.steps[start:stop].tolist(), columns.times_ns[start:stop].tolist()
-        for name, step, time_ns, value in zip(columns.names[start:stop], steps, times_ns, values, strict=True):
-            series = self._index.get("scalar", name)
-            if step <= series.last_step:
-                late += 1
-                continue
-            self._value.simple_value = value
-            self._append_event(series, step, time_ns)
-        return late
+    def _histograms(self, rows: HistogramRows) -> Iterator[bytes]:
+        known, walls = self._index.of_kind("histogram"), wire.wall_times(rows.times_ns)
+        protos = histogram_protos(rows.columns)
+        for name, step, wall, proto in zip(rows.names, rows.steps.tolist(), walls, protos, strict=True):
+            series = known[name]
+            late = step <= series.last_step
+            yield b"" if late else _event(series, wall, step, wire.delimited(wire.HISTOGRAM, proto))
 
-    def _append_histograms(self, rows: HistogramRows, start: int, stop: int) -> int:
-        late = 0
-        steps, times_ns = rows.steps[start:stop].tolist(), rows.times_ns[start:stop].tolist()
-        protos = histogram_protos(rows.columns.rows(start, stop))
-        for name, step, time_ns, proto in zip(rows.names[start:stop], steps, times_ns, protos, strict=True):
-            series = self._index.get("histogram", name)
-            if step <= series.last_step:
-                late += 1
-                continue
-            self._value.histo.ParseFromString(proto)
-            self._append_event(series, step, time_ns)
-        return late
-
-    def _append_group(self, group: list[Artifact]) -> int:
-        first = group[0]
-        series = self._index.get(first.kind, first.name)
-        if first.step <= series.last_step:
-            return len(group)
-        match first:
-            case Image():
-                self._value.image.CopyFrom(
-                    Summary.Image(height=first.height, width=first.width, encoded_image_string=first.png)
-                )
-            case _:
-                self._value.tensor.CopyFrom(_strings([to_markdown(artifact) for artifact in group]))
-        self._append_event(series, first.step, first.time_ns)
-        return 0
-
-    def _append_event(self, series: Series, step: int, time_ns: int) -> None:
-        event, value = self._event, self._value
-        event.wall_time = time_ns / 1e9
-        event.step = series.last_step = step
-        value.tag = series.tag
-        if series.metadata is None:
-            self._file.append(event.SerializeToString())
-            return
-        value.metadata.CopyFrom(series.metadata)
-        series.metadata = None
-        self._file.append(event.SerializeToString())
-        value.ClearField("metadata")
+    def _others(self, groups: Sequence[tuple[int, list[Artifact]]]) -> Iterator[bytes]:
+        walls = wire.wall_times(np.array([group[0].time_ns for _, group in groups], np.int64))
+        for wall, (_, group) in zip(walls, groups, strict=True):
+            first = group[0]
+            if isinstance(first, Image):
+                series = self._index.of_kind("image")[first.name]
+                late = first.step <= series.last_step
+                yield b"" if late else _event(series, wall, first.step, _image(first))
+            else:
+                room = self._index.with_room(first.kind, first.name, first.step)
+                yield _event(room, wall, first.step, _strings([to_markdown(one) for one in group])) if room else b""
 
 
-def _runs(*streams: Sequence[int] | npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """Yields ``(stream, start, stop)`` of what follows each other, from streams of ascending sequence numbers."""
-    places = [0] * len(streams)
-    order = np.repeat(np.arange(len(streams)), [len(seqs) for seqs in streams])
-    order = order[np.argsort(np.concatenate([np.asarray(seqs, np.int64) for seqs in streams]), kind="stable")]
-    starts = np.flatnonzero(np.diff(order, prepend=-1))
-    for stream, length in zip(order[starts].tolist(), np.diff(starts, append=order.size).tolist(), strict=True):
-        yield stream, places[stream], places[stream] + length
-        places[stream] += length
+def _event(series: Series, wall: bytes, step: int, content: bytes) -> bytes:
+    """The next event of a series, with its metadata if it is the first one."""
+    series.last_step = step
+    metadata, series.metadata = series.metadata, b""
+    return wire.event(wall, wire.step_field(step), series.tag_field, content, metadata)
+
+
+def _names(batch: Batch) -> Iterator[tuple[str, Iterable[int], Sequence[str], Iterable[int]]]:
+    """The kind, sequence numbers, names and steps of each column."""
+    scalars, histograms = batch.scalars, HistogramRows.of(batch.histograms.artifacts)
+    yield "scalar", scalars.seqs, scalars.names, scalars.steps
+    yield "histogram", batch.histograms.seqs, histograms.names, histograms.steps
+    for column in batch.columns():
+        if column and column is not batch.histograms:
+            found = column.artifacts
+            yield found[0].kind, column.seqs, [one.name for one in found], [one.step for one in found]
 
 
 def _groups(batch: Batch) -> list[tuple[int, list[Artifact]]]:
-    """What is neither scalar nor histogram, by sequence number; text of one kind, name and step comes together.
-
-    A series shows one event a step, and one event can hold several texts.
-    """
+    """What is neither scalar nor histogram, by sequence number; text of one kind, name and step comes together."""
     columns = [column for column in batch.columns() if column is not batch.histograms]
     numbered = [row for column in columns for row in zip(column.seqs, column.artifacts, strict=True)]
     groups: dict[tuple[object, ...], tuple[int, list[Artifact]]] = {}
@@ -134,11 +180,17 @@ def _groups(batch: Batch) -> list[tuple[int, list[Artifact]]]:
     return list(groups.values())
 
 
-def _strings(texts: list[str]) -> TensorProto:
+def _image(image: Image) -> bytes:
+    numbers = Summary.Image(height=image.height, width=image.width).SerializeToString()
+    return wire.delimited(wire.IMAGE, numbers, wire.delimited(wire.ENCODED_IMAGE, image.png))
+
+
+def _strings(texts: list[str]) -> bytes:
     """A single text as a rank-0 tensor; several as rank 1, which TensorBoard shows as a table of them."""
     dims = [TensorShapeProto.Dim(size=len(texts))] if len(texts) > 1 else []
-    return TensorProto(
+    tensor = TensorProto(
         dtype=DT_STRING,
         tensor_shape=TensorShapeProto(dim=dims),
         string_val=[text.encode() for text in texts],
     )
+    return wire.delimited(wire.TENSOR, tensor.SerializeToString())

@@ -8,28 +8,31 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import google_crc32c
+import numpy as np
 
-from tracker_adapters.sink import StartOver
+from tracker_adapters.sink import SinkError, StartOver
 
 _LENGTH = struct.Struct("<Q")
-_CHECKSUM = struct.Struct("<I")
-_HEAD_SIZE = _LENGTH.size + _CHECKSUM.size
+_CHECKSUM_SIZE = 4
+_HEAD_SIZE = _LENGTH.size + _CHECKSUM_SIZE
+_MASK_DELTA = np.uint32(0xA282EAD8)
 
 
-def masked_checksum(data: bytes) -> bytes:
-    """Returns the masked CRC-32C of ``data`` as four little-endian bytes."""
-    crc = google_crc32c.value(data)
-    return _CHECKSUM.pack((((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
+def masked_checksums(parts: Sequence[bytes]) -> bytes:
+    """Returns the masked CRC-32C of each part, four little-endian bytes each, one after the other."""
+    plain = np.fromiter(map(google_crc32c.value, parts), np.uint32, len(parts))
+    masked = ((plain >> np.uint32(15)) | (plain << np.uint32(17))) + _MASK_DELTA
+    return masked.astype("<u4").tobytes()
 
 
 class EventFile:
-    """One event file, open for appending. What it raises of its own accord are StartOver and OSError."""
+    """One event file, open for appending. What it raises of its own accord are SinkError, StartOver and OSError."""
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path = path
@@ -60,35 +63,58 @@ class EventFile:
         stream.seek(offset)
         return cls(path, stream)
 
-    def records(self) -> Iterator[bytes]:
-        """Yields the data of every record up to the end, where appending then goes on.
+    @property
+    def size(self) -> int:
+        """Bytes so far, those in memory included."""
+        return self._stream.tell()
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Yields where each record begins, and its data.
 
         Raises:
             StartOver: For a checksum that does not fit, or a file that ends inside a record.
         """
-        self._stream.seek(0)
-        while head := self._stream.read(_HEAD_SIZE):
-            length = head[: _LENGTH.size]
-            if masked_checksum(length) != head[_LENGTH.size :]:
-                raise self._damaged()
-            data = self._stream.read(_LENGTH.unpack(length)[0])
-            if masked_checksum(data) != self._stream.read(_CHECKSUM.size):
-                raise self._damaged()
-            yield data
+        end = self.size
+        self._stream.flush()
+        offset = 0
+        with self.path.open("rb") as stream:
+            while offset < end:
+                head = stream.read(_HEAD_SIZE)
+                if masked_checksums([head[: _LENGTH.size]]) != head[_LENGTH.size :]:
+                    raise self._damaged(offset)
+                data = stream.read(_LENGTH.unpack(head[: _LENGTH.size])[0])
+                if masked_checksums([data]) != stream.read(_CHECKSUM_SIZE):
+                    raise self._damaged(offset)
+                yield offset, data
+                offset += _HEAD_SIZE + len(data) + _CHECKSUM_SIZE
 
-    def append(self, data: bytes) -> None:
-        """Adds a record, which may stay in memory until ``sync``."""
-        size = len(data)
-        head = self._heads.get(size)
-        if head is None:
+    def append(self, records: Sequence[bytes]) -> None:
+        """Adds records in one write; they may stay in memory until ``sync``."""
+        checksums = masked_checksums(records)
+        pieces = [b""] * (3 * len(records))
+        sizes = list(map(len, records))
+        for size in set(sizes).difference(self._heads):
             length = _LENGTH.pack(size)
-            head = self._heads[size] = length + masked_checksum(length)
-        self._stream.write(b"".join((head, data, masked_checksum(data))))
+            self._heads[size] = length + masked_checksums([length])
+        pieces[0::3] = list(map(self._heads.__getitem__, sizes))
+        pieces[1::3] = records
+        pieces[2::3] = [checksums[start : start + _CHECKSUM_SIZE] for start in range(0, len(checksums), _CHECKSUM_SIZE)]
+        self._stream.write(b"".join(pieces))
 
     def sync(self) -> int:
-        """Puts every record on the disk and returns the file's size in bytes."""
+        """Puts every record on the disk and returns the file's size in bytes.
+
+        Raises:
+            SinkError: When the file was removed or replaced meanwhile: what is written to it is seen by nobody.
+        """
         self._stream.flush()
         os.fsync(self._stream.fileno())
+        try:
+            there = os.path.samestat(os.fstat(self._stream.fileno()), self.path.stat())
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise SinkError(f"the event file {self.path} was removed while it was written")
         return self._stream.tell()
 
     def close(self) -> None:
@@ -96,5 +122,5 @@ class EventFile:
         with suppress(OSError):
             self._stream.close()
 
-    def _damaged(self) -> StartOver:
-        return StartOver(f"the event file {self.path} is damaged before byte {self._stream.tell()}")
+    def _damaged(self, offset: int) -> StartOver:
+        return StartOver(f"the event file {self.path} is damaged after byte {offset}")

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from tensorboard.compat.proto.summary_pb2 import HistogramProto
 
 from tracker_adapters.sink import HistogramColumns
+from tracker_adapters.sinks.tensorboard.wire import varint
 
 MAX_BINS = 512
 """Bins of a histogram; a tensor of normally distributed values fills about 300."""
@@ -41,7 +42,7 @@ def _protos(columns: HistogramColumns) -> Iterator[bytes]:
         row_limits, row_buckets = limits[start:end], buckets[start:end]
         if end - start > MAX_BINS:
             row_limits, row_buckets = _merged(row_limits, row_buckets)
-        size = _varint(8 * row_limits.size)
+        size = varint(8 * row_limits.size)
         numbers = HistogramProto(min=least, max=most, num=number, sum=total_of_row, sum_squares=squares_of_row)
         arrays = (_BUCKET_LIMIT, size, row_limits.tobytes(), _BUCKET, size, row_buckets.tobytes())
         yield b"".join((numbers.SerializeToString(), *arrays))
@@ -53,8 +54,3 @@ def _merged(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     bounds = np.linspace(0, limits.size, MAX_BINS + 1).astype(np.int64)
     return limits[bounds[1:] - 1], np.add.reduceat(buckets, bounds[:-1])
-
-
-def _varint(number: int) -> bytes:
-    """A number below 2**14 as protobuf writes lengths."""
-    return bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7])

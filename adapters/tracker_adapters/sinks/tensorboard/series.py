@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from tensorboard.compat.proto.event_pb2 import Event
@@ -13,6 +13,11 @@ from tensorboard.compat.proto.summary_pb2 import (
     DATA_CLASS_TENSOR,
     SummaryMetadata,
 )
+
+from tracker_adapters.sinks.tensorboard.wire import METADATA, delimited, scalar_head, tag_field
+
+MAX_FURTHER_TAGS = 1000
+"""Further tags for texts of one name that come at one step in many batches; later ones are counted as late."""
 
 _PLUGINS = {
     "scalar": ("scalars", DATA_CLASS_SCALAR),
@@ -29,12 +34,22 @@ _KIND_OF_FIELD = {"simple_value": "scalar", "histo": "histogram", "image": "imag
 class Series:
     """The artifacts of one kind and name, under one tag.
 
-    ``metadata`` goes with the first event of a tag, and is None afterwards or when readers need none.
+    ``metadata`` is the field that goes with the first event of a tag, empty afterwards or when readers need none.
+    ``of_this_attempt`` says whether the run's latest attempt has written it. ``further`` are the same name's other
+    tags, for texts whose step was written already when more of them came.
     """
 
     tag: str
-    metadata: SummaryMetadata | None
+    metadata: bytes
     last_step: int = -1
+    of_this_attempt: bool = True
+    further: list[Series] = field(default_factory=list)
+    tag_field: bytes = b""
+    scalar_head: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.tag_field = tag_field(self.tag)
+        self.scalar_head = scalar_head(self.tag_field)
 
 
 class SeriesIndex:
@@ -50,26 +65,54 @@ class SeriesIndex:
         self._series: dict[str, dict[str, Series]] = {}
         self._tags: dict[str, Series] = {}
 
-    def get(self, kind: str, name: str) -> Series:
-        """Returns the series, after giving it a tag if it is new."""
-        series = self._series.setdefault(kind, {}).get(name)
-        if series is None:
-            tag = self._free_tag(kind, name)
-            series = self._add(kind, name, tag, _metadata(kind, name, tag))
-        return series
+    def of_kind(self, kind: str) -> dict[str, Series]:
+        """The series of a kind by name, to look into."""
+        return self._series.setdefault(kind, {})
 
-    def replay(self, event: Event) -> None:
+    def add(self, kind: str, name: str) -> None:
+        """Makes sure that there is a series, and takes it as one of this attempt."""
+        series = self.of_kind(kind).get(name)
+        if series is None:
+            self._add(kind, name, self._free_tag(kind, name))
+        else:
+            series.of_this_attempt = True
+
+    def with_room(self, kind: str, name: str, step: int) -> Series | None:
+        """Returns the series that takes a text at ``step``: the name's own, or one under a further tag.
+
+        None when the step is below the last one, or there are too many further tags.
+        """
+        series = self._series[kind][name]
+        if step != series.last_step:
+            return series if step > series.last_step else None
+        for further in series.further:
+            if further.last_step < step:
+                return further
+        if len(series.further) >= MAX_FURTHER_TAGS:
+            return None
+        return self._add(kind, name, self._free_tag(kind, name))
+
+    def begin_attempt(self) -> None:
+        """From here on a new attempt of the run writes."""
+        for series in self._tags.values():
+            series.of_this_attempt = False
+
+    def replay(self, event: Event, *, of_this_attempt: bool) -> None:
         """Takes an event that is in the file already into account."""
         for value in event.summary.value:
             series = self._tags.get(value.tag)
             if series is None:
                 kind = _KIND_OF_FIELD.get(value.WhichOneof("value")) or value.metadata.summary_description
-                series = self._add(kind, value.metadata.display_name or value.tag, value.tag, None)
+                series = self._add(kind, value.metadata.display_name or value.tag, value.tag)
+                series.metadata = b""
             series.last_step = event.step
+            series.of_this_attempt = of_this_attempt
 
-    def _add(self, kind: str, name: str, tag: str, metadata: SummaryMetadata | None) -> Series:
-        series = Series(tag, metadata)
-        self._series.setdefault(kind, {})[name] = self._tags[tag] = series
+    def _add(self, kind: str, name: str, tag: str) -> Series:
+        series = self._tags[tag] = Series(tag, _metadata(kind, name, tag))
+        first = self.of_kind(kind).setdefault(name, series)
+        if first is not series:
+            first.further.append(series)
         return series
 
     def _free_tag(self, kind: str, name: str) -> str:
@@ -81,14 +124,15 @@ class SeriesIndex:
         return tag
 
 
-def _metadata(kind: str, name: str, tag: str) -> SummaryMetadata | None:
+def _metadata(kind: str, name: str, tag: str) -> bytes:
     """What tells the reader the plugin, the user's name and, for what is shown as text, the kind."""
     if kind in _PLUGINS and tag == name:
-        return None
+        return b""
     plugin, data_class = _PLUGINS.get(kind, _TEXT_PLUGIN)
-    return SummaryMetadata(
+    metadata = SummaryMetadata(
         plugin_data=SummaryMetadata.PluginData(plugin_name=plugin),
         data_class=data_class,
         display_name=name,
         summary_description="" if kind in _PLUGINS else kind,
     )
+    return delimited(METADATA, metadata.SerializeToString())
