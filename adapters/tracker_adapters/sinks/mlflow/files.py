@@ -15,33 +15,34 @@ from typing import Any
 
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, Table, Text
 from tracker_adapters.sink import Batch
-from tracker_adapters.sinks.mlflow.index import INDEX_FOLDER, histogram_fields, plain
+from tracker_adapters.sinks.mlflow.index import histogram_fields, plain
 from tracker_adapters.sinks.mlflow.names import file_stem, safe_file_name
 
 _THUMBNAIL_SIDE = 256
 
 
 class Stage:
-    """A folder that mirrors a part of a run's MLflow artifacts until it is uploaded as one.
+    """A folder that mirrors a part of a run's MLflow artifacts until it is uploaded.
 
-    ``prefix`` is empty, or a folder ending in a slash that keeps ours apart from the user's own artifacts.
+    ``paths`` are those of the staged files, in order; ``tables`` those of them that are tables. ``prefix`` is empty, or
+    a folder ending in a slash that keeps ours apart from the user's own artifacts.
     """
 
     def __init__(self, folder: Path, run_id: str, prefix: str) -> None:
         self._folder = folder
         self._run_id = run_id
         self._prefix = prefix
+        self.paths: list[str] = []
         self.tables: list[str] = []
 
-    def add_batch(self, batch: Batch) -> None:
-        """Stages every artifact but the scalars, and the batch's part of the index."""
+    def add_batch(self, batch: Batch) -> bytes:
+        """Stages every artifact but the scalars; returns their lines of the index."""
         lines = [
             self._line(seq, artifact)
             for column in batch.columns()
             for seq, artifact in zip(column.seqs, column.artifacts, strict=True)
         ]
-        if lines:
-            self.put(f"{INDEX_FOLDER}/{batch.first_seq:012d}.jsonl", "".join(lines).encode())
+        return "".join(lines).encode()
 
     def put(self, path: str, content: bytes | Path) -> str:
         """Stages bytes, or a link to a file, and returns its path among the run's artifacts."""
@@ -52,6 +53,7 @@ class Stage:
             place.symlink_to(content)
         else:
             place.write_bytes(content)
+        self.paths.append(path)
         return path
 
     def put_table(self, path: str, table: dict[str, object]) -> str:

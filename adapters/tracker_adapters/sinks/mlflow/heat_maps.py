@@ -6,27 +6,34 @@ the run. So the cost grows with the logarithm of the run's length.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 
 from tracker_adapters.artifacts import Histogram
+from tracker_adapters.redaction import redact
+from tracker_adapters.sinks.mlflow.index import IndexEnd, histograms_of
 from tracker_adapters.sinks.mlflow.names import file_stem
 from tracker_adapters.sinks.mlflow.run_files import RunFiles
 from tracker_adapters.sinks.mlflow.strip import Strip
 
 INTERVAL_S = 30.0
 _BUDGET_S = 2.0
-_FINAL_BUDGET_S = 60.0
+_FINAL_BUDGET_S = 20.0
+"""Well below the deadline of one call of a sink."""
+_RESTORE_BUDGET_S = 20.0
 _GROWTH = 1.25
+
+logger = logging.getLogger(__name__)
 
 
 class HeatMaps:
     """``histograms/<name>.png`` and ``histograms/<name>.json`` of one MLflow run."""
 
-    def __init__(self, files: RunFiles, *, restore_until: int) -> None:
-        """Histograms up to the sequence number ``restore_until`` are read from the run's index when needed."""
+    def __init__(self, files: RunFiles, *, restore: IndexEnd) -> None:
+        """Histograms of the run's index up to ``restore`` are read when they are needed."""
         self._files = files
-        self._restore_until = restore_until
+        self._restore_end = restore
         self._strips: dict[str, Strip] = {}
         self._next_drawing = time.monotonic() + INTERVAL_S
 
@@ -37,39 +44,48 @@ class HeatMaps:
         self._take(histograms)
 
     def draw_due(self) -> None:
-        """Draws the names that have grown enough, if it is time."""
-        if self._strips and time.monotonic() >= self._next_drawing:
+        """Draws the names that have grown enough, if it is time. A failure is logged: a later drawing mends it."""
+        if not self._strips or time.monotonic() < self._next_drawing:
+            return
+        try:
             self._draw(_GROWTH, _BUDGET_S)
-            self._next_drawing = time.monotonic() + INTERVAL_S
+        except Exception as error:
+            logger.info("cannot upload heat maps now: %s", redact(str(error)))
+        self._next_drawing = time.monotonic() + INTERVAL_S
 
     def draw_all(self) -> None:
-        """Draws every name that has changed, for at most a minute, the stalest first."""
+        """Draws every name that has changed, for at most 20 seconds, the stalest first."""
         self._restore()
         self._draw(1.0, _FINAL_BUDGET_S)
 
     def _restore(self) -> None:
-        if self._restore_until:
-            earlier = self._files.histograms(self._restore_until)
-            self._restore_until = 0
-            self._take(earlier)
+        if not self._restore_end.part:
+            return
+        end, self._restore_end = self._restore_end, IndexEnd()
+        try:
+            self._take(histograms_of(self._files.index(end, budget_s=_RESTORE_BUDGET_S)))
+        except TimeoutError as error:
+            logger.warning("heat maps show the histograms from now on only: %s", error)
 
     def _take(self, histograms: Sequence[Histogram]) -> None:
         for histogram in histograms:
             self._strips.setdefault(histogram.name, Strip()).add(histogram)
 
     def _draw(self, growth: float, budget_s: float) -> None:
+        """Draws and uploads one name after the other, so that a slow server is asked no longer than the budget."""
         deadline = time.monotonic() + budget_s
         due = [item for item in self._strips.items() if item[1].total > item[1].drawn_total * growth]
-        if not due:
-            return
-        drawn = []
-        with self._files.staged() as stage:
-            for name, strip in sorted(due, key=lambda item: item[1].drawn_total / item[1].total):
-                path = f"histograms/{file_stem(name)}"
-                stage.put(f"{path}.png", strip.heat_map())
-                stage.put_table(f"{path}.json", strip.table())
-                drawn.append(strip)
-                if time.monotonic() > deadline:
-                    break
-        for strip in drawn:
-            strip.drawn_total = strip.total
+        for name, strip in sorted(due, key=lambda item: item[1].drawn_total / item[1].total):
+            if time.monotonic() > deadline:
+                return
+            total = strip.total
+            try:
+                picture, table = strip.heat_map(), strip.table()
+            except Exception:  # a picture that cannot be drawn must not hold up what is recorded
+                logger.exception("cannot draw the heat map of %r", name)
+            else:
+                with self._files.staged() as stage:
+                    path = f"histograms/{file_stem(name)}"
+                    stage.put(f"{path}.png", picture)
+                    stage.put_table(f"{path}.json", table)
+            strip.drawn_total = total

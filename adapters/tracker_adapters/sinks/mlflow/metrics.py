@@ -6,6 +6,9 @@ In our runs that number stands for nothing else: a finite value that large is lo
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -40,7 +43,8 @@ class Metrics:
         metrics = [Metric(*row) for row in zip(*columns, strict=True)]
         for start in range(0, len(metrics), _METRICS_PER_REQUEST):
             chunk = metrics[start : start + _METRICS_PER_REQUEST]
-            self._client.log_batch(self._files.run_id, metrics=chunk, synchronous=True)
+            with _no_garbage_collection():
+                self._client.log_batch(self._files.run_id, metrics=chunk, synchronous=True)
 
     def goes_back(self, scalars: ScalarColumns) -> bool | None:
         """Returns whether a point repeats or precedes the last step of its series, at a later time.
@@ -64,3 +68,15 @@ class Metrics:
         if digest := digest_of_cut_key(key):
             self._files.tag({NAME_TAG_PREFIX + digest: name})
         return key
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """MLflow makes some twenty objects a metric: collecting in between took a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

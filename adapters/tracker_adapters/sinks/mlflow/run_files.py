@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+import posixpath
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tracker_adapters.artifacts import Histogram
 from tracker_adapters.sinks.mlflow.files import Stage
-from tracker_adapters.sinks.mlflow.index import histograms_of, read_index
+from tracker_adapters.sinks.mlflow.index import IndexEnd, part_path, read_index
 
 _TABLES_TAG = "mlflow.loggedArtifacts"
 _MAX_TAG_LENGTH = 8000
@@ -28,11 +29,13 @@ class RunFiles:
 
     @contextmanager
     def staged(self) -> Iterator[Stage]:
-        """Yields an empty stage, and uploads what it then holds."""
+        """Yields an empty stage, and uploads what it then holds, in order."""
         with tempfile.TemporaryDirectory(prefix="stepscope_") as folder:
             stage = Stage(Path(folder), self.run_id, self._prefix)
             yield stage
-            self._client.log_artifacts(self.run_id, folder)
+            for path in stage.paths:
+                parent = PurePosixPath(path).parent.as_posix()
+                self._client.log_artifact(self.run_id, f"{folder}/{path}", None if parent == "." else parent)
         self._list_tables(stage.tables)
 
     def tag(self, tags: Mapping[str, str]) -> None:
@@ -41,10 +44,17 @@ class RunFiles:
 
         self._client.log_batch(self.run_id, tags=[RunTag(*item) for item in tags.items()], synchronous=True)
 
-    def histograms(self, last_seq: int) -> list[Histogram]:
-        """Returns the run's histograms up to a sequence number, from the index."""
-        lines = read_index(self._client, self.run_id, self._prefix)
-        return histograms_of(line for line in lines if line["seq"] <= last_seq)
+    def index(self, end: IndexEnd | None = None, *, budget_s: float = math.inf) -> list[dict[str, Any]]:
+        """Returns the lines of the run's index up to ``end``; see ``read_index``."""
+        return read_index(self._client, self.run_id, self._prefix, end=end, budget_s=budget_s)
+
+    def index_part(self, part: int) -> bytes:
+        """Returns what a part of the index holds; nothing when it is not there."""
+        path = self._prefix + part_path(part)
+        if not any(entry.path == path for entry in self._client.list_artifacts(self.run_id, posixpath.dirname(path))):
+            return b""
+        with tempfile.TemporaryDirectory(prefix="stepscope_") as folder:
+            return Path(self._client.download_artifacts(self.run_id, path, folder)).read_bytes()
 
     def _list_tables(self, paths: list[str]) -> None:
         """MLflow shows a JSON file as a table where this tag lists it; the tag holds some eighty."""

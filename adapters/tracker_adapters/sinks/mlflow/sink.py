@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tracker_adapters.artifacts import KINDS, Alert, RunInfo, RunStatus
+from tracker_adapters.redaction import redact
 from tracker_adapters.sink import Batch, Column, StartOver, Unshown
+from tracker_adapters.sinks.mlflow.connection import connect, without_secrets
+from tracker_adapters.sinks.mlflow.description import shortened
 from tracker_adapters.sinks.mlflow.heat_maps import HeatMaps
+from tracker_adapters.sinks.mlflow.index import IndexEnd, IndexParts
 from tracker_adapters.sinks.mlflow.metrics import Metrics
 from tracker_adapters.sinks.mlflow.names import file_stem, metric_key
 from tracker_adapters.sinks.mlflow.options import resolve_options
+from tracker_adapters.sinks.mlflow.rewind import went_back
 from tracker_adapters.sinks.mlflow.run_files import RunFiles
-from tracker_adapters.sinks.mlflow.runs import Runs, connect, shortened
+from tracker_adapters.sinks.mlflow.runs import Runs
 
 _MAX_ALERT_TAG_LENGTH = 1000
 
@@ -26,14 +31,15 @@ class _State:
     """What travels in the token.
 
     ``root`` is the first MLflow run, ``run_id`` the one in use (a child after a rewind); ``owned`` are those
-    that we made and will end. ``alerts`` counts by name.
+    that we made and will end. ``index_part`` and ``index_size`` say where the index ends. ``alerts`` counts by name.
     """
 
     root: str = ""
     run_id: str = ""
     owned: list[str] = field(default_factory=list)
     attempt: int = 0
-    seq: int = 0
+    index_part: int = 0
+    index_size: int = 0
     end_ms: int = 0
     alerts: dict[str, int] = field(default_factory=dict)
 
@@ -89,15 +95,18 @@ class MLflowSink:
         """Returns the address of a tracking server, or the command that starts one on this machine alone."""
         target = str(options["target"])
         if target.startswith(("http://", "https://")):
-            return target
+            return redact(target)
+        target = redact(target)
         return f"mlflow ui --host 127.0.0.1 --backend-store-uri {shlex.quote(target)}"
 
+    @without_secrets
     def open(self, info: RunInfo, token: bytes | None) -> None:
         """Finds or creates the MLflow run, and sets its tags and params.
 
         Raises:
             StartOver: When the token's MLflow run was deleted, or another one is to be joined now.
-            SinkError: When the run to join or the experiment was deleted.
+            SinkError: When the run to join or the experiment was deleted, or a database cannot be reached.
+            MissingPackageError: When MLflow is too old or cannot be imported.
         """
         self._client = connect(self._target)
         self._runs = Runs(self._client, info)
@@ -107,39 +116,36 @@ class MLflowSink:
         if token:
             if self._joined and self._joined != state.root:
                 raise StartOver(f"the MLflow run to log into is now {self._joined}; it was {state.root}")
-            self._runs.reopen(state.run_id, owned=state.run_id in state.owned)
+            run = self._runs.reopen(state.run_id, owned=state.run_id in state.owned)
         elif self._joined:
-            self._runs.join(self._joined)
+            run = self._runs.join(self._joined)
             state.root = state.run_id = self._joined
         else:
             experiment_id = self._experiment_id
             if not experiment_id:
                 experiment_id = self._runs.experiment(self._experiment or "", self._artifact_location)
-            state.root = state.run_id = self._runs.find_or_create(experiment_id, self._run_name or info.name)
+            run = self._runs.find_or_create(experiment_id, self._run_name or info.name)
+            state.root = state.run_id = str(run.info.run_id)
             state.owned.append(state.run_id)
-        self._use_run(restore_until=state.seq)
+        self._use_run(run)
 
+    @without_secrets
     def write(self, batch: Batch) -> Unshown:
         """Sends the whole batch; MLflow can show every kind, so nothing is left over."""
         self._follow_attempt(batch)
         self._metrics.send(batch.scalars)
         if len(batch) > len(batch.scalars):
-            self._heat_maps.add(batch.histograms.artifacts)
-            with self._files.staged() as stage:
-                stage.add_batch(batch)
-            if batch.alerts:
-                self._files.tag(self._alert_tags(batch.alerts))
-            if batch.images:
-                self._files.tag({"mlflow.loggedImages": "True"})  # MLflow shows its image grid where this is set
+            self._write_files(batch)
         self._state.end_ms = max(self._state.end_ms, _end_ns(batch) // 1_000_000)
-        self._state.seq = batch.last_seq
         return {}
 
+    @without_secrets
     def flush(self) -> bytes:
         """Draws the heat maps that are due; everything else was sent by ``write``."""
         self._heat_maps.draw_due()
         return json.dumps(asdict(self._state)).encode()
 
+    @without_secrets
     def finish(self, status: RunStatus) -> None:
         """Ends the MLflow runs that we made, at the time of their last artifact, and draws every heat map."""
         for run_id in self._state.owned:
@@ -149,29 +155,50 @@ class MLflowSink:
     def close(self) -> None:
         """Does nothing: everything was sent, and there is nothing to release."""
 
-    def _use_run(self, *, restore_until: int) -> None:
-        run_id = self._state.run_id
-        self._runs.describe(run_id)
-        prefix = "" if run_id in self._state.owned else self._folder_in_joined_run
-        self._files = RunFiles(self._client, run_id, prefix)
+    def _use_run(self, run: Any) -> None:
+        self._runs.describe(run)
+        state = self._state
+        prefix = "" if state.run_id in state.owned else self._folder_in_joined_run
+        self._files = RunFiles(self._client, state.run_id, prefix)
         self._metrics = Metrics(self._client, self._files)
-        self._heat_maps = HeatMaps(self._files, restore_until=restore_until)
+        end = IndexEnd(state.index_part, state.index_size)
+        self._heat_maps = HeatMaps(self._files, restore=end)
+        self._index: IndexParts | None = None if end.part else IndexParts(end, b"")
+
+    def _write_files(self, batch: Batch) -> None:
+        """Uploads what the index will name first, so that its lines lead to what is there."""
+        if self._index is None:
+            end = IndexEnd(self._state.index_part, self._state.index_size)
+            self._index = IndexParts(end, self._files.index_part(end.part))
+        with self._files.staged() as stage:
+            lines = stage.add_batch(batch)
+        tags = self._alert_tags(batch.alerts)
+        if batch.images:
+            tags["mlflow.loggedImages"] = "True"  # MLflow shows its image grid where this is set
+        if tags:
+            self._files.tag(tags)
+        with self._files.staged() as stage:
+            stage.put(*self._index.add(batch.first_seq, lines))
+        self._heat_maps.add(batch.histograms.artifacts)
+        self._state.index_part, self._state.index_size = self._index.end.part, self._index.end.size
 
     def _follow_attempt(self, batch: Batch) -> None:
         """Moves to a child run when a new attempt repeats steps that are already there."""
         state = self._state
         state.attempt = state.attempt or batch.attempt
-        if batch.attempt == state.attempt or not len(batch.scalars):
+        if batch.attempt == state.attempt:
             return
-        went_back = self._metrics.goes_back(batch.scalars)
-        if went_back is None:  # no series in common to tell by; a later batch may have one
+        back = went_back(batch, self._metrics, self._files)
+        if back is None:  # no series in common to tell by; a later batch may have one
             return
         state.attempt = batch.attempt
-        if went_back:
-            state.run_id = self._runs.child_for(state.run_id, batch.attempt)
+        if back:
+            run = self._runs.child_for(state.run_id, batch.attempt)
+            state.run_id = str(run.info.run_id)
             state.owned.append(state.run_id)
             state.alerts = {}
-            self._use_run(restore_until=0)
+            state.index_part = state.index_size = 0
+            self._use_run(run)
 
     def _alert_tags(self, alerts: Column[Alert]) -> dict[str, str]:
         tags = {}

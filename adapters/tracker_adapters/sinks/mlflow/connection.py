@@ -1,0 +1,97 @@
+"""The connection to a tracking server or database: MLflow's client, made silent and impatient."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from tracker_adapters.errors import MissingPackageError, SinkError
+from tracker_adapters.redaction import redact
+
+OLDEST_VERSION = (3, 1)
+_INSTALL = "pip install 'stepscope[mlflow]'"
+_SQLITE = "sqlite:///"
+_ENVIRONMENT = {
+    # Delivery retries by itself, with pauses that grow; MLflow's defaults (120 s, 7 retries) would hold it for minutes,
+    # and with retries of its own it would sleep as long as a Retry-After header tells it to.
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "PGCONNECT_TIMEOUT": "10",  # read by PostgreSQL's client library, which else waits as long as TCP does
+    "MLFLOW_CONFIGURE_LOGGING": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def connect(target: str) -> Any:
+    """Imports MLflow, silent and impatient unless the environment says otherwise, and returns an MlflowClient.
+
+    Raises:
+        MissingPackageError: When MLflow is too old or cannot be imported.
+        SinkError: When a database cannot be reached; a server is asked only by the first request.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    for name in ("mlflow", "alembic", "matplotlib"):
+        # Without any handler Python itself prints warnings to stderr.
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    client_class = _import_client()
+    _reach_database(target)
+    return client_class(tracking_uri=target)
+
+
+def without_secrets(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Makes a method raise SinkError with a redacted text in place of an error whose text shows a secret."""
+
+    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if (shown := redact(text)) == text:
+                raise
+            raise SinkError(shown) from None  # the cause would show it again in a traceback
+
+    functools.update_wrapper(guarded, method)
+    return guarded
+
+
+def _import_client() -> Any:
+    try:
+        import mlflow
+    except (Exception, SystemExit) as error:  # an installation can be broken in any way
+        raise MissingPackageError(f"sink 'mlflow' cannot import mlflow: {error!r}: {_INSTALL}") from error
+    version = str(getattr(mlflow, "__version__", "unknown"))
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_VERSION:
+        wanted = ".".join(map(str, OLDEST_VERSION))
+        raise MissingPackageError(f"sink 'mlflow' needs mlflow>={wanted}, and {version} is installed: {_INSTALL}")
+    return mlflow.MlflowClient
+
+
+def _reach_database(target: str) -> None:
+    """Fails at once where a database does not answer; MLflow would try for 100 seconds."""
+    if target.startswith(("http://", "https://", "databricks")):
+        return
+    import sqlalchemy
+    from sqlalchemy.pool import NullPool
+
+    if target.startswith(_SQLITE):
+        Path(target.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
+    engine = sqlalchemy.create_engine(target, poolclass=NullPool)
+    try:
+        engine.connect().close()
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise SinkError(redact(f"cannot reach the tracking database {target}: {error}")) from None
+    finally:
+        engine.dispose()
