@@ -10,6 +10,7 @@ from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
 from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.redaction import redact, redact_config
 
 Unshown = Mapping[str, int]
 """Why artifacts of a batch cannot be shown, and how many: ``{"late_step": 3}``."""
@@ -25,6 +26,9 @@ class Sink(Protocol):
     stored token and writes again everything after that position.
 
     A sink is made from keywords that JSON can hold: what its ``resolve`` returned.
+
+    A sink whose calls make many requests may have an attribute ``progressed``, a function without arguments. Delivery
+    sets it before ``open``; calling it after each answer keeps a call that goes on from being taken for one that hangs.
     """
 
     kinds: ClassVar[frozenset[str]]
@@ -117,7 +121,8 @@ def checked_options(
         types = expected if isinstance(expected, tuple) else (expected,)
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             names = " or ".join(t.__name__ for t in types)
-            raise SinkConfigError(f"sink {kind!r}: option {name!r} is {value!r}; expected {names}")
+            shown = redact_config({name: value})[name]
+            raise SinkConfigError(f"sink {kind!r}: option {name!r} is {shown!r}; expected {names}")
     return given
 
 
@@ -147,4 +152,5 @@ __all__ = [
     "Unshown",
     "checked_options",
     "local_folder",
+    "redact",
 ]

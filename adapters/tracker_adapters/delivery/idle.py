@@ -30,6 +30,11 @@ class IdleClock:
             self._started, self._busy_before = time.monotonic(), _busy_seconds(self._thread)
             self.what = what
 
+    def restart(self) -> None:
+        """Notes that the current call got an answer from its tracker; called by the thread that makes it."""
+        with self._lock:
+            self._started, self._busy_before = time.monotonic(), _busy_seconds(self._thread)
+
     def stop(self) -> None:
         """Notes that the call returned."""
         with self._lock:

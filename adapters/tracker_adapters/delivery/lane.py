@@ -181,6 +181,7 @@ class Lane:
 
     def _opened(self, sink: Sink, ledger: Ledger, position: Position) -> tuple[Sink, Position]:
         with self._call("open"):
+            self._listen(sink)
             try:
                 sink.open(self._info(), position.token)
             except StartOver as reason:
@@ -188,6 +189,7 @@ class Lane:
                 sink.close()
                 position = ledger.start_over(self.key, position)
                 sink = self._make_sink()
+                self._listen(sink)
                 sink.open(self._info(), None)
         if not self._failures:
             ledger.note(self.key, "delivering")
@@ -298,6 +300,11 @@ class Lane:
             if self.run_has_ended():  # one last try
                 return True
         return True
+
+    def _listen(self, sink: Sink) -> None:
+        """A slow tracker that still answers is not given up."""
+        if hasattr(sink, "progressed"):
+            sink.progressed = self.calling.restart
 
     @contextmanager
     def _call(self, what: str) -> Iterator[None]:

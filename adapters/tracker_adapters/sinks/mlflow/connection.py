@@ -50,6 +50,24 @@ def connect(target: str) -> Any:
     return client_class(tracking_uri=target)
 
 
+class ReportingClient:
+    """An MlflowClient that calls ``progressed`` whenever a method of it has returned."""
+
+    def __init__(self, client: Any, progressed: Callable[[], object]) -> None:
+        self._client = client
+        self._progressed = progressed
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = method(*args, **kwargs)
+            self._progressed()
+            return result
+
+        return call
+
+
 def without_secrets(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """Makes a method raise SinkError with a redacted text in place of an error whose text shows a secret."""
 

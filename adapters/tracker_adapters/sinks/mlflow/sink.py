@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from tracker_adapters.artifacts import KINDS, Alert, RunInfo, RunStatus
 from tracker_adapters.redaction import redact
 from tracker_adapters.sink import Batch, Column, StartOver, Unshown
-from tracker_adapters.sinks.mlflow.connection import connect, without_secrets
+from tracker_adapters.sinks.mlflow.connection import ReportingClient, connect, without_secrets
 from tracker_adapters.sinks.mlflow.description import shortened
 from tracker_adapters.sinks.mlflow.heat_maps import HeatMaps
 from tracker_adapters.sinks.mlflow.index import IndexEnd, IndexParts
@@ -73,6 +73,7 @@ class MLflowSink:
         self._run_name = run_name
         self._joined = run_id
         self._artifact_location = artifact_location
+        self.progressed: Callable[[], object] = lambda: None
 
     @classmethod
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class MLflowSink:
             SinkError: When the run to join or the experiment was deleted, or a database cannot be reached.
             MissingPackageError: When MLflow is too old or cannot be imported.
         """
-        self._client = connect(self._target)
+        self._client = ReportingClient(connect(self._target), self.progressed)
         self._runs = Runs(self._client, info)
         self._folder_in_joined_run = f"stepscope/{file_stem(info.id)}/"
         self._state = _State(**json.loads(token)) if token else _State()

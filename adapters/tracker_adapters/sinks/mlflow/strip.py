@@ -69,7 +69,8 @@ class Strip:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(8, 4), dpi=90, layout="constrained")
+        figure = Figure(figsize=(8, 4), dpi=90)
+        figure.subplots_adjust(left=0.11, right=0.98, bottom=0.13, top=0.91)
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
         axes.set_title(_title(self.columns[0].name), parse_math=False)
