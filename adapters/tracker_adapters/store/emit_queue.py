@@ -50,6 +50,15 @@ class Sized:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What became of what was taken: ``taken`` counts all of it, ``stored`` also what the store held before."""
+
+    stored: int
+    lost: dict[str, int]
+    taken: int
+
+
 class Barrier:
     """A mark in the queue that tells when everything before it is dealt with."""
 
@@ -64,28 +73,32 @@ Item: TypeAlias = ScalarRow | Sized | Barrier
 class EmitQueue:
     """Takes items from any thread and hands them to one, which settles each as stored or lost.
 
-    One lock holds the counts and the end of the queue together: an item is either before the stop barrier or lost.
-    Every method may also be called by a signal handler or a ``__del__`` that interrupts another one: the lock is
-    re-entrant, ``SimpleQueue`` is made for it, and nothing else is held.
+    One lock holds the counts of what is put and the end of the queue together: an item is either before the stop
+    barrier or lost. Every method may also be called by a signal handler or a ``__del__`` that interrupts another one:
+    the lock is re-entrant, ``SimpleQueue`` is made for it, and the thread that takes and settles needs no lock, since
+    a handler that waits for it would wait for ever when the interrupted call holds one.
     """
 
     def __init__(self, max_bytes: int, stored: int) -> None:
         """``stored`` is how many artifacts the store holds already."""
         self._max_bytes = max_bytes
-        self._stored = stored
         self._progress_at = time.monotonic()
         self.refusal: str | None = None
         """Why nothing more is taken; None while the queue is open."""
-        self._start_empty()
+        self._start_empty(stored)
 
-    def _start_empty(self) -> None:
+    def _start_empty(self, stored: int) -> None:
         self._items: queue.SimpleQueue[Item] = queue.SimpleQueue()
         self._hurry: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._lock = threading.RLock()
-        self._held_bytes = 0
-        self._queued = 0
-        self._lost: Counter[str] = Counter()
-        self._logged: set[str] = set()
+        # Changed by those who put, with the lock.
+        self._put = 0
+        self._put_bytes = 0
+        self._refused: Counter[str] = Counter()
+        # Changed by the thread that settles; _settled as a whole.
+        self._settled = _Settled(stored, {}, 0)
+        self._freed_bytes = 0
+        self._logged: dict[str, object] = {}
 
     def put(self, item: Recordable, nbytes: int) -> None:
         """Takes an item; a full queue makes it wait for at most 50 ms, then the item is lost, a block as a whole."""
@@ -96,15 +109,15 @@ class EmitQueue:
         else:
             count = artifact_count(item)
             entry = Sized(item, nbytes, count)
-        if self._held_bytes + nbytes > self._max_bytes:
+        if self._put_bytes - self._freed_bytes + nbytes > self._max_bytes:
             self._wait_for_room(nbytes)
         with self._lock:
+            held_bytes = self._put_bytes - self._freed_bytes
             # One item that is larger than the whole queue goes through alone.
-            has_room = self._held_bytes + nbytes <= self._max_bytes or not self._held_bytes
-            if has_room and self.refusal is None:
+            if self.refusal is None and (held_bytes + nbytes <= self._max_bytes or not held_bytes):
                 # No call stands between these three: whatever interrupts a thread finds all of them done, or none.
-                self._held_bytes += nbytes
-                self._queued += count
+                self._put += count
+                self._put_bytes += nbytes
                 self._items.put(entry)
                 return
             reason = self.refusal or "queue_full"
@@ -146,26 +159,23 @@ class EmitQueue:
 
     def settle(self, *, stored: int = 0, lost: int = 0, reason: str = "", nbytes: int = 0) -> None:
         """Counts artifacts that were taken as stored or lost, and frees ``nbytes`` of memory."""
-        with self._lock:
-            self._queued -= stored + lost
-            self._stored += stored
-            if lost:
-                self._lost[reason] += lost
-            self._held_bytes -= nbytes
+        old = self._settled
+        by_reason = old.lost | {reason: old.lost.get(reason, 0) + lost} if lost else old.lost
+        self._settled = _Settled(old.stored + stored, by_reason, old.taken + stored + lost)
+        self._freed_bytes += nbytes
         self._progress_at = time.monotonic()
 
     def lose(self, reason: str, detail: str = "", *, count: int = 1) -> None:
         """Counts artifacts that were never taken."""
         with self._lock:
-            self._lost[reason] += count
+            self._refused[reason] += count
         self.warn_once(reason, detail)
 
     def warn_once(self, reason: str, detail: str = "") -> None:
         """Says once why artifacts are lost."""
-        with self._lock:
-            if reason in self._logged:
-                return
-            self._logged.add(reason)
+        me = object()
+        if self._logged.setdefault(reason, me) is not me:
+            return
         with contextlib.suppress(Exception):  # warnings may be errors, and a log's stream may be broken
             if reason == FORKED:
                 warnings.warn(
@@ -178,23 +188,23 @@ class EmitQueue:
 
     def counts(self) -> StoreCounts:
         """Returns the counts of one moment."""
-        with self._lock:
-            emitted = self._stored + self._queued + sum(self._lost.values())
-            return StoreCounts(emitted, self._stored, self._queued, dict(self._lost))
+        settled = self._settled  # first: what is settled was put before
+        queued = self._put - settled.taken
+        lost = dict(Counter(settled.lost) + Counter(dict(self._refused)))
+        return StoreCounts(settled.stored + queued + sum(lost.values()), settled.stored, queued, lost)
 
     def disown(self) -> None:
         """Starts from nothing in a forked child, which takes nothing; its parent's thread did not come along."""
         self.refusal = FORKED
-        self._stored = 0
-        self._start_empty()
+        self._start_empty(0)
 
     def _wait_for_room(self, nbytes: int) -> None:
         now = time.monotonic()
         if now - self._progress_at > STALL_S:
             return
         self._hurry.put(None)
-        while self._held_bytes and self._held_bytes + nbytes > self._max_bytes and self.refusal is None:
-            if time.monotonic() - now > FULL_QUEUE_WAIT_S:
+        while (held_bytes := self._put_bytes - self._freed_bytes) and held_bytes + nbytes > self._max_bytes:
+            if time.monotonic() - now > FULL_QUEUE_WAIT_S or self.refusal is not None:
                 return
             time.sleep(ROOM_POLL_S)
 
