@@ -1,0 +1,147 @@
+"""Signals in the middle of everything: the run keeps what it took, and the process ends when it is told to."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from fault_training import emitted_by
+from faults import FaultReport, accounts, program, stored_counts, training, until
+
+import stepscope
+
+pytestmark = pytest.mark.fault
+
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+FLUSH_AND_CLOSE = (
+    INTERRUPTIBLE
+    + """
+import sys, stepscope
+with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:
+    for step in range(1000):
+        run.scalar("loss", step, step=step)
+    print("emitted")
+    sys.stdin.readline()
+    print("flushing")
+    try:
+        run.flush(600)
+    finally:
+        print("closing")
+"""
+)
+
+
+def drained(children: list[psutil.Process]) -> float:
+    """Waits until the delivery processes have left; returns the seconds that it took."""
+    return until(lambda: not any(child.is_running() for child in children))
+
+
+def test_a_second_interrupt_while_closing_ends_the_process_at_once(tmp_path: Path, fault_report: FaultReport) -> None:
+    folder = tmp_path / "run"
+    with program(folder, FLUSH_AND_CLOSE) as run:
+        run.wait_for_line("emitted")
+        children = run.delivery_processes()
+        for child in children:
+            child.suspend()
+        run.go_on()
+        run.wait_for_line("flushing")
+        run.process.send_signal(signal.SIGINT)
+        run.wait_for_line("closing")
+        until(lambda: stepscope.read_run(folder).info.status == "failed")  # it has written how it ended, and waits
+        start = time.monotonic()
+        run.process.send_signal(signal.SIGINT)
+        code = run.end()
+        seconds = time.monotonic() - start
+        assert code in (1, -signal.SIGINT)
+        assert "KeyboardInterrupt" in run.errors()
+        for child in children:
+            child.resume()
+        recovery = drained(children)
+    assert seconds < 5
+    assert stored_counts(folder) == {"scalar": 1000}
+    assert accounts(folder)["local"].delivered == 1000
+    assert stepscope.read_run(folder).info.status == "failed"
+    fault_report.add("SIGINT twice, while flushing and while closing", recovery_s=recovery)
+
+
+def test_sigterm_kills_the_training_and_its_orphan_delivers(tmp_path: Path, fault_report: FaultReport) -> None:
+    folder = tmp_path / "run"
+    with training(folder, ["local"], steps=1000, pauses=[200]) as run:
+        run.wait_for_step(200)
+        until(lambda: stored_counts(folder) == emitted_by(201))
+        children = run.delivery_processes()
+        run.process.terminate()
+        assert run.end() == -signal.SIGTERM
+        recovery = drained(children)
+    assert accounts(folder)["local"].delivered == emitted_by(201).total()
+    assert stepscope.read_run(folder).info.status == "failed"
+    fault_report.add("SIGTERM to the training", recovery_s=recovery)
+
+
+def test_a_sigterm_handler_that_leaves_closes_the_run_as_failed(tmp_path: Path) -> None:
+    source = """
+import signal, sys, stepscope
+def leave(*_):
+    sys.exit(143)
+signal.signal(signal.SIGTERM, leave)
+with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:
+    for step in range(1000):
+        run.scalar("loss", step, step=step)
+    print("emitted")
+    sys.stdin.readline()
+"""
+    folder = tmp_path / "run"
+    with program(folder, source) as run:
+        run.wait_for_line("emitted")
+        run.process.terminate()
+        assert run.end() == 143
+    assert accounts(folder)["local"].delivered == 1000
+    assert stepscope.read_run(folder).info.status == "failed"
+
+
+def test_a_handler_may_emit_flush_and_close_whatever_it_interrupts(tmp_path: Path, fault_report: FaultReport) -> None:
+    """1,000 interruptions of a loop that emits and flushes; every fifth waits, the last one closes the run."""
+    source = """
+import signal, sys, stepscope
+run = stepscope.open_run(sys.argv[1], sinks=[])
+emitted = {"handler": 0, "loop": 0}
+inside, waits = False, []
+def handler(*_):
+    global inside
+    if inside:
+        return
+    inside = True
+    run.scalar("handler", 1.0, step=emitted["handler"])
+    run.text("note", "x", step=emitted["handler"])
+    emitted["handler"] += 1
+    if emitted["handler"] % 5 == 0:
+        waits.append(run.flush_store(10))
+    if emitted["handler"] == 1000:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        waits.append(run.close(20))
+    inside = False
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+while emitted["handler"] < 1000:
+    run.scalar("loop", 1.0, step=emitted["loop"])
+    emitted["loop"] += 1
+    sum(range(200))
+    if emitted["loop"] % 10 == 0:
+        run.flush_store(0)
+stats = run.stats
+print("counts", 2 * emitted["handler"] + emitted["loop"], stats.emitted, stats.stored, sum(stats.lost.values()),
+      waits.count(False), *stats.lost)
+"""
+    with program(tmp_path / "run", source) as run:
+        wanted, emitted, stored, lost, vain, *reasons = run.wait_for_line("counts").split()[1:]
+        assert run.end() == 0, run.errors()
+    assert int(emitted) == int(wanted) == int(stored) + int(lost)
+    assert int(stored) == stored_counts(tmp_path / "run").total()
+    assert int(vain) == 0, "a handler waited for what it interrupted"
+    assert int(lost) <= 1
+    assert set(reasons) <= {"emitted_after_close"}
+    fault_report.add("emit, flush and close in signal handlers, 1,000 times", runs=1000, lost=0)
