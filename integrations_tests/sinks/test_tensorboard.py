@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +21,7 @@ from hypothesis import strategies as st
 from readback_tensorboard import as_rendered, read_back
 from tracker_adapters.artifacts import Alert, Artifact, Cell, Histogram, Scalar, Table
 from tracker_adapters.batch import Batch
-from tracker_adapters.errors import SinkConfigError, SinkError
+from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
 from tracker_adapters.testing.contract import INFO, Shown, SinkContract, one_of_each
 
@@ -106,6 +108,70 @@ class TestSteps:
         options, unshown = deliver(tmp_path, alerts)
         assert not unshown
         assert [s.value.strip() for s in read_back(options)] == [f"WARNING {alert.message}" for alert in alerts]
+
+    def test_texts_of_one_step_that_come_in_several_batches_are_all_shown(self, tmp_path: Path) -> None:
+        """Where a batch ends is not for the user to see: what comes later at the same step has a tag of its own."""
+        alerts = [Alert(name="exploding", message=f"fc{i}", step=7) for i in range(4)]
+        after = Alert(name="exploding", message="fc9", step=8)
+        sink = TensorBoardSink(str(tmp_path))
+        sink.open(INFO, None)
+        for batch in (alerts[:2], alerts[2:3], [alerts[3], after]):
+            assert sink.write(Batch.of(batch)) == {}
+            token = sink.flush()
+            sink.close()
+            sink = TensorBoardSink(str(tmp_path))
+            sink.open(INFO, token)
+        assert sink.write(Batch.of([replace(after, step=6)])) == {"late_step": 1}
+        sink.close()
+        seen = read_back({"target": str(tmp_path)})
+        assert sorted((s.name, s.step, s.value.split()[1]) for s in seen) == [
+            ("exploding", 7, "fc0"), ("exploding", 7, "fc1"), ("exploding", 7, "fc2"), ("exploding", 7, "fc3"),
+            ("exploding", 8, "fc9"),
+        ]  # fmt: skip
+        (path,) = tmp_path.iterdir()
+        assert path.read_bytes().count(b"exploding (alert)") == 1
+        assert path.read_bytes().count(b"exploding (alert 2)") == 1
+
+
+class TestFolders:
+    def test_another_run_with_the_same_target_gets_a_folder_in_there(self, tmp_path: Path) -> None:
+        """TensorBoard shows a folder as one run: two runs in one would erase each other's points."""
+        first, second = INFO, replace(INFO, id="other", name="../other run")
+        tokens = {}
+        for info, value in ((first, 1.0), (second, 2.0)):
+            sink = TensorBoardSink(str(tmp_path))
+            sink.open(info, None)
+            sink.write(Batch.of([Scalar(name="loss", value=value, step=0)]))
+            tokens[info.id] = sink.flush()
+            sink.close()
+        (own,) = (path for path in tmp_path.iterdir() if path.is_dir())
+        assert own.name.startswith("other_run-")
+        assert [s.value for s in read_back({"target": str(own)})] == [2.0]
+        sink = TensorBoardSink(str(tmp_path))
+        sink.open(second, tokens["other"])
+        sink.write(Batch.of([Scalar(name="loss", value=3.0, step=0)], attempt=2))
+        sink.flush()
+        sink.finish("finished")
+        sink.close()
+        assert [s.value for s in read_back({"target": str(own)})] == [3.0]
+        (event_file,) = (path for path in tmp_path.iterdir() if path.is_file())
+        own.rename(tmp_path.with_name("moved away"))
+        assert [s.value for s in read_back({"target": str(tmp_path)})] == [1.0]
+        assert event_file.exists()
+
+    def test_a_folder_that_is_removed_is_noticed(self, tmp_path: Path) -> None:
+        """What is written to a removed file is seen by nobody; delivery then starts over."""
+        target = tmp_path / "board"
+        sink = TensorBoardSink(str(target))
+        sink.open(INFO, None)
+        token = sink.flush()
+        shutil.rmtree(target)
+        sink.write(Batch.of(scalars("loss", [0])))
+        with pytest.raises(SinkError, match="was removed"):
+            sink.flush()
+        sink.close()
+        with pytest.raises(StartOver, match="is gone"):
+            TensorBoardSink(str(target)).open(INFO, token)
 
 
 class TestValues:

@@ -107,6 +107,53 @@ def test_lost_output_asks_to_start_over(tmp_path: Path, damage: object, message:
     sink.close()
 
 
+def cut(content: bytes, place: int) -> bytes:
+    return content[:place]
+
+
+def filled_with_nul(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes(len(content) - place)
+
+
+@pytest.mark.parametrize("damage", [cut, filled_with_nul])
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), flushed=st.integers(0, 6))
+def test_a_power_cut_at_any_place_costs_nothing(damage: object, data: st.DataObject, flushed: int) -> None:
+    """Before the token's place the sink asks to start over, behind it the tail goes; all is shown once in the end."""
+    assert callable(damage)
+    folder = Path(tempfile.mkdtemp())
+    batches = [Batch.of(one_each(step), first_seq=1 + 3 * step) for step in range(7)]
+    sink, token = opened(folder, None), None
+    for batch in batches[:flushed]:
+        sink.write(batch)
+        token = sink.flush()
+    for batch in batches[flushed:]:
+        sink.write(batch)
+    sink.close()
+    content = event_file(folder).read_bytes()
+    place = data.draw(st.integers(0, len(content)), label=f"place in a file of {len(content)} bytes")
+    event_file(folder).write_bytes(damage(content, place))
+    try:
+        sink, left = opened(folder, token), batches[flushed:] if token else batches
+    except StartOver:
+        sink, left = opened(folder, None), batches
+    for batch in left:
+        assert sink.write(batch) == {}
+    sink.flush()
+    sink.close()
+    seen = [(s.kind, s.step) for s in read_back({"target": str(folder)})]
+    assert sorted(seen) == sorted((kind, step) for kind in ("histogram", "scalar", "text") for step in range(7))
+    shutil.rmtree(folder)
+
+
+def one_each(step: int) -> list[Artifact]:
+    return [
+        Scalar(name="loss", value=step / 4, step=step, time_ns=TIME_NS),
+        Histogram.from_values("grad", [1.0, step], step=step, time_ns=TIME_NS),
+        Alert(name="nan", message="fc1", step=step, time_ns=TIME_NS),
+    ]
+
+
 @contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
