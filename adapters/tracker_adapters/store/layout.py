@@ -3,22 +3,40 @@
 ::
 
     <run>/run.json                                  who the run is
-    <run>/store/rank_00000/segment_000000.db        artifacts, in segments of consecutive numbers
+    <run>/store/rank_00000/segment_000007.db        artifacts, in segments of consecutive numbers
+    <run>/store/rank_00000/segment_000000-000003.2.db   segments 0 to 3, compacted twice
     <run>/store/rank_00000/delivery.db              each sink's position
     <run>/store/rank_00000/{writer,<sink>}.lock     held by the live writer, and by each sink's delivery
+    <run>/store/compaction.lock                     held while segments are compacted
     <run>/blobs/ab/ab12…                            files by their SHA-256
+
+What lies at the path of a sealed segment never changes: a compacted one has a name of its own, and stands for those
+whose numbers it covers from the moment it is there.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import NamedTuple
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MANIFEST = "run.json"
 STORE = "store"
+BLOBS = "blobs"
 DELIVERY_DATABASE = "delivery.db"
 DELIVERY_LOG = "delivery.log"
 WRITER_LOCK = "writer.lock"
+COMPACTION_LOCK = "compaction.lock"
+_SEGMENT = re.compile(r"segment_(\d+)(?:-(\d+)\.(\d+))?\.db")
+
+
+class SegmentName(NamedTuple):
+    """What a segment's file name says: the numbers that it covers, and how often its content was thinned by half."""
+
+    first: int
+    last: int
+    level: int
 
 
 def rank_folder(run_folder: Path, rank: int) -> Path:
@@ -37,16 +55,44 @@ def segment_path(folder: Path, number: int) -> Path:
     return folder / f"segment_{number:06d}.db"
 
 
-def segment_number(path: Path) -> int:
-    """Returns the number of a segment from its path."""
-    return int(path.stem.removeprefix("segment_"))
+def compacted_path(folder: Path, name: SegmentName) -> Path:
+    """Returns the path of a compacted segment in a rank's folder."""
+    return folder / f"segment_{name.first:06d}-{name.last:06d}.{name.level}.db"
+
+
+def segment_name(path: Path) -> SegmentName:
+    """Returns what the name of a segment says."""
+    found = _SEGMENT.fullmatch(path.name)
+    assert found is not None
+    first, last, level = found.groups()
+    return SegmentName(int(first), int(last or first), int(level or 0))
 
 
 def segments(folder: Path) -> list[Path]:
-    """Returns the segments of a rank's folder in their order."""
-    return sorted(folder.glob("segment_*.db"))
+    """Returns the segments of a rank's folder in their order, without those that a compacted one stands for."""
+    return _segments(folder)[0]
+
+
+def replaced_segments(folder: Path) -> list[Path]:
+    """Returns the segments that a compacted one stands for: a compaction that was cut short may leave them."""
+    return _segments(folder)[1]
+
+
+def _segments(folder: Path) -> tuple[list[Path], list[Path]]:
+    names = sorted(
+        ((segment_name(path), path) for path in folder.glob("segment_*.db") if _SEGMENT.fullmatch(path.name)),
+        key=lambda pair: (pair[0].first, -pair[0].last, -pair[0].level),
+    )
+    kept: list[Path] = []
+    replaced: list[Path] = []
+    reached = -1
+    for name, path in names:
+        # Ranges contain each other or have nothing in common.
+        (kept if name.last > reached else replaced).append(path)
+        reached = max(reached, name.last)
+    return kept, replaced
 
 
 def blob_path(run_folder: Path, sha256: str) -> Path:
     """Returns where a blob with this checksum lies."""
-    return run_folder / "blobs" / sha256[:2] / sha256
+    return run_folder / BLOBS / sha256[:2] / sha256

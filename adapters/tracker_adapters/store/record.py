@@ -13,10 +13,11 @@ import numpy.typing as npt
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, RunInfo, Table, Text
 from tracker_adapters.errors import ArtifactError, NotARunError
 from tracker_adapters.store import layout
+from tracker_adapters.store.attempts import latest
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, decode_artifact
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
-from tracker_adapters.store.schema import ROLLUP_SHIFT
+from tracker_adapters.store.ranges import ScalarRanges, read_ranges
 from tracker_adapters.store.tail import Segment, StoreReader, histogram_rows
 
 Rank: TypeAlias = int | Literal["all"]
@@ -25,7 +26,10 @@ A = TypeVar("A", bound=Artifact)
 
 @dataclass(frozen=True, slots=True)
 class NameInfo:
-    """One name of a run. ``last_step`` is its highest step; ``last_value`` is for scalars, else None."""
+    """One name of a run. ``last_step`` is its highest step; ``last_value`` is for scalars, else None.
+
+    ``count`` is how many were recorded, also where compaction left fewer.
+    """
 
     name: str
     kind: str
@@ -48,21 +52,6 @@ class ScalarSeries:
 
     def __len__(self) -> int:
         return len(self.steps)
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarRanges:
-    """Roll-ups of one scalar, arrays of one length: each covers the 256 steps from ``first_steps``.
-
-    ``counts`` are all values, ``non_finite`` those that are NaN or infinite; ``min`` and ``max`` are of the finite
-    ones, NaN when there is none. Values of earlier attempts at the same steps are included.
-    """
-
-    first_steps: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    non_finite: npt.NDArray[np.int64]
-    min: npt.NDArray[np.float64]
-    max: npt.NDArray[np.float64]
 
 
 class RunRecord:
@@ -100,23 +89,22 @@ class RunRecord:
         """Returns every name with its kind and count, by name."""
         found: dict[tuple[str, str], NameInfo] = {}
         for _, segment in self._segments(rank):
-            for kind, table in (("scalar", "scalar"), ("histogram", "histogram"), (None, "artifact")):
-                value = "value" if kind == "scalar" else "NULL"
-                # SQLite takes a bare column from the row that holds the maximum.
-                rows = segment.connection.execute(
-                    f"SELECT series, count(*), max(step), {value} FROM {table} GROUP BY series"
-                ).fetchall()
-                for number, count, last_step, last_value in rows:
-                    series_kind, name = segment.series()[number]
-                    if kind == "scalar" and last_value is None:
-                        last_value = float("nan")
-                    key = (name, series_kind)
-                    old = found.get(key)
-                    if old is not None:
-                        count += old.count
-                        if old.last_step > last_step:
-                            last_step, last_value = old.last_step, old.last_value
-                    found[key] = NameInfo(name, series_kind, count, last_step, last_value)
+            table, _ = segment.ranges(fine=False)
+            # SQLite takes a bare column from the row that holds the maximum.
+            rows = segment.connection.execute(
+                f"SELECT series, sum(count), max(last_step), last_value FROM {table} GROUP BY series"
+            ).fetchall()
+            for number, count, last_step, last_value in rows:
+                kind, name = segment.series()[number]
+                if kind == "scalar" and last_value is None:
+                    last_value = float("nan")
+                key = (name, kind)
+                old = found.get(key)
+                if old is not None:
+                    count += old.count
+                    if old.last_step > last_step:
+                        last_step, last_value = old.last_step, old.last_value
+                found[key] = NameInfo(name, kind, count, last_step, last_value)
         return [found[key] for key in sorted(found)]
 
     def scalars(self, name: str, rank: Rank = 0) -> ScalarSeries:
@@ -125,49 +113,41 @@ class RunRecord:
         Raises:
             ArtifactError: When the run has no scalar of that name.
         """
-        rows = self._latest(rank, name, "scalar")
+        rows, ranks = self._latest(rank, name, "scalar")
+        _, _, _, steps, times_ns, values = zip(*rows, strict=True)
         return ScalarSeries(
-            steps=np.array([row[3] for _, row in rows], dtype=np.int64),
-            times_ns=np.array([row[4] for _, row in rows], dtype=np.int64),
-            values=np.array([row[5] for _, row in rows], dtype=np.float64),  # NULL becomes NaN
-            ranks=np.array([number for number, _ in rows], dtype=np.int64) if rank == "all" else None,
+            steps=np.array(steps, dtype=np.int64),
+            times_ns=np.array(times_ns, dtype=np.int64),
+            values=np.array(values, dtype=np.float64),  # NULL becomes NaN
+            ranks=ranks if rank == "all" else None,
         )
 
-    def scalar_ranges(self, name: str, rank: int = 0) -> ScalarRanges:
-        """Returns the roll-ups of one scalar, for long series and heat maps."""
-        merged: dict[int, list[Any]] = {}
-        for _, segment in self._segments(rank):
-            number = _series_number(segment, "scalar", name)
-            if number is None:
-                continue
-            rows = segment.connection.execute(
-                "SELECT bucket, count, non_finite, min, max FROM rollup WHERE series = ? ORDER BY bucket",
-                (number,),
-            )
-            for bucket, *values in rows:
-                low_high = [float("nan") if value is None else value for value in values[2:]]
-                old = merged.setdefault(bucket, [0, 0, float("nan"), float("nan")])
-                merged[bucket] = [
-                    old[0] + values[0],
-                    old[1] + values[1],
-                    float(np.fmin(old[2], low_high[0])),
-                    float(np.fmax(old[3], low_high[1])),
-                ]
-        if not merged:
+    def scalar_ranges(self, name: str, rank: int = 0, *, max_ranges: int | None = None) -> ScalarRanges:
+        """Returns the roll-ups of one scalar, for long series and heat maps.
+
+        Each covers 256 steps, or more where compaction made them coarser.
+
+        Args:
+            name: The scalar.
+            rank: Whose.
+            max_ranges: Join neighbours, two by two, until at most this many are left; at least 1. The overview of a
+                long run is then read from its segments' summaries.
+
+        Raises:
+            ArtifactError: When the run has no scalar of that name.
+        """
+        segments = [
+            (segment, number)
+            for _, segment in self._segments(rank)
+            if (number := _series_number(segment, "scalar", name)) is not None
+        ]
+        if not segments:
             raise self._no_such("scalar", name)
-        buckets = sorted(merged)
-        columns = list(zip(*(merged[bucket] for bucket in buckets), strict=True))
-        return ScalarRanges(
-            first_steps=np.array(buckets, dtype=np.int64) << ROLLUP_SHIFT,
-            counts=np.array(columns[0], dtype=np.int64),
-            non_finite=np.array(columns[1], dtype=np.int64),
-            min=np.array(columns[2], dtype=np.float64),
-            max=np.array(columns[3], dtype=np.float64),
-        )
+        return read_ranges(segments, max_ranges)
 
     def histograms(self, name: str, rank: Rank = 0) -> list[Histogram]:
         """Returns the histograms of one name by step."""
-        rows = [row for _, row in self._latest(rank, name, "histogram")]
+        rows, _ = self._latest(rank, name, "histogram")
         return list(histogram_rows(rows, [name] * len(rows)))
 
     def images(self, name: str, rank: Rank = 0) -> list[Image]:
@@ -214,26 +194,32 @@ class RunRecord:
             for segment in self._readers[number].segments():
                 yield number, segment
 
-    def _latest(self, rank: Rank, name: str, kind: str) -> list[tuple[int, Any]]:
-        """The rows of one series by step and arrival, without those that a later attempt replaced."""
-        rows = []
+    def _latest(self, rank: Rank, name: str, kind: str) -> tuple[list[Any], npt.NDArray[np.int64]]:
+        """The rows of one series by step and arrival, without those that a later attempt replaced, and their ranks."""
+        rows: list[Any] = []
+        counts, sources = [], []
         for rank_number, segment in self._segments(rank):
             number = _series_number(segment, kind, name)
             if number is not None:
-                rows += [(rank_number, row) for row in segment.rows_of(kind, number)]
+                found = segment.rows_of(kind, number)
+                rows += found
+                counts.append(len(found))
+                sources.append((rank_number, segment.level > 0))
         if not rows:
             raise self._no_such(kind, name)
-        latest: dict[tuple[int, int], int] = {}
-        for rank_number, row in rows:
-            key = (rank_number, row[3])
-            latest[key] = max(latest.get(key, 0), row[2])
-        rows = [item for item in rows if item[1][2] == latest[item[0], item[1][3]]]
-        rows.sort(key=lambda item: (item[1][3], item[0], item[1][0]))
-        return rows
+        ranks, compacted = np.repeat(np.array(sources, np.int64), counts, axis=0).T
+        order = latest(
+            seqs=np.array([row[0] for row in rows], np.int64),
+            attempts=np.array([row[2] for row in rows], np.int64),
+            steps=np.array([row[3] for row in rows], np.int64),
+            ranks=ranks,
+            compacted=compacted.astype(np.bool_),
+        )
+        return [rows[place] for place in order.tolist()], ranks[order]
 
     def _artifacts(self, cls: type[A], name: str, rank: Rank) -> list[A]:
-        rows = self._latest(rank, name, cls.kind)
-        return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for _, row in rows]
+        rows, _ = self._latest(rank, name, cls.kind)
+        return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row in rows]
 
     def _in_order(self, cls: type[A], rank: Rank) -> list[A]:
         rows = []

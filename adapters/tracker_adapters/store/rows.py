@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain, repeat
 from typing import Any
 
-from tracker_adapters.artifacts import Artifact, Histogram, Scalar
+from tracker_adapters.artifacts import Artifact, File, Histogram, Page, Scalar
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.name_sequences import MAX_SEQUENCES
@@ -67,6 +67,8 @@ class Rows:
 
     def __init__(self, series: SeriesNumbers, attempt: int, last_seq: int, store_blob: StoreBlob) -> None:
         self.last_seq = last_seq
+        self.beside_bytes = 0
+        """What the files take that lie beside the store."""
         self.values: dict[str, list[Any]] = {table: [] for table in WIDTHS}
         self._series = series
         self._attempt = attempt
@@ -97,8 +99,10 @@ class Rows:
                 elif isinstance(item, Scalar):
                     scalars += (*self._start(self.last_seq, item), item.value)
                 else:
-                    others = artifact_values(item, self._store_blob)
+                    others = artifact_values(item, self._counted_blob)
                     self.values["artifact"] += (*self._start(self.last_seq, item), *others)
+                    if isinstance(item, (File, Page)):
+                        self.beside_bytes += item.size
         if histograms:
             self._add_histograms(histograms)
 
@@ -106,6 +110,10 @@ class Rows:
         """Inserts the rows; the caller holds the transaction."""
         for table, values in self.values.items():
             _insert(connection, table, WIDTHS[table], values)
+
+    def _counted_blob(self, content: bytes) -> str:
+        self.beside_bytes += len(content)
+        return self._store_blob(content)
 
     def _start(self, seq: int, artifact: Artifact) -> tuple[int, ...]:
         return (seq, self._series.one(artifact.kind, artifact.name), self._attempt, artifact.step, artifact.time_ns)

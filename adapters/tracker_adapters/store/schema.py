@@ -7,13 +7,21 @@ import sqlite3
 from pathlib import Path
 
 ROLLUP_SHIFT = 8
-"""A roll-up covers 2**8 steps: bucket = step >> 8."""
+"""A roll-up covers 2**8 steps: bucket = step >> 8. In a compacted segment it covers more: its meta says how many."""
 
-GROUP_SHIFT = 10
-"""Scalars and histograms are indexed by series within groups of 2**10 consecutive numbers.
+SUMMARY_SHIFT = 14
+"""A row of the summary, which a sealed segment has, covers 2**14 steps, or as many as a roll-up where that is more."""
+
+GROUP_SHIFT = 12
+"""Scalars and histograms are indexed by series within groups of 2**12 consecutive numbers.
 
 An index by series alone would change a page for each series at each step: 4 kB in the log for an entry of 12 bytes.
 """
+
+_SEQ_BITS = 54
+_RANGES = """
+    series INTEGER, bucket INTEGER, count INTEGER, non_finite INTEGER, min REAL, max REAL,
+    first_step INTEGER, last_step INTEGER, last_value REAL"""
 
 DDL = f"""
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -31,28 +39,88 @@ CREATE TABLE artifact(
     seq INTEGER PRIMARY KEY, series INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL,
     time_ns INTEGER NOT NULL, meta TEXT NOT NULL, data, blob TEXT);
 CREATE INDEX artifact_by_series ON artifact(series, step);
-CREATE TABLE rollup(
-    series INTEGER, bucket INTEGER, count INTEGER, non_finite INTEGER, min REAL, max REAL,
-    PRIMARY KEY(bucket, series)) WITHOUT ROWID;
+CREATE TABLE rollup({_RANGES}, PRIMARY KEY(bucket, series)) WITHOUT ROWID;
+CREATE TABLE summary({_RANGES}, PRIMARY KEY(series, bucket)) WITHOUT ROWID;
 """
 
-# One statement a commit keeps the work inside SQLite, which holds no Python lock while it runs.
-UPDATE_ROLLUPS = f"""
-INSERT INTO rollup
-SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*), sum(value IS NULL OR abs(value) > 1.7976931348623157e308),
-       min(CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END),
-       max(CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END)
-FROM scalar WHERE seq BETWEEN ? AND ? GROUP BY bucket, series
-ON CONFLICT(bucket, series) DO UPDATE SET
+MERGE_RANGES = """
+ON CONFLICT(series, bucket) DO UPDATE SET
     count = count + excluded.count, non_finite = non_finite + excluded.non_finite,
     min = coalesce(min(min, excluded.min), min, excluded.min),
-    max = coalesce(max(max, excluded.max), max, excluded.max)
+    max = coalesce(max(max, excluded.max), max, excluded.max),
+    first_step = min(first_step, excluded.first_step),
+    last_value = CASE WHEN excluded.last_step >= last_step THEN excluded.last_value ELSE last_value END,
+    last_step = max(last_step, excluded.last_step)
+"""
+
+# One statement a commit keeps the work inside SQLite, which holds no Python lock while it runs. The last value is that
+# of the highest step, and of several at that step the last one: both numbers are packed into one to find it.
+_UPDATE_SCALAR_ROLLUPS = f"""
+INSERT INTO rollup
+SELECT series, bucket, count, non_finite, low, high, first_step, (bucket << {ROLLUP_SHIFT}) + (latest >> {_SEQ_BITS}),
+       (SELECT value FROM scalar WHERE seq = latest & {2**_SEQ_BITS - 1})
+FROM (
+    SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*) AS count,
+           sum(value IS NULL OR abs(value) > 1.7976931348623157e308) AS non_finite,
+           min(CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END) AS low,
+           max(CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END) AS high,
+           min(step) AS first_step, max((step & {2**ROLLUP_SHIFT - 1}) << {_SEQ_BITS} | seq) AS latest
+    FROM scalar WHERE seq BETWEEN ? AND ? GROUP BY bucket, series)
+WHERE true {MERGE_RANGES}
+"""
+_UPDATE_OTHER_ROLLUPS = f"""
+INSERT INTO rollup
+SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*), 0, NULL, NULL, min(step), max(step), NULL
+FROM {{table}} WHERE seq BETWEEN ? AND ? GROUP BY bucket, series
+{MERGE_RANGES}
+"""
+UPDATE_ROLLUPS = {
+    "scalar": _UPDATE_SCALAR_ROLLUPS,
+    **{table: _UPDATE_OTHER_ROLLUPS.format(table=table) for table in ("histogram", "artifact")},
+}
+"""By table, what adds the artifacts between two numbers to the roll-ups."""
+
+SUMMARIZE = """
+INSERT INTO summary
+SELECT series, bucket, count, non_finite, low, high, first_step, last_step,
+       (SELECT last_value FROM rollup WHERE rollup.series = found.series AND rollup.bucket = last_step >> :rollup_shift)
+FROM (
+    SELECT series, bucket >> (:summary_shift - :rollup_shift) AS bucket, sum(count) AS count,
+           sum(non_finite) AS non_finite, min(min) AS low, max(max) AS high, min(first_step) AS first_step,
+           max(last_step) AS last_step
+    FROM rollup GROUP BY 1, 2) AS found
 """
 
 LAST_SEQ = """
 SELECT max(coalesce((SELECT max(seq) FROM scalar), 0), coalesce((SELECT max(seq) FROM histogram), 0),
            coalesce((SELECT max(seq) FROM artifact), 0))
 """
+
+
+def seal(connection: sqlite3.Connection, last_seq: int, *, level: int = 0, rollup_shift: int = ROLLUP_SHIFT) -> None:
+    """Marks a segment as one that gets no more artifacts, and sums its roll-ups up.
+
+    Args:
+        connection: The segment, open for writing, outside a transaction.
+        last_seq: Number of the last artifact that it stands for.
+        level: How often its content was thinned by half.
+        rollup_shift: Binary logarithm of the steps that each of its roll-ups covers.
+
+    Raises:
+        sqlite3.Error: When it stays as it was.
+    """
+    shifts = {"rollup_shift": rollup_shift, "summary_shift": max(rollup_shift, SUMMARY_SHIFT)}
+    connection.execute("BEGIN")
+    try:
+        connection.execute("DELETE FROM summary")
+        connection.execute(SUMMARIZE, shifts)
+        meta = {"last_seq": last_seq, "level": level, **shifts}
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?,?)", meta.items())
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def select_series(table: str, columns: str) -> str:

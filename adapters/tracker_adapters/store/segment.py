@@ -11,7 +11,7 @@ from pathlib import Path
 from tracker_adapters.recording import Storable
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import StoreBlob
-from tracker_adapters.store.layout import SCHEMA_VERSION, segment_number, segment_path, segments
+from tracker_adapters.store.layout import SCHEMA_VERSION, segment_name, segment_path, segments
 from tracker_adapters.store.rows import Rows, SeriesNumbers
 
 SEGMENT_BYTES = 256 * 1024 * 1024
@@ -27,14 +27,17 @@ class SegmentWriter:
         Args:
             folder: The rank's folder.
             store_blob: Keeps a payload beside the store and returns its SHA-256.
-            segment_bytes: Size at which a segment is sealed.
+            segment_bytes: Size at which a segment is sealed, with the pages, files and large images beside it.
         """
         self._folder = folder
         self._store_blob = store_blob
         self._segment_bytes = segment_bytes
+        self._beside_bytes = 0
         existing = _complete_segments(folder)
         self.last_seq = 0
         self.attempt = 1
+        self.sealed = 0
+        """How many segments were sealed."""
         if existing:
             self._path = existing[-1]
             self._connection = schema.open_for_writing(self._path)
@@ -58,8 +61,9 @@ class SegmentWriter:
         try:
             connection.executemany("INSERT INTO series VALUES (?,?,?)", self._series.unstored())
             rows.insert(connection)
-            if rows.values["scalar"]:
-                connection.execute(schema.UPDATE_ROLLUPS, (self.last_seq + 1, rows.last_seq))
+            for table, values in rows.values.items():
+                if values:
+                    connection.execute(schema.UPDATE_ROLLUPS[table], (self.last_seq + 1, rows.last_seq))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -67,32 +71,49 @@ class SegmentWriter:
             raise
         self._series.mark_stored()
         self.last_seq = rows.last_seq
+        self._beside_bytes += rows.beside_bytes
 
     def close(self) -> None:
         """Folds the WAL into the segment, so that the file can be copied and read anywhere."""
         _fold_and_close(self._connection)
 
     def _adopt_last_segment(self) -> None:
+        meta = dict(self._connection.execute("SELECT key, value FROM meta"))
+        if meta["schema_version"] != SCHEMA_VERSION:
+            raise sqlite3.DatabaseError(
+                f"{self._path} has schema version {meta['schema_version']}; expected {SCHEMA_VERSION}"
+            )
         rows = self._connection.execute("SELECT kind, name, id FROM series").fetchall()
         self._series = SeriesNumbers(rows)
-        first_seq = self._connection.execute("SELECT value FROM meta WHERE key = 'first_seq'").fetchone()[0]
-        self.last_seq = max(self._connection.execute(schema.LAST_SEQ).fetchone()[0], first_seq - 1)
+        found = self._connection.execute(schema.LAST_SEQ).fetchone()[0]
+        self.last_seq = max(found, meta["first_seq"] - 1, meta.get("last_seq", 0))
         self.attempt = 1 + self._connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0]
-        self._connection.execute("INSERT INTO attempt VALUES (?,?,?)", self._attempt_row())
+        if "last_seq" in meta:  # it was sealed, as compacting a run that nobody writes does
+            self._go_on()
+        else:
+            self._connection.execute("INSERT INTO attempt VALUES (?,?,?)", self._attempt_row())
 
     def _make_ready(self) -> None:
         if not self._path.exists():  # SQLite would go on writing into a file that nobody can open again
             raise FileNotFoundError(f"{self._path} was deleted")
         if self._is_full():
-            sealed = self._connection
-            self._open_new(segment_number(self._path) + 1)
-            _fold_and_close(sealed)
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Seals the segment and opens the next one."""
+        sealed, last_seq = self._connection, self.last_seq
+        self._open_new(segment_name(self._path).last + 1)
+        # A segment without its seal is as complete; readers then take its roll-ups for its summary.
+        with contextlib.suppress(sqlite3.Error):
+            schema.seal(sealed, last_seq)
+        _fold_and_close(sealed)
+        self.sealed += 1
 
     def _is_full(self) -> bool:
         pages, page_size = (
             self._connection.execute(f"PRAGMA {key}").fetchone()[0] for key in ("page_count", "page_size")
         )
-        full: bool = pages * page_size >= self._segment_bytes
+        full: bool = pages * page_size + self._beside_bytes >= self._segment_bytes
         return full
 
     def _open_new(self, number: int) -> None:
@@ -115,6 +136,7 @@ class SegmentWriter:
         self._connection = connection
         self._path = path
         self._series = SeriesNumbers()
+        self._beside_bytes = 0
 
     def _attempt_row(self) -> tuple[int, int, int]:
         return self.attempt, self.last_seq + 1, time.time_ns()

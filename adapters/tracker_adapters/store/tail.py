@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SC
 from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.layout import rank_folder, segments
 
+T = TypeVar("T")
 MAX_ROWS = 10_000
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+MAX_LOOKS = 10
 _TABLES = {"scalar": ("scalar", SCALAR_COLUMNS), "histogram": ("histogram", HISTOGRAM_COLUMNS)}
 _COLUMN_OF_KIND = {
     "image": "images", "text": "texts", "alert": "alerts", "table": "tables", "page": "pages", "file": "files",
@@ -37,7 +40,7 @@ class StoreReader:
 
     def segments(self) -> list[Segment]:
         """Returns the segments that exist now, opened, in order."""
-        return [segment for path in segments(self._folder) if (segment := self._open(path)) is not None]
+        return self._retried(self._segments)
 
     def last_seq(self) -> int:
         """Returns the number of the last committed artifact, 0 when there is none."""
@@ -49,6 +52,26 @@ class StoreReader:
 
         A batch holds at most ``max_rows`` artifacts and about 16 MB of payload, and never spans attempts.
         """
+        return self._retried(lambda: self._read(after, max_rows))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._close_all_but(None)
+
+    def _retried(self, read: Callable[[], T]) -> T:
+        """Looks again when a segment was compacted in between: the one that stands for it is there before it goes."""
+        for _ in range(MAX_LOOKS):
+            with suppress(FileNotFoundError):
+                return read()
+        return read()
+
+    def _segments(self) -> list[Segment]:
+        paths = segments(self._folder)
+        for path in self._opened.keys() - set(paths):
+            self._opened.pop(path).connection.close()
+        return [segment for path in paths if (segment := self._open(path)) is not None]
+
+    def _read(self, after: int, max_rows: int) -> Batch | None:
         for path in reversed(segments(self._folder)):
             first_seq = self._first_seq(path)
             if first_seq is not None and first_seq <= after + 1:
@@ -57,13 +80,13 @@ class StoreReader:
                 return segment.read(after, max_rows) if segment is not None else None
         return None
 
-    def close(self) -> None:
-        """Closes the connections."""
-        self._close_all_but(None)
-
     def _open(self, path: Path) -> Segment | None:
         if path not in self._opened:
-            connection = schema.open_for_reading(path)
+            try:
+                connection = schema.open_for_reading(path)
+            except sqlite3.OperationalError:
+                path.stat()
+                raise
             if connection is None:
                 return None
             self._opened[path] = Segment(connection, self._run_folder)
@@ -90,12 +113,30 @@ class Segment:
         self.connection = connection
         self._run_folder = run_folder
         self._series: dict[int, tuple[str, str]] = {}
-        self.first_seq: int = self.connection.execute("SELECT value FROM meta WHERE key = 'first_seq'").fetchone()[0]
+        self._meta: dict[str, int] = dict(self.connection.execute("SELECT key, value FROM meta"))
+        self.first_seq = self._meta["first_seq"]
+
+    @property
+    def level(self) -> int:
+        """How often the content was thinned by half; 0 for a segment as it was written."""
+        return self._meta.get("level", 0)
 
     def last_seq(self) -> int:
         """Number of the last artifact committed here, 0 when there is none."""
+        if "last_seq" in self._meta:
+            return self._meta["last_seq"]
         last: int = self.connection.execute(schema.LAST_SEQ).fetchone()[0]
         return last
+
+    def ranges(self, *, fine: bool) -> tuple[str, int]:
+        """Returns the table of roll-ups and the binary logarithm of the steps that each row covers.
+
+        Args:
+            fine: Whether the finest are wanted; else the summary, where there is one.
+        """
+        if not fine and "last_seq" in self._meta:
+            return "summary", self._meta["summary_shift"]
+        return "rollup", self._meta.get("rollup_shift", schema.ROLLUP_SHIFT)
 
     def series(self) -> dict[int, tuple[str, str]]:
         """The (kind, name) of every series number."""
@@ -157,13 +198,15 @@ class Segment:
         if histograms:
             rows = histogram_rows(histograms, [series[row[1]][1] for row in histograms])
             columns["histograms"] = Column([row[0] for row in histograms], rows)
-        return Batch(
+        batch = Batch(
             first_seq=after + 1,
             last_seq=last,
             attempt=attempt,
             scalars=_scalar_columns(scalars, series),
             **columns,
         )
+        absent = last - after - len(batch)
+        return replace(batch, absent=absent) if absent else batch
 
 
 def histogram_rows(rows: Sequence[Any], names: Sequence[str]) -> HistogramRows:
