@@ -16,6 +16,7 @@ from rich.table import Table
 from tracker_adapters.artifacts import KINDS
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.errors import MissingPackageError
+from tracker_adapters.redaction import redact
 from tracker_adapters.registry import load_sink
 
 from stepscope.run import Run, open_run, read_run
@@ -101,7 +102,7 @@ def _how_to_look(run: Run) -> Table:
     table.add_column(overflow="fold")
     for config in run.sinks:
         if isinstance(config, SinkConfig):
-            table.add_row(config.type, escape(_with_path(load_sink(config.type).look(config.options))))
+            table.add_row(config.type, escape(redact(_with_path(load_sink(config.type).look(config.options)))))
     table.add_row("here", escape(_with_path(f"stepscope ls {run.path}")))
     return table
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
+from tracker_adapters.redaction import redact
 from tracker_adapters.registry import SinkSpec, known_sinks
 
 CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "Pillow", "psutil")
@@ -63,7 +64,7 @@ def _sink(spec: SinkSpec) -> str:
         try:
             importlib.import_module(package)
         except Exception as error:  # a broken SDK can raise anything
-            return f"{package} cannot be imported ({type(error).__name__}: {error}): {install}"
+            return redact(f"{package} cannot be imported ({type(error).__name__}: {error}): {install}")
         # One import name can come from several distributions, such as a reduced one.
         candidates = names.get(package, [package])
         distribution = package if package in candidates else candidates[0]

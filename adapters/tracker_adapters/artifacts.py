@@ -23,6 +23,7 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram import Histogram
 from tracker_adapters.image import Image
 from tracker_adapters.plain import as_tuple, plain, plain_config, storable
+from tracker_adapters.redaction import redact, redact_config
 
 AlertLevel: TypeAlias = Literal["info", "warning", "error"]
 RunStatus: TypeAlias = Literal["running", "finished", "failed"]
@@ -181,7 +182,10 @@ class Page(_StoredFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """Who a run is: ``id`` is unique, ``name`` is for people, ``config`` is JSON-able, ``status`` its state."""
+    """Who a run is: ``id`` is unique, ``name`` is for people, ``config`` is JSON-able, ``status`` its state.
+
+    Secrets in the name, the configuration and the tags are replaced by ``***``; see ``redaction.redact_config``.
+    """
 
     id: str
     name: str
@@ -194,9 +198,9 @@ class RunInfo:
         for key in ("id", "name"):
             if not isinstance(text := getattr(self, key), str):
                 raise ArtifactError(f"run {self.name!r}: {key} is {type(text).__name__} {text!r}; expected a str")
-            object.__setattr__(self, key, storable(text))
-        object.__setattr__(self, "config", plain_config(self.config))
-        object.__setattr__(self, "tags", _check_tags(self.tags))
+            object.__setattr__(self, key, redact(storable(text)))
+        object.__setattr__(self, "config", redact_config(plain_config(self.config)))
+        object.__setattr__(self, "tags", tuple(map(redact, _check_tags(self.tags))))
         if self.status not in get_args(RunStatus):
             raise ArtifactError(f"run {self.name!r}: status is {self.status!r}; expected one of {get_args(RunStatus)}")
 

@@ -32,6 +32,7 @@ from tracker_adapters.image import Layout, pixels
 from tracker_adapters.name_sequences import NameSequences
 from tracker_adapters.plain import as_path
 from tracker_adapters.recording import Deferred, HistogramBlock, PendingArray, Recorder, ScalarBlock, ScalarRow
+from tracker_adapters.redaction import redact
 
 
 class Emitter:
@@ -196,6 +197,8 @@ class Emitter:
     def alert(self, name: str, message: str, *, step: int | None = None, level: AlertLevel = "warning") -> None:
         """Emits an alert. ``name`` is its kind, such as ``exploding_gradient``; level: info, warning or error."""
         full, step = self._checked("alert", name, step)
+        # Most alerts are made from exceptions, which quote what failed.
+        message = redact(message) if isinstance(message, str) else message
         artifact = Alert(name=full, message=message, level=level, step=step)
         self._recorder.put(artifact, len(artifact.message) + 256)
 

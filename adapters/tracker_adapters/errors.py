@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from tracker_adapters.redaction import redact
+
 
 class StepscopeError(Exception):
-    """Base of every exception that this project raises on purpose."""
+    """Base of every exception that this project raises on purpose; its message shows no secrets."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(redact(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class ArtifactError(StepscopeError, ValueError):

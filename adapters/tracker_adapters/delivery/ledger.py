@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sqlite3
 import time
 from collections import Counter
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
+from tracker_adapters.redaction import redact
 from tracker_adapters.store.layout import DELIVERY_DATABASE
 
 LaneState: TypeAlias = Literal["waiting", "delivering", "retrying", "quarantined", "done"]
@@ -27,7 +27,6 @@ CREATE TABLE IF NOT EXISTS cursor(
 _COLUMNS = (
     "sink, target, seq, token, delivered, failed, state, error, updated_ns, trying, failures, bisection, thinning"
 )
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Position:
     failure's message, empty while all is well; ``failures`` counts those since the sink last took something.
     ``trying`` is the last artifact of the batch that the sink is being given, 0 between batches: where a process finds
     it set, the one before it died on that batch. ``bisection`` and ``thinning`` are the states of those two.
-    ``target`` shows no password.
+    ``target`` and ``error`` show no secrets.
     """
 
     sink: str
@@ -74,7 +73,7 @@ class Ledger:
     def register(self, sink: str, target: str) -> Position:
         """Returns the sink's position, at the start for a sink that is new to this run."""
         key = position_key(sink, target)
-        shown = _PASSWORD.sub("***@", target)
+        shown = redact(target)
         self._connection.execute(
             f"INSERT OR IGNORE INTO cursor(key, {_COLUMNS}) VALUES (?,?,?,0,NULL,0,'{{}}','waiting','',?,0,0,'',NULL)",
             (key, sink, shown, time.time_ns()),
@@ -135,9 +134,7 @@ class Ledger:
 
     def note_failure(self, key: str, state: LaneState, error: str, *, failures: int, bisection: str) -> None:
         """Records that the sink failed; nothing of what it was given is counted as delivered."""
-        self._update(
-            key, state=state, error=_PASSWORD.sub("***@", error), failures=failures, bisection=bisection, trying=0
-        )
+        self._update(key, state=state, error=redact(error), failures=failures, bisection=bisection, trying=0)
 
     def note(self, key: str, state: LaneState) -> None:
         """Records what a sink that is well is doing."""
