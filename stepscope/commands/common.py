@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from tracker_adapters.errors import StepscopeError
 
 USAGE_ERROR = 2
@@ -32,3 +34,13 @@ def console() -> Console:
     """Returns a console for standard output."""
     # In a pipe there is no terminal to fit into: cutting names off would make them useless to grep.
     return Console() if sys.stdout.isatty() else Console(width=200)
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str], None]]:
+    """Yields a function that shows how far a command is, in one line of standard error if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    with Console(stderr=True).status("") as status:
+        yield lambda text: status.update(escape(text))

@@ -1,0 +1,81 @@
+"""``stepscope export``: runs as CSV, Parquet or JSON lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepscope.commands.common import console, one_line_errors, progress_line
+
+if TYPE_CHECKING:
+    from stepscope.export.selection import Ranks
+
+
+@click.command("export")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(["csv", "parquet", "jsonl"]),
+    default="csv",
+    show_default=True,
+    help="What the tables are written as.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("export"),
+    show_default=True,
+    help="The folder for the tables; it must not hold anything.",
+)
+@click.option(
+    "--names", multiple=True, metavar="PATTERN", help="Only these names, such as 'grad/*'; may be given several times."
+)
+@click.option("--kinds", metavar="KIND,...", help="Only these kinds: scalar, histogram, image, text, alert, ...")
+@click.option("--ranks", metavar="RANK,...", help="Only these ranks [all].")
+@click.option("--steps", metavar="FIRST:LAST", help="Only these steps; either end may be left out.")
+@click.option("--all-attempts", is_flag=True, help="Also what was recorded again after a resume.")
+@click.option("--overwrite", is_flag=True, help="Replace an export that lies in the output folder.")
+@one_line_errors
+def command(runs: tuple[str, ...], output: Path, file_format: Any, **options: Any) -> None:
+    r"""Write what runs hold as one tidy table for each kind, all runs together.
+
+    RUN is a run's folder, a folder that contains runs, or a pattern such as 'runs/*'.
+
+    \b
+    stepscope export runs/ --names 'grad/*' --names loss --format parquet
+    """
+    from stepscope.export import export_runs
+
+    with progress_line() as say:
+        exported = export_runs(
+            runs,
+            output,
+            format=file_format,
+            names=options["names"],
+            kinds=options["kinds"].split(",") if options["kinds"] else (),
+            ranks=_ranks(options["ranks"]),
+            steps=options["steps"],
+            all_attempts=options["all_attempts"],
+            overwrite=options["overwrite"],
+            progress=lambda run, rows: say(f"run {run}: {rows:,} rows"),
+        )
+    output_console = console()
+    for table, rows in exported.rows.items():
+        output_console.print(f"{table}: {rows:,} rows", highlight=False)
+    for pattern in exported.unmatched:
+        click.echo(f"stepscope: no name matches {pattern!r}", err=True)
+    if exported.missing:
+        click.echo(f"stepscope: the content of {exported.missing} artifacts is missing in the runs", err=True)
+    click.echo(exported.output)
+
+
+def _ranks(text: str | None) -> Ranks:
+    if text is None or text == "all":
+        return "all"
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} are no ranks; expected numbers such as 0,1", param_hint="--ranks") from None

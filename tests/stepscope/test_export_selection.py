@@ -1,0 +1,190 @@
+"""What an export chooses, refuses and leaves behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from readback_export import read_table
+from tracker_adapters.errors import NotARunError, RunError
+from tracker_adapters.store.layout import blob_path
+
+import stepscope
+from stepscope.export import ExportError, export_runs
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    (tmp_path / "report.html").write_bytes(b"<p>hello")
+    with stepscope.open_run(tmp_path / "runs" / "one", sinks=[]) as run:
+        for step in range(63):
+            run.scalar("loss", step / 7, step=step)
+        run.image("input", np.arange(12, dtype=np.uint8).reshape(3, 4), step=1, layout="HW")
+        run.image("large", np.random.default_rng(0).integers(0, 255, (400, 400, 3), np.uint8), step=1, layout="HWC")
+        run.text("notes", "x", step=2)
+        run.file(tmp_path / "report.html", media_type="text/html", step=6)
+    return tmp_path / "runs" / "one"
+
+
+def test_names_kinds_ranks_and_steps_choose_rows(tmp_path: Path) -> None:
+    for rank in range(2):
+        with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank) as run:
+            for step in range(10):
+                run.scalars(["grad/a", "grad/b", "weights[0]", "weights0"], [step] * 4, step=step)
+                run.text("grad/a", "x", step=step)
+
+    def exported(**selection: Any) -> list[tuple[int, str, int]]:
+        export_runs([tmp_path / "run"], tmp_path / "out", overwrite=True, **selection)
+        rows = read_table(tmp_path / "out", "scalars", "csv")
+        return [(row["rank"], row["name"], row["step"]) for row in rows]
+
+    assert exported(names=["grad/*"], steps="3:4", ranks=[1]) == [
+        (1, "grad/a", 3), (1, "grad/b", 3), (1, "grad/a", 4), (1, "grad/b", 4)
+    ]  # fmt: skip
+    assert exported(names="weights[0]", steps="9:") == [
+        (0, "weights[0]", 9), (0, "weights0", 9), (1, "weights[0]", 9), (1, "weights0", 9)
+    ]  # fmt: skip
+    assert exported(names=["grad/b"], steps=(None, 0), kinds=["scalars"]) == [(0, "grad/b", 0), (1, "grad/b", 0)]
+    assert not (tmp_path / "out" / "texts.csv").exists()
+
+
+def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(10):
+            run.scalar("loss", 1.0, step=step)
+            run.histogram("h", np.ones(2), step=step)
+        run.scalar("once", 1.0, step=2)
+        run.alert("slow", "x", step=8)
+    for value, first, last in ((2.0, 6, 12), (3.0, 4, 6)):
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
+            for step in range(first, last):
+                run.scalar("loss", value, step=step)
+                run.histogram("h", np.full(2, value), step=step)
+            run.alert("slow", "x", step=8)
+
+    export_runs([tmp_path / "run"], tmp_path / "out")
+    with stepscope.read_run(tmp_path / "run") as record:
+        series = record.scalars("loss")
+    rows = read_table(tmp_path / "out", "scalars", "csv")
+    mine = sorted((row["step"], float(row["value"])) for row in rows if row["name"] == "loss")
+    assert mine == list(zip(series.steps.tolist(), series.values.tolist(), strict=True))
+    assert [row["attempt"] for row in rows if row["name"] == "once"] == [1]
+    histograms = read_table(tmp_path / "out", "histograms", "csv")
+    assert sorted((row["step"], row["mean"]) for row in histograms) == mine
+    assert len(read_table(tmp_path / "out", "alerts", "csv")) == 3
+
+    everything = export_runs([tmp_path / "run"], tmp_path / "all", all_attempts=True)
+    assert everything.rows["scalars"] == 10 + 1 + 6 + 2
+
+
+def test_many_runs_lie_in_one_table(tmp_path: Path) -> None:
+    for place in ("a/seed1", "a/seed2", "b/seed1"):
+        with stepscope.open_run(tmp_path / "runs" / place, sinks=[]) as run:
+            run.scalar("loss", 1.0, step=0)
+
+    def labels(*runs: str) -> list[str]:
+        export_runs([tmp_path / run for run in runs], tmp_path / "out", overwrite=True)
+        return [row["run"] for row in read_table(tmp_path / "out", "scalars", "csv")]
+
+    assert labels("runs") == ["a/seed1", "a/seed2", "b/seed1"]
+    assert labels("runs/a", "runs/a/seed1") == ["seed1", "seed2"]
+    assert labels("runs/*/seed1") == ["a/seed1", "b/seed1"]
+
+
+def test_a_run_that_is_written_meanwhile_is_exported_as_far_as_it_is_stored(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+        assert run.flush_store(10)
+        exported = export_runs([tmp_path / "run"], tmp_path / "out")
+        run.scalar("loss", 1.0, step=1)
+    assert exported.rows == {"runs": 1, "scalars": 1}
+    assert read_table(tmp_path / "out", "runs", "csv")[0]["status"] == "running"
+
+
+def test_content_that_is_missing_in_the_run_is_counted(run_folder: Path, tmp_path: Path) -> None:
+    with stepscope.read_run(run_folder) as record:
+        (file,) = record.files()
+        file.path.unlink()
+        large = record.images("large")[0]
+    blob_path(run_folder, hashlib.sha256(large.png).hexdigest()).unlink()
+
+    exported = export_runs([run_folder], tmp_path / "out", format="jsonl")
+    assert exported.missing == 2
+    assert [row["file"] for row in read_table(tmp_path / "out", "files", "jsonl")] == [None]
+    assert [row["name"] for row in read_table(tmp_path / "out", "images", "jsonl")] == ["input"]
+
+
+def test_a_damaged_store_is_one_error_and_leaves_nothing(run_folder: Path, tmp_path: Path) -> None:
+    segment = next((run_folder / "store" / "rank_00000").glob("segment_*.db"))
+    content = bytearray(segment.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    segment.write_bytes(content)
+    with pytest.raises(RunError, match=r"segment_000000\.db"):
+        export_runs([run_folder], tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": "xml"}, "format is 'xml'; expected csv, parquet or jsonl"),
+        ({"kinds": ["scalr"]}, "kinds hold 'scalr'; expected some of scalar"),
+        ({"names": [""]}, "names hold ''"),
+        ({"ranks": ["0"]}, "ranks are"),
+        ({"ranks": [-1]}, "ranks are"),
+        ({"steps": "5"}, "nothing of these"),
+        ({"steps": "9:5"}, "steps are '9:5'; expected FIRST:LAST"),
+        ({"steps": "a:"}, "steps are 'a:'"),
+        ({"steps": (0, 2**63)}, "steps are"),
+        ({"names": ["lss", "x*"]}, "no name in 1 runs matches 'lss' or 'x\\*'"),
+    ],
+)
+def test_wrong_arguments_are_named_and_nothing_is_written(
+    tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+    with pytest.raises(ExportError, match=message):
+        export_runs([tmp_path / "run"], tmp_path / "out", **arguments)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
+def test_a_place_without_a_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NotARunError, match=r"missing is no folder"):
+        export_runs([tmp_path / "missing"], tmp_path / "out")
+    with pytest.raises(NotARunError, match="contains no run"):
+        export_runs([tmp_path], tmp_path / "out")
+
+
+def test_only_an_export_is_overwritten(run_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(ExportError):
+            export_runs([run_folder], tmp_path / "mine", overwrite=overwrite)
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
+
+    (tmp_path / "empty").mkdir()
+    export_runs([run_folder], tmp_path / "empty")
+    with pytest.raises(ExportError, match="is not empty"):
+        export_runs([run_folder], tmp_path / "empty")
+    export_runs([run_folder], tmp_path / "empty", overwrite=True, kinds=["text"])
+    assert not (tmp_path / "empty" / "scalars.csv").exists()
+    with pytest.raises(ExportError, match="is a file"):
+        export_runs([run_folder], tmp_path / "report.html")
+
+
+def test_an_export_that_fails_leaves_the_old_one(run_folder: Path, tmp_path: Path) -> None:
+    export_runs([run_folder], tmp_path / "out")
+
+    def stop(run: int, rows: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export_runs([run_folder], tmp_path / "out", overwrite=True, progress=stop)
+    assert json.loads((tmp_path / "out" / "export.json").read_text())["tables"]["scalars"]["rows"] == 63
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "report.html", "runs"]
