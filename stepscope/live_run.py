@@ -18,7 +18,7 @@ from tracker_adapters.delivery.ledger import Position
 from tracker_adapters.emitter import Emitter, PendingArray
 from tracker_adapters.errors import DeliveryError, RunError
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
 
 from stepscope.stats import RunStats
 from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, forget
@@ -71,7 +71,8 @@ class Run(Emitter):
     @property
     def stats(self) -> RunStats:
         """What became of everything emitted so far; commits what is queued first, for at most a second."""
-        self._store.flush(1.0)
+        if not self._store.is_failing:
+            self._store.flush(1.0)
         positions = self._positions()
         return RunStats.of(self._store.counts(), self._lost(), list(positions.values()))
 
@@ -153,7 +154,7 @@ class Run(Emitter):
                 in the store.
 
         Returns:
-            Whether everything was delivered in time. A second call waits for the first one and returns the same.
+            Whether everything was stored and delivered in time. A second call waits for the first one and returns the same.
 
         Raises:
             RunError: For a timeout that is no number.
@@ -162,16 +163,17 @@ class Run(Emitter):
         return self.finish(timeout=timeout)
 
     def _close(self, deadline: float) -> bool:
-        stored = self._store.close(deadline - time.monotonic(), on_close=self._save_manifest)
+        closed = self._store.close(deadline - time.monotonic(), on_close=self._save_manifest)
         forget(self)
+        stored = closed and NOT_WRITABLE not in self._store.counts().lost
         if self._delivery is None:
             return stored
         ended = self._delivery.close(deadline)
-        if not stored:  # the disk hangs, and would hold up the questions below too
+        if not closed:  # the disk hangs, and would hold up the questions below too
             return False
         self._delivery.warn_of_failures()
         self._warn_of_pending()
-        return ended and self._delivery.wait_delivered(self._store.last_seq, deadline=0.0)
+        return ended and stored and self._delivery.wait_delivered(self._store.last_seq, deadline=0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -217,7 +219,7 @@ class Run(Emitter):
     def _save_manifest(self) -> None:
         """Called by the store's thread before it releases the run, which is what delivery waits for to read it."""
         self._manifest = replace(self._manifest, lost=self._lost(), ended_ns=time.time_ns())
-        if self.rank != 0:
+        if self.rank != 0 or not self._store.is_in_place:  # another run may lie there now
             return
         try:
             self._manifest.save(self.path)

@@ -70,6 +70,8 @@ class Delivery:
 
         Positions of earlier openings are left out.
         """
+        if not self._folder.exists():  # somebody deleted the run; the store says so
+            return self._positions
         try:
             # Opened for each look: forked children would inherit a connection that stays.
             with Ledger(self._folder, timeout_s=READ_TIMEOUT_S) as ledger:

@@ -43,6 +43,16 @@ class FileLock:
             time.sleep(0.02)
         return True
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file at the path is still the one that is held; it is not when its folder was deleted or moved."""
+        if self._fd is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._fd), self.path.stat())
+        except OSError:
+            return False
+
     def release(self) -> None:
         """Lets go; does nothing when the lock is not held."""
         if self._fd is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import sqlite3
@@ -37,6 +38,7 @@ QUEUE_BYTES = 64 * 1024 * 1024
 IDLE_TICK_S = 1.0
 RETRY_INTERVAL_S = 0.5
 LOCK_TIMEOUT_S = 1.0
+NOT_WRITABLE = "store_not_writable"
 
 _stores: weakref.WeakSet[RunStore] = weakref.WeakSet()
 
@@ -119,6 +121,16 @@ class RunStore:
         """Whether this is a forked child's copy of its parent's store, which writes nothing."""
         return self._queue.refusal == FORKED
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the run's folder is still where it was; someone may delete it, and even make another run there."""
+        return self._lock_file.is_in_place
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last attempt to write failed, and is being repeated."""
+        return self._failing
+
     def put(self, item: Recordable, nbytes: int) -> None:
         """Queues an artifact or a block; see the class for what happens when the queue is full."""
         self._queue.put(item, nbytes)
@@ -129,6 +141,7 @@ class RunStore:
             self._queue.lose(self._queue.refusal)
             return None
         try:
+            self._check_place()
             sha256 = adopt_file(self.run_folder, artifact.path, artifact.sha256, link=isinstance(artifact, Page))
             path = blob_path(self.run_folder, sha256)
             return replace(artifact, path=path, sha256=sha256, size=path.stat().st_size)
@@ -221,6 +234,7 @@ class RunStore:
     def _store(self, rows: list[Storable], nbytes: int) -> None:
         while rows:
             try:
+                self._check_place()
                 self._segment.commit(rows)
             except Exception as error:
                 self.error = error
@@ -231,7 +245,7 @@ class RunStore:
                     self._failing = True
                     logger.error("stepscope cannot write to %s: %s; it keeps trying", self.folder, error)
                 if self._closing.is_open:
-                    self._queue.settle(lost=sum(map(artifact_count, rows)), reason="store_not_writable", nbytes=nbytes)
+                    self._queue.settle(lost=sum(map(artifact_count, rows)), reason=NOT_WRITABLE, nbytes=nbytes)
                     return
                 # The queue fills meanwhile, and then counts what it drops.
                 self._closing.wait(RETRY_INTERVAL_S)
@@ -239,6 +253,11 @@ class RunStore:
                 self._failing = False
                 self._queue.settle(stored=sum(map(artifact_count, rows)), nbytes=nbytes)
                 return
+
+    def _check_place(self) -> None:
+        # SQLite would go on writing into a file that has no name any more.
+        if not self.is_in_place:
+            raise FileNotFoundError(f"{self.folder} was deleted or moved")
 
     def _store_one_by_one(self, rows: list[Storable], nbytes: int, error: Exception) -> None:
         """Stores what can be stored when something that SQLite cannot hold is among it."""
@@ -265,10 +284,8 @@ class RunStore:
         """In a forked child: the writer thread did not come along, and SQLite must not be touched."""
         self._queue.disown()
         # Closing the inherited connection would checkpoint a database that the parent is writing.
-        _inherited.append(self._segment)
-
-
-_inherited: list[SegmentWriter] = []
+        # Not even at the child's end: a thread of the parent may hold a lock inside it for ever.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._segment))
 
 
 def _is_of_the_medium(error: Exception) -> bool:
