@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,16 @@ class Emitter:
         self._step = step
         self._known_names: set[str] = set()
         self._name_sequences = NameSequences()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a run belongs to the process that opened it and cannot be pickled; open a run of its own in each process "
+            "that emits, or return the values and emit them here"
+        )
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """Returns the emitter itself: a copy of a model emits into the same run."""
+        return self
 
     def scoped(self, scope: str) -> Emitter:
         """Returns an emitter that puts ``scope/`` before every name."""
