@@ -48,6 +48,9 @@ def _close_all() -> None:
         try:
             # At least a second for each: committing takes that, whatever the sinks of the others do.
             run.finish("failed" if failed is not None else "finished", timeout=max(1.0, deadline - time.monotonic()))
+        except KeyboardInterrupt:
+            logger.warning("interrupted while closing the run in %s; what its sinks lack waits in its store", run.path)
+            deadline = 0.0
         except Exception:
             logger.exception("closing the run in %s", run.path)
 
