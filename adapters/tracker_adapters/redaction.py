@@ -41,6 +41,8 @@ _AUTHORIZATION = re.compile(r"\b(authorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)
 # Two patterns, since one that takes name and value at once needs quadratic time.
 _NAME = re.compile(r"(?<![\w.-])([A-Za-z_-][\w.-]{0,200})([\"']?\s{0,3}(?:=>|=|:)\s{0,3}|[ \t]{1,3})")
 _VALUE = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s,;&\"'(){}\[\]]+")
+_remembered: set[str] = set()
+_MOST_REMEMBERED = 1000
 _LOOKS_RANDOM = re.compile(r"(?=.*\d).{8,}", re.DOTALL)
 
 
@@ -52,7 +54,7 @@ def redact(text: str) -> str:
     keys), and the values of environment variables whose names say secret, where these are at least 8 characters
     long and no plain word.
     """
-    for value in _environment_values():
+    for value in sorted(_remembered | _environment_values(), key=len, reverse=True):
         text = text.replace(value, MASK)
     if "-----BEGIN" in text:
         text = _PRIVATE_KEY.sub(MASK, text)
@@ -70,6 +72,8 @@ def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
     A key that names a secret keeps its name; True, False and None stay. Other texts are redacted as ``redact`` does;
     in a list of arguments, also what follows ``--password``.
+
+    What was a secret here is one in every text that this process redacts later.
     """
     return {redact(key): _redact_value(value, secret=is_secret_name(key)) for key, value in config.items()}
 
@@ -104,16 +108,26 @@ def redact_output() -> None:
     sys.stderr = RedactingStream(sys.stderr)
 
 
-def _environment_values() -> list[str]:
-    found = {
+def remember_secrets(config: Mapping[str, Any]) -> None:
+    """Has ``redact`` leave out, from now on, what is secret in a configuration of JSON's types."""
+    redact_config(config)
+
+
+def _environment_values() -> set[str]:
+    return {
         value
         for name, value in os.environ.items()
-        if len(value) >= MIN_VALUE_LENGTH
-        and name not in _NO_SECRETS
-        and is_secret_name(name)
-        and not (value.isalpha() and len(value) < _LETTERS_OF_A_WORD)
+        if name not in _NO_SECRETS and is_secret_name(name) and _is_no_word(value)
     }
-    return sorted(found, key=len, reverse=True)
+
+
+def _is_no_word(value: str) -> bool:
+    return len(value) >= MIN_VALUE_LENGTH and not (value.isalpha() and len(value) < _LETTERS_OF_A_WORD)
+
+
+def _remember(value: str) -> None:
+    if _is_no_word(value) and MASK not in value and len(_remembered) < _MOST_REMEMBERED:
+        _remembered.add(value)
 
 
 def _redact_value(value: Any, *, secret: bool) -> Any:
@@ -126,8 +140,13 @@ def _redact_value(value: Any, *, secret: bool) -> Any:
     if value is None or isinstance(value, bool) or value == "":
         return value
     if secret:
+        _remember(str(value))
         return MASK
-    return redact(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    for user in _USER_OF_URL.findall(value):
+        _remember(user[:-1].rpartition(":")[2])
+    return redact(value)
 
 
 def _is_secret_flag(text: str) -> bool:

@@ -142,6 +142,12 @@ def test_values_of_secret_variables_are_found_anywhere(monkeypatch: pytest.Monke
     assert redact_config({"note": "is zanzibar-4711"}) == {"note": "is ***"}
 
 
+def test_what_was_secret_once_is_secret_in_every_text() -> None:
+    assert redact("refused zanzibar-4712 and qx7-zanzibar") == "refused zanzibar-4712 and qx7-zanzibar"
+    redact_config({"api_key": "zanzibar-4712", "db": "postgresql://me:qx7-zanzibar@host", "secret": "training"})
+    assert redact("refused zanzibar-4712 and qx7-zanzibar in training") == "refused *** and *** in training"
+
+
 def test_what_lies_under_a_secret_key_is_secret_at_any_depth() -> None:
     config = {"credentials": {"user": "me", "parts": ["a", 1], "on": True, "none": None}, "api_key": ""}
     assert redact_config(config) == {
