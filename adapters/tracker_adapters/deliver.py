@@ -21,7 +21,7 @@ import psutil
 
 from tracker_adapters.config import DEADLINE_S, HISTOGRAMS
 from tracker_adapters.delivery.lane import Lane, Outcome
-from tracker_adapters.redaction import redact_output
+from tracker_adapters.redaction import redact_output, remember_secrets
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
 
@@ -99,6 +99,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     # Appended, so that a file of the user's that is called like a package cannot stand before it.
     sys.path += [entry for entry in request.get("sys_path", []) if entry not in sys.path]
+    remember_secrets(request["sink"]["options"])
     redact_output()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s", level=logging.INFO)
     with contextlib.suppress(OSError):
