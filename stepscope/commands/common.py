@@ -44,3 +44,16 @@ def progress_line() -> Iterator[Callable[[str], None]]:
         return
     with Console(stderr=True).status("") as status:
         yield lambda text: status.update(escape(text))
+
+
+def _ranks(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | str:
+    if text is None or text == "all":
+        return "all"
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} are no ranks; expected numbers such as 0,1") from None
+
+
+ranks_option = click.option("--ranks", metavar="RANK,...", callback=_ranks, help="Only these ranks [all].")
+"""An option ``ranks``: ``"all"`` or a tuple of int."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from stepscope.commands.common import console, one_line_errors, progress_line
-
-if TYPE_CHECKING:
-    from stepscope.export.selection import Ranks
+from stepscope.commands.common import console, one_line_errors, progress_line, ranks_option
 
 
 @click.command("export")
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     "--names", multiple=True, metavar="PATTERN", help="Only these names, such as 'grad/*'; may be given several times."
 )
 @click.option("--kinds", metavar="KIND,...", help="Only these kinds: scalar, histogram, image, text, alert, ...")
-@click.option("--ranks", metavar="RANK,...", help="Only these ranks [all].")
+@ranks_option
 @click.option("--steps", metavar="FIRST:LAST", help="Only these steps; either end may be left out.")
 @click.option("--all-attempts", is_flag=True, help="Also what was recorded again after a resume.")
 @click.option("--overwrite", is_flag=True, help="Replace an export that lies in the output folder.")
@@ -56,7 +53,7 @@ def command(runs: tuple[str, ...], output: Path, file_format: Any, **options: An
             format=file_format,
             names=options["names"],
             kinds=options["kinds"].split(",") if options["kinds"] else (),
-            ranks=_ranks(options["ranks"]),
+            ranks=options["ranks"],
             steps=options["steps"],
             all_attempts=options["all_attempts"],
             overwrite=options["overwrite"],
@@ -70,12 +67,3 @@ def command(runs: tuple[str, ...], output: Path, file_format: Any, **options: An
     if exported.missing:
         click.echo(f"stepscope: the content of {exported.missing} artifacts is missing in the runs", err=True)
     click.echo(exported.output)
-
-
-def _ranks(text: str | None) -> Ranks:
-    if text is None or text == "all":
-        return "all"
-    try:
-        return tuple(int(number) for number in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} are no ranks; expected numbers such as 0,1", param_hint="--ranks") from None

@@ -37,19 +37,32 @@ class LatestAttempts:
         if overlapping:
             self._again = _steps_again(segments, run_folder, overlapping)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the series of which something was recorded again."""
+        return tuple(sorted({name for _, name in self._again}))
+
     def keep(self, found: SegmentRows) -> list[Any]:
         """Returns the rows that no later attempt replaces, in their order."""
+        places = self._replaced_places(found)
+        return [row for place, row in enumerate(found.rows) if place not in places] if places else found.rows
+
+    def replaced(self, found: SegmentRows) -> list[Any]:
+        """Returns the other rows."""
+        return [found.rows[place] for place in sorted(self._replaced_places(found))]
+
+    def _replaced_places(self, found: SegmentRows) -> set[int]:
+        places: set[int] = set()
         if not self._again:
-            return found.rows
-        replaced: set[int] = set()
+            return places
         by_series: dict[int, list[int]] = defaultdict(list)
         for place, row in enumerate(found.rows):
             by_series[row[1]].append(place)
-        for number, places in by_series.items():
+        for number, in_series in by_series.items():
             later = self._again.get(found.series[number])
             if later is not None:
-                replaced.update(_replaced(found.rows, places, later))
-        return [row for place, row in enumerate(found.rows) if place not in replaced] if replaced else found.rows
+                places.update(_replaced(found.rows, in_series, later))
+        return places
 
 
 def _replaced(rows: Sequence[Any], places: list[int], later: list[tuple[int, _Integers]]) -> Iterator[int]:

@@ -1,0 +1,154 @@
+"""Answers a query: attaches or copies what it reads, and lets it do nothing but read."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from typing import Any, Self
+
+from tracker_adapters.errors import StepscopeError
+
+from stepscope.export.selection import Ranks, Selection
+from stepscope.query.functions import Functions, explained
+from stepscope.query.sources import Sources
+from stepscope.run_folders import find_runs
+
+MAX_VALUE_BYTES = 256 * 1024 * 1024
+_STEPS_BETWEEN_CHECKS = 10_000
+_ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
+
+
+class QueryError(StepscopeError, ValueError):
+    """A query that cannot be answered; the message says why in one line."""
+
+
+class QueryResult(Iterable[tuple[Any, ...]]):
+    """The answer: ``columns`` are its names; iterate over its rows once, and close it, or use it in a ``with``.
+
+    Values are int, float, str, bytes or None. SQL has no NaN: it is None.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, cursor: sqlite3.Cursor, guard: _Guard) -> None:
+        self.columns = tuple(column[0] for column in cursor.description or ())
+        self._connection = connection
+        self._cursor = cursor
+        self._guard = guard
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        while True:
+            with self._guard:
+                rows = self._cursor.fetchmany(1000)
+            if not rows:
+                return
+            yield from rows
+
+    def close(self) -> None:
+        """Closes the files that it reads."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def query_runs(
+    runs: Sequence[str | PathLike[str]],
+    sql: str,
+    *,
+    names: Iterable[str] = (),
+    ranks: Ranks = "all",
+    steps: str | tuple[int | None, int | None] | None = None,
+    all_attempts: bool = False,
+    timeout_s: float = 60.0,
+) -> QueryResult:
+    """Answers one SELECT statement over what runs hold; see ``docs/data.md`` for the tables and functions.
+
+    Nothing can be written: the stores are opened read-only, and SQLite refuses everything but reading.
+
+    Args:
+        runs: Folders of runs, folders that contain runs, or patterns of such folders.
+        sql: SQLite's SQL.
+        names: Lets the query see only these names or shell patterns.
+        ranks: Only these ranks; ``steps`` and ``all_attempts`` as in ``export_runs``.
+        steps: ``"FIRST:LAST"``.
+        all_attempts: Also what a later attempt recorded again at the same step.
+        timeout_s: When the query is given up.
+
+    Raises:
+        NotARunError: When there is no run at one of the places.
+        ExportError: For a wrong argument.
+        QueryError: For SQL that is wrong, does more than read, or takes too long; also while rows are fetched.
+        RunError: When a run's store cannot be read.
+    """
+    selection = Selection.checked(names=names, ranks=ranks, steps=steps, all_attempts=all_attempts)
+    folders = find_runs(runs)
+    # An unnamed database is a temporary file that stays in memory while it is small.
+    connection = sqlite3.connect("", uri=True, isolation_level=None)
+    try:
+        sources = Sources(connection, folders, selection)
+        guard = _Guard(connection, Functions(connection, sources.run_of_origin), timeout_s)
+        sources.prepare()
+        sources.load(guard.tables_read_by(sql))
+        connection.execute("PRAGMA query_only=ON")
+        with guard:
+            connection.set_authorizer(guard.only_reading)
+            return QueryResult(connection, connection.execute(sql), guard)
+    except BaseException:
+        connection.close()
+        raise
+
+
+class _Guard:
+    """Turns SQLite's errors into QueryError, and ends a query that takes too long."""
+
+    def __init__(self, connection: sqlite3.Connection, functions: Functions, timeout_s: float) -> None:
+        self._connection = connection
+        self._functions = functions
+        self._timeout_s = timeout_s
+        self._deadline = time.monotonic() + timeout_s
+        self._read: set[str] = set()
+        self._refused = ""
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        connection.set_progress_handler(self._is_over, _STEPS_BETWEEN_CHECKS)
+
+    def tables_read_by(self, sql: str) -> set[str]:
+        """Returns the names of all tables that a statement reads, through views too; it is not run.
+
+        Raises:
+            QueryError: When it is wrong or does more than read.
+        """
+        with self:
+            self._connection.set_authorizer(self.only_reading)
+            self._connection.execute(f"EXPLAIN {sql}").close()
+        self._connection.set_authorizer(None)
+        return self._read
+
+    def only_reading(self, action: int, first: str | None, second: str | None, *where: str | None) -> int:
+        """SQLite asks this for each thing that a statement does."""
+        if action == sqlite3.SQLITE_READ and first:
+            self._read.add(first)
+        if action in _ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and second == "load_extension"):
+            return sqlite3.SQLITE_OK
+        self._refused = "queries can only read: SELECT, WITH … SELECT or VALUES"
+        return sqlite3.SQLITE_DENY
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
+        # ProgrammingError: several statements, or parameters without values.
+        if isinstance(error, (sqlite3.Error, sqlite3.Warning)):
+            if self._functions.error is not None:
+                raise QueryError(explained(self._functions.error)) from error
+            if self._is_over():
+                raise QueryError(f"the query took longer than {self._timeout_s:g} s") from error
+            raise QueryError(self._refused or f"SQL: {error}") from error
+        if isinstance(error, UnicodeEncodeError):
+            raise QueryError(f"SQL: {error}") from error
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._deadline

@@ -1,0 +1,98 @@
+"""The SQL functions that a query can use beside SQLite's own."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from tracker_adapters.errors import StepscopeError
+from tracker_adapters.histogram import Histogram
+from tracker_adapters.store.histogram_codec import decode
+from tracker_adapters.store.layout import blob_path
+
+_FIELDS = ("count", "nan", "pos_inf", "neg_inf", "zero", "min", "max", "mean", "std")
+
+
+class Functions:
+    """Registers the functions; ``error`` is the last exception that one of them raised, which SQLite hides."""
+
+    def __init__(self, connection: sqlite3.Connection, run_of_origin: Sequence[Path]) -> None:
+        self.error: Exception | None = None
+        self._run_of_origin = run_of_origin
+        self._last: tuple[bytes, Histogram] | None = None
+        for key in _FIELDS:
+            self._add(
+                connection, f"histogram_{key}", 1, lambda data, key=key: _plain(getattr(self._decoded(data), key))
+            )
+        self._add(connection, "percentile", 2, self._percentile)
+        self._add(connection, "histogram_edges", 1, lambda data: _json(self._decoded(data).edges()[0]))
+        self._add(connection, "histogram_counts", 1, lambda data: _json(self._decoded(data).edges()[1]))
+        self._add(connection, "content", 3, self._content)
+        self._add(connection, "table_rows", 1, _table_rows)
+        self._add(connection, "stored_file", 1, lambda sha256: str(blob_path(Path(), sha256)))
+        self._add(connection, "iso", 1, _iso)
+
+    def _add(self, connection: sqlite3.Connection, name: str, arguments: int, function: Callable[..., Any]) -> None:
+        def called(*values: Any) -> Any:
+            if values[0] is None and name != "content":
+                return None
+            try:
+                return function(*values)
+            except Exception as error:
+                self.error = error
+                raise
+
+        connection.create_function(name, arguments, called, deterministic=True)
+
+    def _decoded(self, data: object) -> Histogram:
+        if not isinstance(data, bytes):
+            raise TypeError(f"got {type(data).__name__} {data!r}; expected the column data of histograms")
+        # Several columns of one row come one after the other.
+        if self._last is None or self._last[0] != data:
+            self._last = (data, decode([data]).histogram(0, "histogram", step=0, time_ns=0))
+        return self._last[1]
+
+    def _percentile(self, data: object, q: object) -> float | None:
+        if not isinstance(q, (int, float)) or not 0 <= q <= 100:
+            raise ValueError(f"percentile: got {q!r}; expected a number from 0 to 100")
+        found: float | None = _plain(float(self._decoded(data).percentile(q)[0]))
+        return found
+
+    def _content(self, origin: int, data: bytes | str | None, blob: str | None) -> bytes | str | None:
+        if blob is None:
+            return data
+        try:
+            return blob_path(self._run_of_origin[origin], blob).read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+def explained(error: Exception) -> str:
+    """Returns what a function's exception says to the user."""
+    return str(error) if isinstance(error, (StepscopeError, ValueError, TypeError)) else repr(error)
+
+
+def _plain(value: Any) -> Any:
+    return None if math.isnan(value) else value  # SQL has no NaN
+
+
+def _json(values: Any) -> str:
+    return json.dumps(values.tolist())
+
+
+def _table_rows(data: bytes) -> str:
+    rows = [
+        [repr(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]
+        for row in msgspec.msgpack.decode(data)
+    ]
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def _iso(time_ns: int) -> str:
+    return f"{np.datetime_as_string(np.datetime64(time_ns, 'ns'))}Z"
