@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from tracker_adapters.config import DEADLINE_S, HISTOGRAMS
-from tracker_adapters.delivery.lane import Lane, Outcome
+from tracker_adapters.delivery.lane import EXIT_CODES, Lane, Outcome
 from tracker_adapters.redaction import redact_output, remember_secrets
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
@@ -28,7 +28,6 @@ from tracker_adapters.sink import Sink
 WATCH_INTERVAL_S = 0.5
 NICENESS = 19
 """The lowest priority: a training that uses every core keeps them. Once it has ended, delivery has them to itself."""
-EXIT_CODES: dict[Outcome, int] = {"done": 0, "caught_up": 0, "stopped": 0, "gave_up": 4, "busy": 5}
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +39,8 @@ def deliver(run_folder: Path, rank: int, request: dict[str, Any]) -> Outcome:
         run_folder: The run.
         rank: Whose store to carry.
         request: ``sink`` is ``{"type": …, "options": {…}}`` with the options that the sink's ``resolve`` returned,
-            and perhaps ``histograms`` and ``deadline_s``. ``until`` and ``wait_for_lease`` are those of ``Lane``.
+            and perhaps ``histograms`` and ``deadline_s``. ``until`` and ``wait_for_lease`` are those of ``Lane``;
+            ``background`` is false for a delivery that somebody waits for.
     """
     sink = request["sink"]
 
@@ -89,6 +89,14 @@ def _start_again() -> None:
     os.execv(sys.executable, sys.orig_argv)
 
 
+def _step_back() -> None:
+    """Leaves the processors to whoever else wants them."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+        if hasattr(os, "SCHED_BATCH"):  # Linux: waking up takes the core from nobody
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
 def main() -> None:
     """Reads the command line and standard input, and delivers."""
     parser = argparse.ArgumentParser(prog="python -m tracker_adapters.deliver", description=__doc__)
@@ -102,10 +110,8 @@ def main() -> None:
     remember_secrets(request["sink"]["options"])
     redact_output()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s", level=logging.INFO)
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-        if hasattr(os, "SCHED_BATCH"):  # Linux: waking up takes the core from nobody
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if request.get("background", True):
+        _step_back()
     # Ctrl-C is the trainer's; this process drains when the trainer has gone.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     leave(deliver(arguments.run, arguments.rank, request))

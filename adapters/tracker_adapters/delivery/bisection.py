@@ -4,13 +4,15 @@ A batch that fails again and again is tried in halves, down to single artifacts;
 twice as large, until all is well. So a tracker that is too slow for large batches settles at a size that it can take.
 
 An artifact that fails alone is not yet proven to be at fault: the tracker may be down. It is skipped only when the sink
-takes another one of its kind after that, and then refuses this one again.
+takes another one of its kind after that, and then refuses this one again. Where it takes only other kinds, a part of
+the tracker may be down, such as its file server: then it takes many tries, until the kind is known to be refused.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
 from typing import Self
 
 from tracker_adapters.store.tail import MAX_ROWS
@@ -20,7 +22,7 @@ FAILURES_TO_SPLIT = 3
 CONVICTIONS = 2
 """How often a suspect has to fail: before and after the sink took another artifact of its kind."""
 WEAK_CONVICTIONS = 10
-"""The same where the sink took only artifacts of other kinds; a tracker can lose its file server alone."""
+"""The same where the sink took only artifacts of other kinds."""
 
 
 @dataclass(slots=True)
@@ -32,14 +34,18 @@ class Bisection:
         failures: Failures since all was well.
         suspect: Sequence number of an artifact that failed alone, or 0.
         proven: Whether the sink took another artifact since the suspect's last failure.
+        same_kind: Whether the last one that it took was of the suspect's kind.
         convictions: Failures of the suspect after such a proof, and its first one.
+        refused_kinds: Kinds of which one was skipped and none was taken since.
     """
 
     rows: int = MAX_ROWS
     failures: int = 0
     suspect: int = 0
     proven: bool = False
+    same_kind: bool = False
     convictions: int = 0
+    refused_kinds: list[str] = field(default_factory=list)
 
     def failed(self, first: int, last: int, *, hung: bool = False) -> bool:
         """Notes that the artifacts from ``first`` to ``last`` were not taken.
@@ -59,7 +65,8 @@ class Bisection:
                 return True
             return False
         if self.suspect != first:
-            self.suspect, self.proven, self.convictions = first, False, 1
+            self._clear_suspect()
+            self.suspect, self.convictions = first, 1
             return True
         if self.proven:
             self.proven = False
@@ -67,30 +74,27 @@ class Bisection:
             return True
         return False
 
-    def accepted(self, rows: int) -> None:
-        """Notes that so many artifacts were taken."""
-        grown = 2 * max(rows, self.rows)
-        if grown >= MAX_ROWS:
-            self.reset()
-        else:
-            self.rows = grown
-            self._clear_suspect()
-
-    def took_another(self) -> None:
-        """Notes that the sink took another artifact while there was a suspect."""
-        self.proven = True
-
-    def is_proven_to_refuse(self, *, same_kind: bool) -> bool:
-        """Whether the suspect is at fault; ``same_kind`` says of which kind the other artifact was."""
-        return self.convictions >= (CONVICTIONS if same_kind else WEAK_CONVICTIONS)
-
-    def skipped(self) -> None:
-        """Notes that the suspect is passed over."""
+    def accepted(self, rows: int, kinds: Collection[str]) -> None:
+        """Notes that so many artifacts of these kinds were taken."""
+        self.refused_kinds = [kind for kind in self.refused_kinds if kind not in kinds]
         self._clear_suspect()
+        self.rows = min(MAX_ROWS, 2 * max(rows, self.rows))
+        if self.rows == MAX_ROWS:
+            self.failures = 0
 
-    def reset(self) -> None:
-        """Forgets everything: all is well."""
-        self.rows, self.failures = MAX_ROWS, 0
+    def took_another(self, *, same_kind: bool) -> None:
+        """Notes that the sink took another artifact while there was a suspect; of its kind?"""
+        self.proven, self.same_kind = True, same_kind
+
+    def is_proven_to_refuse(self, kind: str) -> bool:
+        """Whether the suspect, which is of this kind, is at fault."""
+        enough = CONVICTIONS if self.same_kind or kind in self.refused_kinds else WEAK_CONVICTIONS
+        return not self.proven and self.convictions >= enough
+
+    def skipped(self, kind: str) -> None:
+        """Notes that the suspect, which is of this kind, is passed over."""
+        if kind not in self.refused_kinds:
+            self.refused_kinds.append(kind)
         self._clear_suspect()
 
     def encode(self) -> str:
@@ -103,4 +107,5 @@ class Bisection:
         return cls(**json.loads(text)) if text else cls()
 
     def _clear_suspect(self) -> None:
-        self.suspect, self.proven, self.convictions = 0, False, 0
+        self.suspect, self.convictions = 0, 0
+        self.proven = self.same_kind = False

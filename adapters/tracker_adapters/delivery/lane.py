@@ -20,7 +20,7 @@ from tracker_adapters.config import HISTOGRAMS
 from tracker_adapters.delivery.bisection import Bisection
 from tracker_adapters.delivery.idle import IdleClock
 from tracker_adapters.delivery.ledger import LaneState, Ledger, Position, position_key
-from tracker_adapters.delivery.probe import another, kind_of_single
+from tracker_adapters.delivery.probe import another, kind_of_single, kinds_of
 from tracker_adapters.delivery.thinning import Thinning
 from tracker_adapters.errors import MissingPackageError, SinkConfigError, SinkError, StartOver
 from tracker_adapters.sink import Sink
@@ -41,7 +41,9 @@ FAILURES_OF_A_HANG = 3
 QUARANTINE_S = 30.0
 
 Until: TypeAlias = Literal["end", "caught_up"]
-Outcome: TypeAlias = Literal["done", "caught_up", "stopped", "gave_up", "busy"]
+Outcome: TypeAlias = Literal["done", "caught_up", "gave_up", "busy", "stopped"]
+EXIT_CODES: dict[Outcome, int] = {"done": 0, "caught_up": 83, "gave_up": 84, "busy": 85, "stopped": 86}
+"""How a delivery process that did not crash says what came of it."""
 
 
 class Lane:
@@ -199,14 +201,14 @@ class Lane:
         """Gives one batch to the sink and commits the new position."""
         if batch.first_seq == batch.last_seq == self._bisection.suspect and len(batch):
             kind = kind_of_single(batch)
+            if self._bisection.is_proven_to_refuse(kind):
+                return self._skip(ledger, position, batch, kind)
             found = another(reader, batch.first_seq, kind, turn=self._failures)
             if found is not None and not self._bisection.proven:
-                if self._bisection.is_proven_to_refuse(same_kind=found[1]):
-                    return self._skip(ledger, position, batch, kind)
                 if self._write(sink, found[0])[1]:
                     raise SinkError(f"it did not take {kind} {batch.first_seq}, and cannot show another one for a test")
                 # What was written to see whether the sink works must not stay: it is opened again at the token.
-                self._bisection.took_another()
+                self._bisection.took_another(same_kind=found[1])
                 raise _Probed
         self._trying = (batch.first_seq, batch.last_seq)
         ledger.attempt(self.key, batch.last_seq)
@@ -217,7 +219,7 @@ class Lane:
         if self._failures >= FAILURES_TO_QUARANTINE:
             logger.warning("sink %s (%s) has recovered", self.sink_type, position.target)
         self._failures = 0
-        self._bisection.accepted(len(batch))
+        self._bisection.accepted(len(batch), kinds_of(batch))
         position = ledger.advance(
             self.key,
             position,
@@ -255,7 +257,8 @@ class Lane:
             batch.first_seq,
             position.error,
         )
-        self._bisection.skipped()
+        self._failures = 0
+        self._bisection.skipped(kind)
         return ledger.advance(
             self.key,
             position,

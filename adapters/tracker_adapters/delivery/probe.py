@@ -10,18 +10,21 @@ from tracker_adapters.batch import Batch, Column, ScalarColumns
 from tracker_adapters.store.tail import MAX_ROWS, StoreReader
 
 
+def kinds_of(batch: Batch) -> set[str]:
+    """Returns the kinds of the artifacts in a batch."""
+    return {kind for kind in KINDS if len(getattr(batch, f"{kind}s"))}
+
+
 def kind_of_single(batch: Batch) -> str:
     """Returns the kind of the one artifact in a batch."""
-    if len(batch.scalars):
-        return "scalar"
-    (column,) = (column for column in batch.columns() if column)
-    return column.artifacts[0].kind
+    (kind,) = kinds_of(batch)
+    return kind
 
 
 def another(reader: StoreReader, suspect: int, kind: str, turn: int) -> tuple[Batch, bool] | None:
     """Returns a batch of one other artifact, and whether it is of the same kind; None when there is no other.
 
-    Those of the same kind come before all others, and what follows the suspect before what precedes it.
+    Artifacts of the same kind take turns with others; those that follow the suspect come before those that precede it.
 
     Args:
         reader: The run's store.
@@ -32,11 +35,13 @@ def another(reader: StoreReader, suspect: int, kind: str, turn: int) -> tuple[Ba
     before = min(suspect - 1, MAX_ROWS)
     batches = [reader.read(suspect), reader.read(suspect - 1 - before, max_rows=before) if before else None]
     found = [batch for batch in batches if batch is not None and len(batch)]
-    for kinds in ([kind], [other for other in KINDS if other != kind]):
-        candidates = [(batch, one, row) for batch in found for one in kinds for row in _spread(batch, one)]
-        if candidates:
-            return _single(*candidates[turn % len(candidates)]), kinds == [kind]
-    return None
+    same = [(batch, kind, row) for batch in found for row in _spread(batch, kind)]
+    others = [(batch, one, row) for batch in found for one in kinds_of(batch) - {kind} for row in _spread(batch, one)]
+    of_same_kind = bool(same) and (turn % 2 == 0 or not others)
+    candidates = same if of_same_kind else others
+    if not candidates:
+        return None
+    return _single(*candidates[turn // 2 % len(candidates)]), of_same_kind
 
 
 def _spread(batch: Batch, kind: str) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -15,10 +16,12 @@ from typing import Any
 
 import tracker_adapters
 from tracker_adapters.config import SinkConfig
+from tracker_adapters.delivery.lane import EXIT_CODES
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 
 logger = logging.getLogger(__name__)
 
+POLL_INTERVAL_S = 0.1
 FIRST_RESTART_S = 1.0
 LAST_RESTART_S = 60.0
 HEALTHY_S = 300.0
@@ -69,6 +72,12 @@ class DeliveryProcess:
         """How it ended; None while it runs or when it could not be started."""
         return None if self._child is None else self._child.poll()
 
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended in another way than by itself."""
+        code = self.exit_code
+        return code is not None and code not in EXIT_CODES.values()
+
     def start(self) -> None:
         """Starts the process; a failure is logged, and ``restart_if_dead`` tries again."""
         self._started_at = time.monotonic()
@@ -118,13 +127,19 @@ class DeliveryProcess:
         self.start()
 
     def wait(self, deadline: float) -> bool:
-        """Waits for the process to leave until ``time.monotonic()`` is ``deadline``; returns whether it has left."""
-        if self._child is None:
-            return True
-        try:
-            self._child.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return False
+        """Waits until the process has left by itself, starting it again if it crashes.
+
+        Returns:
+            Whether it has left before ``time.monotonic()`` was ``deadline``.
+        """
+        while self._child is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(min(POLL_INTERVAL_S, max(0.0, deadline - time.monotonic())))
+            if not self.lives and not self.crashed:
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            self.restart_if_dead()
         return True
 
     def stop(self) -> None:

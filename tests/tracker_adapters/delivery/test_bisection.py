@@ -37,17 +37,17 @@ class Simulation:
             found = Bisection.decode(found.encode())  # as a process that was started again would go on
             first, last = seq + 1, min(seq + found.rows, self.last)
             if first == last == found.suspect and not found.proven:
-                if found.is_proven_to_refuse(same_kind=self.same_kind):
+                if found.is_proven_to_refuse("text"):
                     self.skipped.append(first)
-                    found.skipped()
+                    found.skipped("text")
                     seq = last
                     continue
                 if self.another_works(first):
-                    found.took_another()
+                    found.took_another(same_kind=self.same_kind)
                 continue
             if self.takes(first, last):
                 self.taken += range(first, last + 1)
-                found.accepted(last - first + 1)
+                found.accepted(last - first + 1, {"scalar"})
                 seq = last
             else:
                 found.failed(first, last)
@@ -82,26 +82,40 @@ def test_a_sink_that_takes_nothing_is_down_and_nothing_is_skipped() -> None:
     found = Bisection(rows=1)
     for _ in range(100):
         found.failed(5, 5)
-        assert not found.is_proven_to_refuse(same_kind=True)
+        assert not found.is_proven_to_refuse("text")
+
+
+def failures_until_proven(found: Bisection, suspect: int, *, same_kind: bool) -> int:
+    failures = 0
+    while not found.is_proven_to_refuse("text"):
+        found.failed(suspect, suspect)
+        failures += 1
+        if not found.is_proven_to_refuse("text"):
+            found.took_another(same_kind=same_kind)
+    return failures
 
 
 def test_an_artifact_alone_of_its_kind_needs_more_failures_than_one_among_its_like() -> None:
+    assert failures_until_proven(Bisection(rows=1), 5, same_kind=True) == CONVICTIONS
+    assert failures_until_proven(Bisection(rows=1), 5, same_kind=False) == WEAK_CONVICTIONS
+
+
+def test_the_next_one_of_a_kind_that_was_refused_costs_little_until_the_kind_is_taken_again() -> None:
     found = Bisection(rows=1)
-    failures = 0
-    while not found.is_proven_to_refuse(same_kind=False):
-        found.failed(5, 5)
-        failures += 1
-        if not found.is_proven_to_refuse(same_kind=True):
-            assert failures < CONVICTIONS
-        found.took_another()
-    assert failures == WEAK_CONVICTIONS
+    failures_until_proven(found, 5, same_kind=False)
+    found.skipped("text")
+    found.accepted(1, {"scalar"})
+    assert failures_until_proven(found, 7, same_kind=False) == CONVICTIONS
+    found.skipped("text")
+    found.accepted(1, {"text"})
+    assert failures_until_proven(found, 9, same_kind=False) == WEAK_CONVICTIONS
 
 
 def test_a_sink_that_hangs_gets_half_as_much_at_once() -> None:
     found = Bisection()
     assert found.failed(1, 10_000, hung=True)
     assert found.rows == 5000
-    found.accepted(5000)
+    found.accepted(5000, {"scalar"})
     assert found == Bisection()
 
 

@@ -127,6 +127,23 @@ def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(
     assert sum(count == 1 for count in sink.batches) > 10
 
 
+def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_module, "QUARANTINE_S", 0.01)
+    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    for step in range(300):
+        store.put(Scalar(name="loss", value=0.0, step=step), 0)
+        if step % 50 == 0:
+            store.put(Text(name="notes", text="refused", step=step), 0)
+    assert store.flush(10)
+    sink = RefusingSink({"notes"})
+    with running(lane_of(store, sink, until="end")):
+        until(lambda: position(store).seq == 306)
+    assert [one.step for one in sink.artifacts] == list(range(300))
+    assert position(store).failed == {"refused": 6}
+
+
 def test_a_quarantined_sink_gets_one_more_try_when_the_run_ends(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

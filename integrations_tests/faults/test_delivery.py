@@ -1,0 +1,164 @@
+"""The delivery process killed, stopped and started twice; a sink that crashes it, hangs in it, or refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import odd_sinks
+import psutil
+import pytest
+from fault_training import emitted_by
+from faults import FaultReport, accounts, stored_counts, training, until
+
+pytestmark = pytest.mark.fault
+STEPS = 120
+
+
+def assert_all_there(run: Path, *, refused: Counter[str] | None = None) -> None:
+    """Asserts that the odd sink shows everything that was emitted exactly once, but what it refuses."""
+    target = run / "odd.jsonl"
+    shown = odd_sinks.read_back(target)
+    assert len(shown) == len(set(shown))
+    assert Counter(kind for kind, _, _ in shown) == emitted_by(STEPS) - (refused or Counter())
+    account = accounts(run)["odd"]
+    assert (account.pending, account.state) == (0, "done")
+
+
+def synced(run: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stepscope", "sync", str(run), "--to", "odd"]
+    return subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    return odd_sinks.install(tmp_path)
+
+
+def test_a_delivery_killed_again_and_again_delivers_each_artifact_once(
+    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
+) -> None:
+    pauses = [20, 40, 60]
+    with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=pauses, environment=installed) as run:
+        for step in pauses:
+            run.wait_for_step(step)
+            until(run.delivery_processes)
+            for child in run.delivery_processes():
+                child.kill()
+            run.go_on()
+        assert run.result()["complete"]
+    assert_all_there(tmp_path / "run")
+    fault_report.add("delivery process killed", runs=len(pauses))
+
+
+def test_a_stopped_delivery_catches_up(tmp_path: Path, installed: dict[str, str], fault_report: FaultReport) -> None:
+    with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=[20, 100], environment=installed) as run:
+        run.wait_for_step(20)
+        until(run.delivery_processes)
+        (child,) = run.delivery_processes()
+        child.suspend()
+        run.go_on()
+        run.wait_for_step(100)
+        child.resume()
+        run.go_on()
+        seconds = until(lambda: run.process.poll() is not None)
+        assert run.result()["complete"]
+    assert_all_there(tmp_path / "run")
+    fault_report.add("delivery process stopped (SIGSTOP) and continued", recovery_s=seconds)
+
+
+def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(
+    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
+) -> None:
+    with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=[50], environment=installed) as run:
+        run.wait_for_step(50)
+        until(run.delivery_processes)
+        (child,) = run.delivery_processes()
+        request = Path(f"/proc/{child.pid}/fd/0").read_bytes()
+        second = subprocess.Popen(
+            child.cmdline(), stdin=subprocess.PIPE, env=os.environ | installed, stderr=subprocess.DEVNULL
+        )
+        assert second.stdin is not None
+        second.stdin.write(request)
+        second.stdin.close()
+        busy = synced(tmp_path / "run", installed)
+        assert busy.returncode == 1
+        assert "another process delivers to it now" in busy.stdout
+        run.go_on()
+        assert run.result()["complete"]
+        assert second.wait(60) == 86  # it left as one that was not needed
+    assert_all_there(tmp_path / "run")
+    fault_report.add("delivery process started twice")
+
+
+def test_a_sink_that_crashes_its_process_is_told_from_what_it_crashes_on(
+    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
+) -> None:
+    """A crash that comes back is bisected like a refusal; one that does not costs nothing."""
+    sink = {"type": "odd", "crash_on": "notes", "times": 2}
+    with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
+        assert run.result()["complete"]
+    assert_all_there(tmp_path / "run")
+    fault_report.add("the SDK crashes its process (abort)", runs=2)
+
+
+@pytest.mark.parametrize("method", ["open", "write", "flush", "finish", "close"])
+def test_a_sink_that_hangs_once_is_given_up_and_opened_again(
+    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport, method: str
+) -> None:
+    sink = {"type": "odd", "hang_in": method, "times": 1, "deadline_s": 0.5}
+    with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
+        assert run.result()["complete"]
+    assert_all_there(tmp_path / "run")
+    fault_report.add(f"the sink hangs in {method}()")
+
+
+def test_a_sink_that_hangs_for_ever_holds_up_nobody_else(
+    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
+) -> None:
+    sinks = [{"type": "odd", "hang_in": "write", "deadline_s": 0.5}, "local"]
+    with training(tmp_path / "run", sinks, steps=STEPS, environment=installed, close_timeout=5) as run:
+        found = run.result()
+    assert not found["complete"]
+    assert found["sinks"]["local"]["pending"] == 0
+    assert found["sinks"]["odd"]["pending"] == emitted_by(STEPS).total()
+    assert "did not return from write" in accounts(tmp_path / "run")["odd"].error
+    fault_report.add("one sink hangs for ever, another one works")
+
+
+def test_what_a_sink_refuses_is_isolated_and_counted(
+    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
+) -> None:
+    sink = {"type": "odd", "refuse": "accuracy@60"}
+    with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
+        assert run.result()["complete"]
+    assert accounts(tmp_path / "run")["odd"].failed == {"refused": 1}
+    assert_all_there(tmp_path / "run", refused=Counter(scalar=1))
+    fault_report.add("an artifact that the tracker refuses (counted as refused)")
+
+
+def test_the_training_and_its_delivery_killed_together_are_made_good_by_a_sync(
+    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
+) -> None:
+    with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=[60], environment=installed) as run:
+        run.wait_for_step(60)
+        until(run.delivery_processes)
+        for child in run.delivery_processes():
+            child.kill()
+        run.process.send_signal(signal.SIGKILL)
+        run.process.wait(30)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.wait(30)
+    assert synced(tmp_path / "run", installed).returncode == 0
+    account = accounts(tmp_path / "run")["odd"]
+    assert account.delivered == stored_counts(tmp_path / "run").total()
+    shown = odd_sinks.read_back(tmp_path / "run" / "odd.jsonl")
+    assert len(set(shown)) == len(shown) == account.delivered
+    fault_report.add("training and delivery process killed together, then stepscope sync")

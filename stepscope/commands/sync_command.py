@@ -1,0 +1,96 @@
+"""``stepscope sync``: carries runs into sinks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from stepscope.commands.common import one_line_errors
+from stepscope.sync import SyncProgress, SyncResult, sync
+
+INTERRUPTED = 130
+_MEANINGS = {
+    "busy": "another process delivers to it now",
+    "crashed": "its delivery process died again and again",
+    "stopped": "interrupted",
+}
+
+
+@click.command("sync")
+@click.argument("runs", nargs=-1, required=True)
+@click.option(
+    "--to",
+    "sinks",
+    multiple=True,
+    required=True,
+    metavar="SINK",
+    help="A sink: its name, with an optional :target, or a TOML file. May be given several times.",
+)
+@click.option("--follow", is_flag=True, help="Stay with runs that still go on until they end.")
+@click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Whose artifacts.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Deliveries at once [as many as processors].")
+@one_line_errors
+def command(runs: tuple[str, ...], sinks: tuple[str, ...], follow: bool, rank: int, jobs: int | None) -> None:
+    r"""Carry RUNS into sinks, each from where it was left, without gaps or doubles.
+
+    RUNS are run folders, folders that contain runs, or patterns: finished, crashed, copied or still running ones.
+    What was interrupted goes on with the same command. The exit code is 1 when something is left.
+
+    \b
+      stepscope sync runs/exp1 --to tensorboard
+      stepscope sync 'runs/2026-*' --to mlflow:http://127.0.0.1:5000
+      stepscope sync runs/exp1 --to wandb --follow
+    """
+    try:
+        with _bars() as show:
+            results = sync(runs, to=list(sinks), follow=follow, rank=rank, jobs=jobs, on_progress=show)
+    except KeyboardInterrupt:
+        click.echo("stepscope: interrupted; the same command goes on from here", err=True)
+        sys.exit(INTERRUPTED)
+    for result in results:
+        click.echo(line_of(result))
+    if not all(result.complete for result in results):
+        sys.exit(1)
+
+
+def line_of(result: SyncResult) -> str:
+    """Returns one line that says how a sync ended."""
+    parts = [f"{result.delivered} of {result.stored} artifacts delivered"]
+    if result.pending:
+        parts.append(f"{result.pending} pending")
+    parts += [f"{count} not shown: {reason}" for reason, count in sorted(result.failed.items())]
+    if result.outcome == "caught_up":
+        parts.append("the run goes on")
+    text = f"{_short(result.run)} -> {result.sink} ({result.target}): {', '.join(parts)}"
+    trouble = result.error or _MEANINGS.get(result.outcome, "")
+    return f"{text}; {' '.join(trouble.split())}" if trouble else text
+
+
+def _short(run: Path) -> Path:
+    return run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[SyncProgress], None]]:
+    """Progress bars with the time left, on a terminal only."""
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        tasks: dict[tuple[Path, str, str], Any] = {}
+
+        def show(seen: SyncProgress) -> None:
+            key = (seen.run, seen.sink, seen.target)
+            if key not in tasks:
+                description = escape(f"{seen.run.name} -> {seen.sink}")
+                tasks[key] = progress.add_task(description, completed=seen.seq, total=seen.last_seq)
+            progress.update(tasks[key], completed=seen.seq, total=seen.last_seq)
+
+        yield show
