@@ -25,7 +25,7 @@ from tracker_adapters.store.tail import StoreReader
 from stepscope.run_folders import find_runs
 
 POLL_INTERVAL_S = 0.2
-STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 5.0
 MAX_CRASHES = 20
 """How often a delivery process may die before its sync is given up; finding what it dies of takes some of them."""
 
@@ -130,7 +130,7 @@ def sync(
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for one in running:
             one.process.wait(deadline)
-            one.process.abandon()
+            one.process.kill()
         raise
     return [one.result() for one in planned]
 

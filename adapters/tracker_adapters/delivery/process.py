@@ -14,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+import psutil
+
 import tracker_adapters
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.lane import EXIT_CODES
@@ -146,6 +148,16 @@ class DeliveryProcess:
         """Asks the process to leave after its current batch."""
         if self._child is not None and self._child.poll() is None:
             self._child.terminate()
+
+    def kill(self) -> None:
+        """Kills the process and what it started; the next delivery goes on at the last token."""
+        if self._child is None or self._child.poll() is not None:
+            return
+        for child in psutil.Process(self._child.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+        self._child.kill()
+        self._child.wait()
 
     def abandon(self) -> None:
         """Lets the process go on by itself."""

@@ -1,0 +1,169 @@
+"""``stepscope sync``: finished, crashed, copied and running runs, into any sink, exactly once."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import odd_sinks
+import pytest
+import readback_local
+import readback_mlflow
+import readback_tensorboard
+import readback_wandb
+from fault_training import emitted_by
+from faults import accounts, stored_counts, training, until
+from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
+from tracker_adapters.registry import load_sink
+from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
+from tracker_adapters.testing import MemorySink
+
+import stepscope
+from stepscope.sync import sync
+
+STEPS = 100
+READERS = {
+    "local": readback_local.read_back,
+    "tensorboard": readback_tensorboard.read_back,
+    "mlflow": readback_mlflow.read_back,
+    "wandb": readback_wandb.read_back,
+}
+
+
+def make_run(folder: Path, steps: int = STEPS) -> Path:
+    with training(folder, [], steps=steps) as run:
+        run.result()
+    return folder
+
+
+def shown(sink: str, run: Path) -> Counter[str]:
+    options = load_sink(sink).resolve({}, run)
+    seen = READERS[sink](options)
+    assert len({(one.kind, one.name, one.step) for one in seen}) == len(seen)
+    return Counter(one.kind for one in seen)
+
+
+def command(*arguments: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "stepscope", "sync", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=timeout)
+
+
+def test_a_finished_run_goes_into_every_tracker_and_again_changes_nothing(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "runs" / "finished")
+    to = [part for sink in READERS for part in ("--to", sink)]
+    done = command(run, *to)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert len(re.findall(rf"{emitted_by(STEPS).total()} of {emitted_by(STEPS).total()} ", done.stdout)) == 4
+    before = {sink: shown(sink, run) for sink in READERS}
+    assert before == dict.fromkeys(READERS, emitted_by(STEPS))
+    assert command(run, *to).returncode == 0
+    assert {sink: shown(sink, run) for sink in READERS} == before
+    assert all((one.pending, one.state) == (0, "done") for one in accounts(run).values())
+
+
+def test_a_crashed_run_is_marked_failed_in_the_tracker(tmp_path: Path) -> None:
+    with training(tmp_path / "run", [], steps=STEPS, pauses=[50]) as run:
+        run.wait_for_step(50)
+        run.process.kill()
+        run.process.wait(30)
+    (result,) = sync(tmp_path / "run", to="local")
+    assert result.complete
+    assert shown("local", tmp_path / "run") == stored_counts(tmp_path / "run")
+    assert '"status": "failed"' in (tmp_path / "run" / "local" / "run_info.json").read_text()
+
+
+def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "runs" / "one", 30)
+    for number in range(5):
+        shutil.copytree(first, tmp_path / "runs" / f"copy{number}")
+    seen = []
+    results = sync(tmp_path / "runs", to=["local", "tensorboard"], jobs=4, on_progress=seen.append)
+    assert len(results) == 12
+    assert all(result.complete for result in results)
+    for folder in {result.run for result in results}:
+        assert shown("local", folder) == shown("tensorboard", folder) == emitted_by(30)
+    assert {progress.run for progress in seen} == {result.run for result in results}
+    assert all(0 <= progress.seq <= progress.last_seq == emitted_by(30).total() for progress in seen)
+
+
+def test_a_running_run_is_caught_up_with_and_followed_to_its_end(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with training(folder, [], steps=STEPS, pauses=[40]) as run:
+        run.wait_for_step(40)
+        until(lambda: stored_counts(folder) == emitted_by(41))
+        (result,) = sync(folder, to="local")
+        assert (result.outcome, result.complete) == ("caught_up", True)
+        assert shown("local", folder) == emitted_by(41)
+        assert '"status": "running"' in (folder / "local" / "run_info.json").read_text()
+        follower = subprocess.Popen(
+            [sys.executable, "-m", "stepscope", "sync", str(folder), "--to", "local", "--follow"]
+        )
+        run.go_on()
+        assert run.result()["stored"] == emitted_by(STEPS).total()
+        assert follower.wait(60) == 0
+    assert shown("local", folder) == emitted_by(STEPS)
+    assert '"status": "finished"' in (folder / "local" / "run_info.json").read_text()
+
+
+def test_an_interrupted_sync_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in odd_sinks.install(tmp_path).items():
+        monkeypatch.setenv(key, value)
+    run = make_run(tmp_path / "run")
+    config = tmp_path / "sinks.toml"
+    config.write_text('sinks = [{type = "odd", hang_in = "flush", times = 1, deadline_s = 3600}]\n')
+    line = [sys.executable, "-m", "stepscope", "sync", str(run), "--to", str(config)]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True) as first:
+        until((run / "odd.jsonl.count").exists)
+        first.send_signal(signal.SIGINT)
+        _, errors = first.communicate(timeout=60)
+    assert first.returncode == 130
+    assert "the same command goes on from here" in errors
+    # What hung is not left behind to hold the lease.
+    assert command(run, "--to", config).returncode == 0
+    lines = odd_sinks.read_back(run / "odd.jsonl")
+    assert len(set(lines)) == len(lines) == emitted_by(STEPS).total()
+
+
+def test_a_sink_that_fails_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", 20)
+    done = command(run, "--to", "mlflow:http://127.0.0.1:9/")
+    assert done.returncode == 1
+    assert f"0 of {emitted_by(20).total()} artifacts delivered, {emitted_by(20).total()} pending; " in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["nowhere", "--to", "local"], "nowhere is no folder"),
+        (["{run}", "--to", "nothing"], "unknown sink 'nothing'"),
+        (["{run}", "--to", "local", "--rank", "7"], "has no rank 7"),
+    ],
+)
+def test_bad_arguments_are_one_line(tmp_path: Path, arguments: list[str], expected: str) -> None:
+    stepscope.open_run(tmp_path / "run", sinks=[]).close()
+    done = command(*(argument.format(run=tmp_path / "run") for argument in arguments))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert expected in done.stderr
+
+
+def test_a_run_whose_cursor_cannot_be_kept_says_so(tmp_path: Path) -> None:
+    stepscope.open_run(tmp_path / "run", sinks=[]).close()
+    (rank_folder(tmp_path / "run", 0) / DELIVERY_DATABASE).mkdir()
+    with pytest.raises(RunError, match="cannot keep the cursor of sink 'local'"):
+        sync(tmp_path / "run", to="local")
+
+
+def test_arguments_of_the_wrong_kind_are_named(tmp_path: Path) -> None:
+    stepscope.open_run(tmp_path / "run", sinks=[]).close()
+    with pytest.raises(SinkConfigError, match="is an object"):
+        sync(tmp_path / "run", to=MemorySink())
+    with pytest.raises(SinkConfigError, match="expected at least one sink"):
+        sync(tmp_path / "run", to=[])
+    with pytest.raises(NotARunError):
+        sync(tmp_path / "nothing", to="local")
