@@ -154,7 +154,8 @@ class Run(Emitter):
                 in the store.
 
         Returns:
-            Whether everything was stored and delivered in time. A second call waits for the first one and returns the same.
+            Whether everything was stored and delivered in time. A second call waits for the first one and returns the
+            same.
 
         Raises:
             RunError: For a timeout that is no number.

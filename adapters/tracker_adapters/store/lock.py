@@ -45,7 +45,7 @@ class FileLock:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file at the path is still the one that is held; it is not when its folder was deleted or moved."""
+        """Whether the held file still lies at the path; it does not when its folder was deleted or moved."""
         if self._fd is None:
             return False
         try:
