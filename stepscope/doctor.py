@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
+from tracker_adapters.errors import SinkConfigError
 from tracker_adapters.redaction import redact
-from tracker_adapters.registry import SinkSpec, known_sinks
+from tracker_adapters.registry import SinkSpec, known_sinks, load_sink
 
 CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "Pillow", "psutil")
 
@@ -22,7 +23,7 @@ def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
     yield "training", [("torch", _torch())]
     yield "run store", [("SQLite", sqlite3.sqlite_version), (f"WAL in {Path.cwd()}", _wal())]
-    yield "sinks", [(name, _sink(spec)) for name, spec in sorted(known_sinks().items())]
+    yield "sinks", [(name, _sink(name, spec)) for name, spec in sorted(known_sinks().items())]
 
 
 def _version_row(distribution: str) -> tuple[str, str]:
@@ -54,7 +55,13 @@ def _wal() -> str:
     return "works" if mode == "wal" else "does not work (a network file system?): keep runs on a local disk"
 
 
-def _sink(spec: SinkSpec) -> str:
+def _sink(name: str, spec: SinkSpec) -> str:
+    if spec.distribution:
+        try:
+            load_sink(name)
+        except SinkConfigError as error:
+            return f"does not work: {error}"
+        return f"works ({spec.distribution})"
     install = f"pip install 'stepscope[{spec.extra}]'"
     if missing := spec.missing():
         return f"needs {', '.join(missing)}: {install}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import re
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
@@ -12,16 +13,21 @@ from tracker_adapters.errors import MissingPackageError, SinkConfigError
 from tracker_adapters.sink import Sink
 
 ENTRY_POINT_GROUP = "stepscope.sinks"
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 _MEMBERS = ("kinds", "resolve", "look", "open", "write", "flush", "finish", "close")
 
 
 @dataclass(frozen=True, slots=True)
 class SinkSpec:
-    """``location`` is ``module:Class``; ``packages`` maps what it imports to the distribution's name."""
+    """``location`` is ``module:Class``; ``packages`` are what it imports, which our ``extra`` brings.
+
+    ``distribution`` is the installed package that offers the sink; empty for a built-in one.
+    """
 
     location: str
     packages: tuple[str, ...] = ()
     extra: str | None = None
+    distribution: str = ""
 
     def missing(self) -> list[str]:
         """Returns the packages that cannot be found, without importing any."""
@@ -39,8 +45,16 @@ BUILT_IN: dict[str, SinkSpec] = {
 
 
 def known_sinks() -> dict[str, SinkSpec]:
-    """Returns the built-in sinks and those that installed packages offer as entry points."""
-    found = {entry.name: SinkSpec(entry.value) for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    """Returns the built-in sinks and those that installed packages offer as entry points.
+
+    A package cannot replace a built-in sink; of two packages with one name for a sink, the first on the path counts.
+    """
+    found: dict[str, SinkSpec] = {}
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        # The rest could not be written in a list of sinks, or is no text for a terminal.
+        if _NAME.fullmatch(entry.name):
+            distribution = f"{entry.dist.name} {entry.dist.version}" if entry.dist else ""
+            found.setdefault(entry.name, SinkSpec(entry.value, distribution=distribution))
     return found | BUILT_IN
 
 
@@ -70,12 +84,14 @@ def load_sink(name: str) -> type[Sink]:
         install = f"pip install 'stepscope[{spec.extra}]'" if spec.extra else f"pip install {' '.join(missing)}"
         raise MissingPackageError(f"sink {name!r} needs {', '.join(missing)}, which is not installed: {install}")
     module, _, attribute = spec.location.partition(":")
+    by = f" of {spec.distribution}" if spec.distribution else ""
     try:
         cls = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise SinkConfigError(f"sink {name!r}: cannot load {spec.location}: {error}") from error
+    except Exception as error:  # a foreign module can raise anything
+        reason = f"{error}" if isinstance(error, (ImportError, AttributeError)) else repr(error)
+        raise SinkConfigError(f"sink {name!r}{by}: cannot load {spec.location}: {reason}") from error
     lacking = [member for member in _MEMBERS if not hasattr(cls, member)]
     if lacking:
-        raise SinkConfigError(f"sink {name!r}: {spec.location} is no Sink: it lacks {', '.join(lacking)}")
+        raise SinkConfigError(f"sink {name!r}{by}: {spec.location} is no Sink: it lacks {', '.join(lacking)}")
     found: type[Sink] = cls
     return found

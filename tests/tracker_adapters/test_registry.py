@@ -29,7 +29,11 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "broken = no_such_module_anywhere:Sink\n"
         "lacking = tracker_adapters.testing:NoSuchSink\n"
         "other = pathlib:Path\n"
+        "raising = raising_at_import:Sink\n"
+        "no-module =\n"
+        "-- rm, [bold] = tracker_adapters.testing:MemorySink\n"
     )
+    (tmp_path / "raising_at_import.py").write_text("raise RuntimeError('no licence')")
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 
@@ -65,14 +69,24 @@ def test_an_installed_package_can_offer_a_sink_but_not_replace_ours(plugin: Path
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("broken", r"sink 'broken': cannot load no_such_module_anywhere:Sink: No module named"),
-        ("lacking", r"sink 'lacking': cannot load tracker_adapters.testing:NoSuchSink"),
-        ("other", r"sink 'other': pathlib:Path is no Sink: it lacks kinds, look, write, flush, finish, close"),
+        ("broken", r"sink 'broken' of someones-sinks 1.0: cannot load no_such_module_anywhere:Sink: No module named"),
+        ("lacking", r"sink 'lacking' of someones-sinks 1.0: cannot load tracker_adapters.testing:NoSuchSink"),
+        (
+            "other",
+            r"sink 'other' of .*: pathlib:Path is no Sink: it lacks kinds, look, write, flush, finish, close",
+        ),
+        ("raising", r"sink 'raising' of .*: cannot load raising_at_import:Sink: RuntimeError\('no licence'\)"),
+        ("no-module", r"sink 'no-module' of .*: cannot load"),
     ],
 )
 def test_an_entry_point_that_leads_to_no_sink_is_explained(plugin: Path, name: str, message: str) -> None:
     with pytest.raises(SinkConfigError, match=message):
         load_sink(name)
+
+
+def test_broken_and_odd_entry_points_leave_the_others_alone(plugin: Path) -> None:
+    assert set(known_sinks()) == {*BUILT_IN, "memory", "broken", "lacking", "other", "raising", "no-module"}
+    assert load_sink("memory") is MemorySink
 
 
 @pytest.mark.parametrize(("name", "hint"), [("tensorbord", "did you mean 'tensorboard'"), ("zzz", "Known sinks")])

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tracker_adapters.delivery.ledger import Ledger, position_key
-from tracker_adapters.registry import known_sinks
+from tracker_adapters.registry import ENTRY_POINT_GROUP, known_sinks
 from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.tail import StoreReader
 from tracker_adapters.testing.sink_tests import SinkTests
@@ -134,8 +134,14 @@ class DeliveryContract(SinkTests):
             trainer.stdout.close()
 
     def _sink_type(self) -> str:
-        module = self.sink_class.__module__
-        return next(name for name, spec in known_sinks().items() if module.startswith(spec.location.partition(":")[0]))
+        for name, spec in known_sinks().items():
+            module, _, attribute = spec.location.partition(":")
+            if attribute == self.sink_class.__name__ and f"{self.sink_class.__module__}.".startswith(f"{module}."):
+                return name
+        raise AssertionError(
+            f"no entry point of the group {ENTRY_POINT_GROUP!r} leads to {self.sink_class.__name__}: install its "
+            "package (pip install --editable .), since the delivery process finds sinks that way"
+        )
 
     def _assert_all_shown(self, run_folder: Path, options: dict[str, Any], *, steps: int) -> None:
         reader, memory = StoreReader(run_folder), MemorySink()

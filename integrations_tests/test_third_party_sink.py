@@ -1,0 +1,115 @@
+"""A sink of another package: really installed, offered by its entry point, tested as its author would test it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "third_party_sink"
+PAGE = (ROOT / "docs" / "write_a_sink.md").read_text(encoding="utf-8")
+HOSTILE = """[stepscope.sinks]
+local = evil:EvilSink
+broken = nowhere:Sink
+[red]loud[/red] = evil:EvilSink
+"""
+
+
+def run_python(arguments: list[str], folder: Path, site: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(site), "COLUMNS": "200"} | variables,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def pip_install(site: Path, source: Path) -> None:
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target", str(site)]
+    done = run_python(["-m", "pip", "install", *options, str(source)], site.parent, site)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where stepscope's wheel, the example and a hostile package are installed; no folder of tests is near it."""
+    folder = tmp_path_factory.mktemp("installed")
+    site = folder / "site"
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "runs", "__pycache__", "*tests")
+    pip_install(site, shutil.copytree(ROOT, folder / "stepscope", ignore=left_out))
+    pip_install(site, shutil.copytree(EXAMPLE, folder / "example"))
+    metadata = site / "evil-6.6.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 6.6\n")
+    (metadata / "entry_points.txt").write_text(HOSTILE)
+    (site / "evil.py").write_text("raise SystemError('imported')")
+    return site
+
+
+RUN = """
+import stepscope, tracker_adapters
+with stepscope.open_run("runs/exp1", sinks=["local"]) as run:
+    for step in range(100):
+        run.scalar("loss", 1.0 / (1 + step), step=step)
+print(tracker_adapters.__file__)
+"""
+
+
+def test_the_environment_chooses_it_and_the_delivery_process_finds_it(site: Path, tmp_path: Path) -> None:
+    done = run_python(["-c", RUN], tmp_path, site, STEPSCOPE_SINKS="local,sqlite")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(str(site)), "not the installed wheel"
+    connection = sqlite3.connect(tmp_path / "runs" / "exp1" / "artifacts.sqlite")
+    rows = connection.execute("SELECT name, step, value FROM artifact ORDER BY seq").fetchall()
+    connection.close()
+    assert rows == [("loss", step, 1.0 / (1 + step)) for step in range(100)]
+    # Ours, whatever another package calls "local".
+    assert len((tmp_path / "runs" / "exp1" / "local" / "scalars.csv").read_text().splitlines()) == 101
+
+
+@pytest.mark.parametrize(
+    ("sink", "message"),
+    [
+        ("sqlit", "unknown sink 'sqlit'; did you mean 'sqlite'? Known sinks: broken, local, mlflow, sqlite, "),
+        ("broken", "sink 'broken' of evil 6.6: cannot load nowhere:Sink: No module named 'nowhere'"),
+    ],
+)
+def test_errors_know_it_and_name_the_package_that_is_broken(
+    site: Path, tmp_path: Path, sink: str, message: str
+) -> None:
+    done = run_python(["-c", RUN], tmp_path, site, STEPSCOPE_SINKS=sink)
+    assert done.returncode == 1
+    assert message in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "runs" / "exp1" / "run.json").exists()
+
+
+def test_the_doctor_lists_it_beside_what_is_broken(site: Path, tmp_path: Path) -> None:
+    done = run_python(["-m", "stepscope", "doctor"], tmp_path, site)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"sqlite\W+works \(stepscope-sqlite-sink 0\.1\.0\)", done.stdout), done.stdout
+    assert re.search(r"broken\W+does not work: sink 'broken' of evil 6\.6", done.stdout)
+    assert re.search(r"local\W+works\W", done.stdout)
+    assert "loud" not in done.stdout
+
+
+def test_its_author_runs_the_contract_with_what_is_installed(site: Path, tmp_path: Path) -> None:
+    """Crash safety by token, kills and restarts of the delivery process included."""
+    shutil.copy(EXAMPLE / "test_sqlite_sink.py", tmp_path)
+    done = run_python(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path, site)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"\b2\d passed", done.stdout)
+
+
+@pytest.mark.parametrize("name", ["sqlite_sink.py", "pyproject.toml", "test_sqlite_sink.py"])
+def test_the_page_shows_the_files_as_they_are(name: str) -> None:
+    assert (EXAMPLE / name).read_text(encoding="utf-8") in PAGE
