@@ -222,17 +222,21 @@ class RunRecord:
         return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row in rows]
 
     def _in_order(self, cls: type[A], rank: Rank) -> list[A]:
-        rows = []
-        for _, segment in self._segments(rank):
+        rows: list[tuple[Any, str, int]] = []
+        arrived: dict[int, int] = {}
+        for number, segment in self._segments(rank):
             found = segment.connection.execute(
                 f"SELECT {ARTIFACT_COLUMNS} FROM artifact "
                 "WHERE series IN (SELECT id FROM series WHERE kind = ?) ORDER BY seq",
                 (cls.kind,),
             ).fetchall()
-            rows += [(row, segment.series()[row[1]][1]) for row in found]
+            for row in found:
+                # A clock that jumps back changes nothing in the order within its rank.
+                arrived[number] = max(arrived.get(number, 0), row[4])
+                rows.append((row, segment.series()[row[1]][1], arrived[number]))
         if rank == "all":
-            rows.sort(key=lambda item: item[0][4])
-        return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row, name in rows]
+            rows.sort(key=lambda item: item[2])
+        return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row, name, _ in rows]
 
     def _no_such(self, kind: str, name: str) -> ArtifactError:
         import difflib
