@@ -1,0 +1,60 @@
+"""The clock goes back an hour in the middle of a run: order is by step and arrival, nothing waits for an hour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import readback_tensorboard
+from faults import FaultReport, accounts, program
+
+import stepscope
+
+pytestmark = pytest.mark.fault
+
+SOURCE = """
+import sys, time, stepscope
+true_time_ns, true_time, back = time.time_ns, time.time, [0]
+time.time_ns = lambda: true_time_ns() - back[0] * 10**9
+time.time = lambda: true_time() - back[0]
+with stepscope.open_run(sys.argv[1], sinks=["local", "tensorboard"]) as run:
+    for step in range(200):
+        if step == 100:
+            assert run.flush(60)
+            back[0] = 3600
+        run.scalar("loss", float(step), step=step)
+        run.histogram("grad", [float(step)], step=step)
+        run.alert("odd" if step % 2 else "even", f"at {step}", step=step)
+        if step % 50 == 49:
+            assert run.flush_store(10)
+with stepscope.open_run(sys.argv[1], sinks=["local", "tensorboard"], resume=True) as run:
+    back[0] = 7200
+    for step in range(190, 210):
+        run.scalar("loss", -float(step), step=step)
+    print("closed", run.close(60))
+"""
+
+
+def test_series_keep_their_order_when_the_clock_goes_back(tmp_path: Path, fault_report: FaultReport) -> None:
+    folder = tmp_path / "run"
+    with program(folder, SOURCE) as run:
+        run.wait_for_line("closed True")
+        assert run.end() == 0, run.errors()
+    with stepscope.read_run(folder) as record:
+        series = record.scalars("loss")
+        wanted = [*map(float, range(190)), *(-float(step) for step in range(190, 210))]
+        assert series.steps.tolist() == list(range(210))
+        assert series.values.tolist() == wanted
+        assert int(np.diff(series.times_ns).min()) < -3500 * 10**9, "the clock did not go back"
+        assert [histogram.max for histogram in record.histograms("grad")] == list(map(float, range(200)))
+        assert [alert.message for alert in record.alerts()] == [f"at {step}" for step in range(200)]
+        assert record.info.status == "finished"
+    found = accounts(folder)
+    assert {name: (account.delivered, account.pending) for name, account in found.items()} == {
+        "local": (620, 0),
+        "tensorboard": (620, 0),
+    }
+    shown = readback_tensorboard.read_with_data_server(folder / "tensorboard")[("scalars", "loss")]
+    assert [(step, value) for step, _, value in shown.points] == list(enumerate(wanted))
+    fault_report.add("clock back one hour, twice")
