@@ -13,7 +13,7 @@ import mlflow
 import numpy as np
 import pytest
 from mlflow import MlflowClient
-from mlflow_delivery import client_of, deliver, opened, the_run
+from mlflow_delivery import client_of, deliver, opened, the_run, with_database
 from readback_mlflow import artifact_paths, read_back
 from tracker_adapters.artifacts import Alert, Artifact, Histogram, Image, Page, PageEntry, Scalar, Table
 from tracker_adapters.batch import Batch
@@ -26,13 +26,16 @@ MAX = 1.7976931348623157e308
 class TestMLflowSink(SinkContract):
     sink_class = MLflowSink
 
+    def options(self, folder: Path) -> dict[str, Any]:
+        return with_database(MLflowSink.resolve({}, folder))
+
     def read_back(self, options: dict[str, Any]) -> list[Shown]:
         return read_back(options)
 
 
 @pytest.fixture
 def options(tmp_path: Path) -> dict[str, Any]:
-    return MLflowSink.resolve({}, tmp_path / "exp1")
+    return with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
 
 
 @pytest.fixture

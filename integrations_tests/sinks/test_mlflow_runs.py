@@ -9,7 +9,7 @@ from typing import Any
 
 import mlflow
 import pytest
-from mlflow_delivery import client_of, deliver, opened, scalars, the_run
+from mlflow_delivery import client_of, deliver, opened, scalars, the_run, with_database
 from readback_mlflow import artifact_paths, our_runs, read_back
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.batch import Batch
@@ -20,7 +20,7 @@ from tracker_adapters.testing.contract import TIME_NS, one_of_each
 
 @pytest.fixture
 def options(tmp_path: Path) -> dict[str, Any]:
-    return MLflowSink.resolve({}, tmp_path / "exp1")
+    return with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
 
 
 class TestRun:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,54 +12,25 @@ from typing import Any
 
 import pytest
 from mlflow import MlflowClient
+from mlflow_server import TrackingServer, tracking_server
 from readback_mlflow import artifact_paths, our_runs, read_back
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.testing.contract import INFO, Shown, SinkContract, one_of_each
 
-DEADLINE_S = 90
-
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """A tracking server on a SQLite database; yields the database's URI and the server's address."""
-    folder = tmp_path_factory.mktemp("server")
-    database = f"sqlite:///{folder / 'mlflow.db'}"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", database, "--artifacts-destination", str(folder / "artifacts")]
-    environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"}
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + DEADLINE_S
-        while not _answers(address):
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, (folder / "log").read_text()
-            time.sleep(0.1)
-        yield database, address
-    finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{address}/health", timeout=2) as response:
-            return bool(response.status == 200)
-    except OSError:
-        return False
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingServer]:
+    with tracking_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
 
 
 class TestMLflowSinkOverHTTP(SinkContract):
     sink_class = MLflowSink
 
     @pytest.fixture(autouse=True)
-    def _served(self, server: tuple[str, str]) -> None:
-        self.address = server[1]
+    def _served(self, server: TrackingServer) -> None:
+        self.address = server.address
 
     def options(self, folder: Path) -> dict[str, Any]:
         return MLflowSink.resolve({"target": self.address, "experiment": str(folder)}, folder)
@@ -72,9 +39,9 @@ class TestMLflowSinkOverHTTP(SinkContract):
         return read_back(options)
 
 
-def test_a_run_in_a_database_is_served(server: tuple[str, str], tmp_path: Path) -> None:
-    database, address = server
-    options = MLflowSink.resolve({"target": database, "experiment": "in the database"}, tmp_path / "exp1")
+def test_a_run_in_a_database_is_served(server: TrackingServer, tmp_path: Path) -> None:
+    address = server.address
+    options = MLflowSink.resolve({"target": server.database, "experiment": "in the database"}, tmp_path / "exp1")
     sink = MLflowSink(**options)
     sink.open(INFO, None)
     sink.write(Batch.of(one_of_each(tmp_path)))

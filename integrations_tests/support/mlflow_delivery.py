@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from mlflow import MlflowClient
@@ -12,6 +17,24 @@ from tracker_adapters.artifacts import Artifact, RunInfo, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.testing.contract import INFO, TIME_NS
+
+
+def with_database(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options after laying an empty tracking database where they lead: MLflow takes seconds to make one."""
+    path = Path(options["target"].removeprefix("sqlite:///"))
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_empty_database(), path)
+    return options
+
+
+@functools.cache
+def _empty_database() -> Path:
+    folder = Path(mkdtemp(prefix="stepscope_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "mlflow.db"
+    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    return path
 
 
 def opened(options: dict[str, Any], token: bytes | None = None, info: RunInfo = INFO) -> MLflowSink:

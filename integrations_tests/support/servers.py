@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,11 +23,20 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(command: Sequence[str], *, port: int, log: Path, path: str = "/", deadline_s: float = 120) -> Iterator[str]:
+def serving(
+    command: Sequence[str],
+    *,
+    port: int,
+    log: Path,
+    path: str = "/",
+    deadline_s: float = 120,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[str]:
     """Runs a server until the block ends; yields its address once ``path`` answers."""
     url = f"http://127.0.0.1:{port}"
-    with log.open("wb") as stream:
-        server = subprocess.Popen(command, stdout=stream, stderr=stream, start_new_session=True)
+    variables = os.environ | dict(environment or {})
+    with log.open("ab") as stream:
+        server = subprocess.Popen(command, stdout=stream, stderr=stream, env=variables, start_new_session=True)
     try:
         deadline = time.monotonic() + deadline_s
         while not _answers(url + path):

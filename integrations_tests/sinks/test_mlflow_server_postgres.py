@@ -1,0 +1,124 @@
+"""The MLflow sink and PostgreSQL, behind a tracking server and directly: the contract, limits, restarts, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow_delivery import client_of, deliver, opened, scalars, the_run
+from mlflow_server import TrackingServer, tracking_server
+from postgres import PASSWORD, postgres
+from readback_mlflow import read_back
+from tracker_adapters.artifacts import Alert, RunInfo
+from tracker_adapters.batch import Batch
+from tracker_adapters.errors import SinkError
+from tracker_adapters.sinks.mlflow import MLflowSink
+from tracker_adapters.testing.contract import Shown, SinkContract, one_of_each
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingServer]:
+    with postgres() as database, tracking_server(tmp_path_factory.mktemp("server"), database) as server:
+        yield server
+
+
+@pytest.mark.slow
+class TestServedFromPostgres(SinkContract):
+    sink_class = MLflowSink
+
+    @pytest.fixture(autouse=True)
+    def _served(self, server: TrackingServer) -> None:
+        self.address = server.address
+
+    def options(self, folder: Path) -> dict[str, Any]:
+        return MLflowSink.resolve({"target": self.address, "experiment": str(folder)}, folder)
+
+    def read_back(self, options: dict[str, Any]) -> list[Shown]:
+        return read_back(options)
+
+
+@pytest.mark.slow
+class TestPostgresDirectly(SinkContract):
+    sink_class = MLflowSink
+
+    @pytest.fixture(autouse=True)
+    def _served(self, server: TrackingServer) -> None:
+        self.database = server.database
+
+    def options(self, folder: Path) -> dict[str, Any]:
+        return MLflowSink.resolve({"target": self.database, "experiment": str(folder)}, folder)
+
+    def read_back(self, options: dict[str, Any]) -> list[Shown]:
+        return read_back(options)
+
+
+@pytest.fixture
+def options(server: TrackingServer, tmp_path: Path) -> dict[str, Any]:
+    return MLflowSink.resolve({"target": server.address, "experiment": str(tmp_path)}, tmp_path / "exp1")
+
+
+def test_a_server_restarted_between_and_within_writes(
+    server: TrackingServer, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """A write that meets no server fails, and doubles nothing when it is repeated."""
+    parts = [one_of_each(tmp_path, step=step) for step in (1, 2, 3)]
+    batches = [Batch.of(part, first_seq=1 + 8 * number) for number, part in enumerate(parts)]
+    sink = opened(options)
+    sink.write(batches[0])
+    token = sink.flush()
+    sink.write(batches[1])  # committed by the server, and not by us
+    server.stop()
+    try:
+        with pytest.raises(Exception, match=r"127\.0\.0\.1"):
+            sink.write(batches[2])
+        with pytest.raises(Exception, match=r"127\.0\.0\.1"):
+            opened(options, token)
+    finally:
+        server.start()
+    sink = opened(options, token)
+    for batch in batches[1:]:
+        sink.write(batch)
+        sink.flush()
+    sink.finish("finished")
+    shown = sorted((seen.kind, seen.step) for seen in read_back(options))
+    assert shown == sorted((artifact.kind, artifact.step) for part in parts for artifact in part)
+
+
+def test_any_configuration_fits_into_requests_that_the_server_takes(options: dict[str, Any]) -> None:
+    """150 params of 6000 characters are 5 MB in JSON; a request takes 1 MB, and PostgreSQL no NUL character."""
+    config = {f"p{number}": "ü" * 6000 for number in range(150)} | {"nul": "a\0b"}
+    info = RunInfo(id="large", name="n" * 300, config=config, tags=tuple(f"t{number}" * 100 for number in range(120)))
+    deliver(options, [Alert(name="a", message="nul \0 inside", step=1)], info)
+    run = the_run(options)
+    assert len(run.data.params) == 151
+    assert set(run.data.params.values()) == {"ü" * 6000, "a\\0b"}
+    assert sum(key.startswith("stepscope.tag.") for key in run.data.tags) == 120
+    assert run.info.run_name.startswith("nnn")
+    assert run.data.tags["stepscope.alert.a"].endswith("nul \\0 inside")
+
+
+def test_a_whole_replay_in_halves_doubles_nothing(options: dict[str, Any]) -> None:
+    """As bisection does it: the whole batch was taken, and comes again in two."""
+    points = scalars("loss", range(2500))
+    sink = opened(options)
+    sink.write(Batch.of(points))
+    sink = opened(options)
+    for first, part in ((1, points[:1300]), (1301, points[1300:])):
+        sink.write(Batch.of(part, first_seq=first))
+    history = client_of(options).get_metric_history(the_run(options).info.run_id, "loss")
+    assert [point.step for point in history] == list(range(2500))
+
+
+def test_no_error_and_no_hint_shows_the_databases_password(server: TrackingServer, tmp_path: Path) -> None:
+    options = MLflowSink.resolve({"target": server.database}, tmp_path)
+    quoted = server.database.partition(":")[2].partition("@")[0].rpartition(":")[2]
+    assert quoted not in MLflowSink.look(options)
+    assert "127.0.0.1" in MLflowSink.look(options)
+    wrong = server.database.replace("/mlflow", "/nowhere")
+    with pytest.raises(SinkError, match="nowhere") as raised:
+        opened(MLflowSink.resolve({"target": wrong}, tmp_path))
+    shown = str(raised.value) + str(raised.value.__cause__)
+    assert PASSWORD not in shown
+    assert quoted not in shown

@@ -1,0 +1,46 @@
+"""Real tracking servers on 127.0.0.1, which tests start, restart and stop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from servers import free_port, serving
+
+
+class TrackingServer:
+    """``mlflow server`` with its artifacts behind it; ``stop`` and ``start`` restart it at the same address."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self.database = database
+        self.port = free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self._folder = folder
+        self._running = ExitStack()
+
+    def start(self) -> None:
+        """Starts the server and waits until it answers."""
+        command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
+        command += ["--workers", "1", "--backend-store-uri", self.database]
+        command += ["--serve-artifacts", "--artifacts-destination", str(self._folder / "artifacts")]
+        environment = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        self._running.enter_context(
+            serving(command, port=self.port, log=self._folder / "log", path="/health", environment=environment)
+        )
+
+    def stop(self) -> None:
+        """Ends the server; whatever it is asked then is refused."""
+        self._running.close()
+
+
+@contextmanager
+def tracking_server(folder: Path, database: str | None = None) -> Iterator[TrackingServer]:
+    """Runs a tracking server until the block ends, on a SQLite database in ``folder`` unless another one is given."""
+    server = TrackingServer(folder, database or f"sqlite:///{folder / 'mlflow.db'}")
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
