@@ -1,8 +1,8 @@
-"""stepscope in several settings, delivering to its run store and to TensorBoard."""
+"""stepscope in several settings, delivering to its run store and to TensorBoard, or to every tracker."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ RUN_FOLDER = "run"
 DRAIN_TIMEOUT_S = 300.0
 
 
-def watch(settings: Callable[[], stepscope.DebugConfig]) -> Side:
-    """Returns ``stepscope.watch`` with settings."""
+def watch(settings: Callable[[], stepscope.DebugConfig], sinks: Sequence[str] = ("tensorboard",)) -> Side:
+    """Returns ``stepscope.watch`` with settings and sinks."""
 
     @contextmanager
     def side(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
-        with stepscope.open_run(folder / RUN_FOLDER, sinks=["tensorboard"]) as run:
+        with stepscope.open_run(folder / RUN_FOLDER, sinks=list(sinks)) as run:
             with stepscope.watch(model, optimizer, run=run, config=settings()) as session:
                 yield Watching(
                     after_backward=lambda step, loss: run.scalar("loss", loss, step=step),
@@ -48,6 +48,7 @@ OURS: dict[str, Side] = {
     "standard": watch(lambda: stepscope.DebugConfig.preset("standard")),
     "full": watch(lambda: stepscope.DebugConfig.preset("full")),
     "governor": watch(_every_step(max_overhead=0.02)),
+    "all_sinks": watch(_every_step(), ("tensorboard", "mlflow", "wandb", "local")),
 }
 TITLES = {
     "gradients": "stepscope, gradients",
@@ -57,6 +58,7 @@ TITLES = {
     "standard": "stepscope, preset standard",
     "full": "stepscope, preset full",
     "governor": "stepscope, governor at 2 %",
+    "all_sinks": "stepscope, gradients, 4 sinks",
 }
 SAMPLING = frozenset({"economy", "standard", "governor"})
 """Settings that may leave steps out: only the mean over all steps says what they cost."""
