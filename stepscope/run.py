@@ -18,9 +18,12 @@ from tracker_adapters.store.manifest import Manifest, claim_folder, new_run_id
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
 
+from stepscope.byte_sizes import parse_bytes
 from stepscope.live_run import OnError, Run
 from stepscope.stats import RunStats, SinkStats
 
+MAX_BYTES_VARIABLE = "STEPSCOPE_MAX_RUN_BYTES"
+MIN_RUN_BYTES = 20 * 10**6
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
 
 
@@ -36,6 +39,7 @@ def open_run(
     on_error: OnError = "log",
     delivery: DeliveryMode = "process",
     rank: int | None = None,
+    max_run_bytes: int | str | None = None,
 ) -> Run:
     """Opens a run in a folder: what is emitted is stored there and delivered to the sinks.
 
@@ -55,6 +59,9 @@ def open_run(
         delivery: ``process`` delivers from a child process; ``thread`` from threads, for tests.
         rank: This process's rank; from ``RANK``, ``SLURM_PROCID`` or ``JSM_NAMESPACE_RANK`` by default. Each rank
             has a store of its own; the sinks show rank 0.
+        max_run_bytes: What the run's store may take with the files beside it: bytes, or such as ``"10GB"``, at least
+            20 MB. Older parts are then compacted: every name stays readable over its whole range, more coarsely.
+            ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
 
     Raises:
         RunExistsError: When the folder holds a run and ``resume`` is false.
@@ -69,6 +76,7 @@ def open_run(
         raise RunError(f"on_error is {on_error!r}; expected 'log' or 'raise'")
     if delivery not in ("process", "thread"):
         raise RunError(f"delivery is {delivery!r}; expected 'process' or 'thread'")
+    limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
     folder = _checked_folder(path)
     rank = _rank_of_process() if rank is None else _checked_rank(rank)
     # Everything that the caller can have got wrong is checked before anything is written.
@@ -81,7 +89,13 @@ def open_run(
         plain = {key: getattr(fresh, key) for key in given}
         manifest = replace(manifest, info=replace(manifest.info, status="running", **plain), ended_ns=None)
         holder: list[Run] = []
-        store = RunStore(folder, rank=rank, resume=resume, on_tick=lambda: holder[0].tick() if holder else None)
+        store = RunStore(
+            folder,
+            rank=rank,
+            resume=resume,
+            max_run_bytes=limit,
+            on_tick=lambda: holder[0].tick() if holder else None,
+        )
         try:
             if rank == 0:
                 manifest.save(folder)
@@ -115,6 +129,10 @@ def _checked_rank(rank: object) -> int:
     if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
         raise RunError(f"rank is {rank!r}; expected an integer from 0")
     return rank
+
+
+def _checked_limit(limit: int | str | None) -> int | None:
+    return None if limit is None else parse_bytes("max_run_bytes", limit, at_least=MIN_RUN_BYTES)
 
 
 def _rank_of_process() -> int:

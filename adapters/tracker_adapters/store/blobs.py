@@ -18,7 +18,7 @@ def store_bytes(run_folder: Path, content: bytes) -> str:
     """Keeps ``content`` and returns its SHA-256."""
     sha256 = hashlib.sha256(content).hexdigest()
     target = blob_path(run_folder, sha256)
-    if not target.exists():
+    if not _refreshed(target):
         with _temporary(target) as temporary:
             with temporary.open("wb") as stream:
                 stream.write(content)
@@ -39,7 +39,7 @@ def adopt_file(run_folder: Path, source: Path, sha256: str, *, link: bool) -> st
         link: Whether a hard link may stand for a copy: only for files that are never changed again.
     """
     target = blob_path(run_folder, sha256)
-    if target.exists():
+    if _refreshed(target):
         return sha256
     with _temporary(target) as temporary:
         if not (link and _link(source, temporary)):
@@ -48,6 +48,16 @@ def adopt_file(run_folder: Path, source: Path, sha256: str, *, link: bool) -> st
             target.parent.mkdir(exist_ok=True)
         temporary.replace(target)
     return sha256
+
+
+def _refreshed(target: Path) -> bool:
+    """Whether the file lies there; it then counts as new, and is not removed before its row is committed."""
+    try:
+        times = target.stat()
+        os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _link(source: Path, target: Path) -> bool:

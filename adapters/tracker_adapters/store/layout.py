@@ -28,6 +28,7 @@ DELIVERY_DATABASE = "delivery.db"
 DELIVERY_LOG = "delivery.log"
 WRITER_LOCK = "writer.lock"
 COMPACTION_LOCK = "compaction.lock"
+COMPACTION_LOG = "compaction.log"
 _SEGMENT = re.compile(r"segment_(\d+)(?:-(\d+)\.(\d+))?\.db")
 
 

@@ -17,6 +17,7 @@ from tracker_adapters.artifacts import Artifact, File, Page
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
 from tracker_adapters.recording import Block, Deferred, Recordable, Storable, artifact_count, singles
 from tracker_adapters.store.blobs import adopt_file, store_bytes
+from tracker_adapters.store.compaction_process import CompactionProcess
 from tracker_adapters.store.emit_queue import (
     COMMIT_INTERVAL_S,
     FORKED,
@@ -59,6 +60,7 @@ class RunStore:
         resume: bool = False,
         queue_bytes: int = QUEUE_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
+        max_run_bytes: int | None = None,
         on_tick: Callable[[], None] | None = None,
     ) -> None:
         """Takes the writer's lock and starts the writer thread.
@@ -69,6 +71,7 @@ class RunStore:
             resume: Whether to go on in a store that exists, as a new attempt.
             queue_bytes: How much may wait for the writer thread.
             segment_bytes: Size at which a segment is sealed.
+            max_run_bytes: What the run may take: older segments are compacted to stay within it. None for no limit.
             on_tick: Called by the writer thread after commits, and every second while idle.
 
         Raises:
@@ -78,6 +81,10 @@ class RunStore:
         """
         self.run_folder = run_folder
         self.folder = rank_folder(run_folder, rank)
+        self._compaction = None
+        if max_run_bytes is not None:
+            self._compaction = CompactionProcess(run_folder, max_run_bytes, segment_bytes)
+            segment_bytes = self._compaction.segment_bytes
         self._lock_file = FileLock(self.folder / WRITER_LOCK)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -201,7 +208,12 @@ class RunStore:
                     item.passed.open()
             if not self._closed.is_open:
                 _guarded(self._on_tick)
+                _guarded(self._compact)
             self.cpu_seconds = time.thread_time()
+
+    def _compact(self) -> None:
+        if self._compaction is not None:
+            self._compaction.look(self._segment.sealed)
 
     def _commit(self, items: list[Item]) -> None:
         rows: list[Storable] = []
@@ -277,6 +289,8 @@ class RunStore:
     def _shut(self) -> None:
         _guarded(self._segment.close)
         _guarded(self._on_close)
+        if self._compaction is not None:
+            self._compaction.close()
         self._lock_file.release()
         self._closed.open()
 

@@ -18,29 +18,32 @@ GROUP_SHIFT = 12
 An index by series alone would change a page for each series at each step: 4 kB in the log for an entry of 12 bytes.
 """
 
+PAGE_BYTES = 4096
 _SEQ_BITS = 54
 _RANGES = """
     series INTEGER, bucket INTEGER, count INTEGER, non_finite INTEGER, min REAL, max REAL,
     first_step INTEGER, last_step INTEGER, last_value REAL"""
 
-DDL = f"""
+DDL_TABLES = f"""
 CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE attempt(attempt INTEGER PRIMARY KEY, first_seq INTEGER NOT NULL, started_ns INTEGER NOT NULL);
 CREATE TABLE series(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, UNIQUE(kind, name));
 CREATE TABLE scalar(
     seq INTEGER PRIMARY KEY, series INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL,
     time_ns INTEGER NOT NULL, value REAL);
-CREATE INDEX scalar_by_group ON scalar(seq >> {GROUP_SHIFT}, series, step);
 CREATE TABLE histogram(
     seq INTEGER PRIMARY KEY, series INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL,
     time_ns INTEGER NOT NULL, data BLOB NOT NULL);
-CREATE INDEX histogram_by_group ON histogram(seq >> {GROUP_SHIFT}, series, step);
 CREATE TABLE artifact(
     seq INTEGER PRIMARY KEY, series INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL,
     time_ns INTEGER NOT NULL, meta TEXT NOT NULL, data, blob TEXT);
-CREATE INDEX artifact_by_series ON artifact(series, step);
 CREATE TABLE rollup({_RANGES}, PRIMARY KEY(bucket, series)) WITHOUT ROWID;
 CREATE TABLE summary({_RANGES}, PRIMARY KEY(series, bucket)) WITHOUT ROWID;
+"""
+DDL_INDEXES = f"""
+CREATE INDEX scalar_by_group ON scalar(seq >> {GROUP_SHIFT}, series, step);
+CREATE INDEX histogram_by_group ON histogram(seq >> {GROUP_SHIFT}, series, step);
+CREATE INDEX artifact_by_series ON artifact(series, step);
 """
 
 MERGE_RANGES = """
@@ -133,12 +136,17 @@ def select_series(table: str, columns: str) -> str:
     """
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Opens a segment for its one writer, in WAL mode, with transactions begun by hand."""
+def open_for_writing(path: Path, *, log_bytes: int) -> sqlite3.Connection:
+    """Opens a segment for its one writer, in WAL mode, with transactions begun by hand.
+
+    The log is folded into the segment whenever it has grown to ``log_bytes``.
+    """
     connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
     connection.execute("PRAGMA journal_mode=WAL")
     # NORMAL survives a killed process; a power cut may take the last commits, never the file.
     connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(f"PRAGMA wal_autocheckpoint={log_bytes // PAGE_BYTES}")
+    connection.execute(f"PRAGMA journal_size_limit={log_bytes}")
     return connection
 
 

@@ -15,6 +15,7 @@ from tracker_adapters.store.layout import SCHEMA_VERSION, segment_name, segment_
 from tracker_adapters.store.rows import Rows, SeriesNumbers
 
 SEGMENT_BYTES = 256 * 1024 * 1024
+MAX_LOG_BYTES = 4 * 1024 * 1024
 CLOSE_BUSY_TIMEOUT_MS = 2000
 
 
@@ -32,6 +33,7 @@ class SegmentWriter:
         self._folder = folder
         self._store_blob = store_blob
         self._segment_bytes = segment_bytes
+        self._log_bytes = min(MAX_LOG_BYTES, segment_bytes // 4)
         self._beside_bytes = 0
         existing = _complete_segments(folder)
         self.last_seq = 0
@@ -40,7 +42,7 @@ class SegmentWriter:
         """How many segments were sealed."""
         if existing:
             self._path = existing[-1]
-            self._connection = schema.open_for_writing(self._path)
+            self._connection = schema.open_for_writing(self._path, log_bytes=self._log_bytes)
             self._adopt_last_segment()
         else:
             self._open_new(0)
@@ -119,10 +121,10 @@ class SegmentWriter:
     def _open_new(self, number: int) -> None:
         """Goes on to a new segment; when that fails, everything stays as it was."""
         path = segment_path(self._folder, number)
-        connection = schema.open_for_writing(path)
+        connection = schema.open_for_writing(path, log_bytes=self._log_bytes)
         try:
             # A reader that meets the file before this transaction's end finds no tables and comes back later.
-            connection.executescript(f"BEGIN; {schema.DDL}")
+            connection.executescript(f"BEGIN; {schema.DDL_TABLES} {schema.DDL_INDEXES}")
             connection.executemany(
                 "INSERT INTO meta VALUES (?,?)",
                 [("schema_version", SCHEMA_VERSION), ("first_seq", self.last_seq + 1)],

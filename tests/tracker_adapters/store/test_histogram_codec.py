@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.errors import RunError
 from tracker_adapters.histogram import N_BINS, Histogram
@@ -48,6 +48,7 @@ def of_values(*arrays: object) -> HistogramColumns:
     return HistogramColumns.of([Histogram.from_values("h", array, step=0, time_ns=0) for array in arrays])
 
 
+@settings(deadline=None)
 @given(st.lists(histograms(), max_size=6))
 def test_what_is_decoded_is_what_was_encoded(given_histograms: list[Histogram]) -> None:
     decoded = decode(encode(HistogramColumns.of(given_histograms)))
@@ -56,6 +57,7 @@ def test_what_is_decoded_is_what_was_encoded(given_histograms: list[Histogram]) 
     assert back == given_histograms
 
 
+@settings(deadline=None)
 @given(st.lists(histograms(), max_size=6))
 def test_compiled_blobs_are_those_of_numpy(given_histograms: list[Histogram]) -> None:
     pytest.importorskip("numba")
@@ -97,6 +99,7 @@ def test_normal_gradients_are_small(elements: int, limit: int) -> None:
     assert len(encode(columns)[0]) < limit
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_damaged_blob_is_an_error_or_another_histogram(data: st.DataObject) -> None:
     blob = bytearray(encode(of_values(np.linspace(-1, 1, 99)))[0])
@@ -109,6 +112,7 @@ def test_a_damaged_blob_is_an_error_or_another_histogram(data: st.DataObject) ->
         assert "damaged" in str(error)
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=4))
 def test_any_bytes_are_an_error_or_histograms(blobs: list[bytes]) -> None:
     try:

@@ -1,0 +1,210 @@
+"""Keeps a run's folder within a number of bytes, by compacting its oldest segments."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracker_adapters.delivery.ledger import Ledger
+from tracker_adapters.errors import RunBusyError
+from tracker_adapters.store import schema
+from tracker_adapters.store.compaction import compact, remove_segment
+from tracker_adapters.store.layout import (
+    BLOBS,
+    COMPACTION_LOCK,
+    DELIVERY_DATABASE,
+    STORE,
+    WRITER_LOCK,
+    rank_folder,
+    ranks,
+    replaced_segments,
+    segment_name,
+    segments,
+)
+from tracker_adapters.store.lock import FileLock
+from tracker_adapters.store.tail import Segment
+
+SEGMENTS_IN_LIMIT = 16
+"""A run that has a limit has segments of a sixteenth of it, or of their usual size where that is less."""
+MAX_LEVEL = 40
+WORTHWHILE = 0.9
+"""A segment that compacting leaves larger than this share of its parts is not compacted again at once."""
+RECENT_SHARE = 0.25
+"""The newest segments, up to this share of the limit, are compacted after the others."""
+NOTES_SHARE = 0.25
+BLOB_GRACE_S = 300.0
+"""A file beside the store that came this recently may belong to a row that is not committed yet."""
+LOCK_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A sealed segment: its path, size, level, last number, and whether all sinks that the run knows have taken it."""
+
+    path: Path
+    nbytes: int
+    level: int
+    last_seq: int
+    is_taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What was done: the run's bytes before and after, and how many segments were replaced by how many."""
+
+    bytes_before: int
+    bytes_after: int
+    replaced: int = 0
+    made: int = 0
+
+
+def run_bytes(run_folder: Path) -> int:
+    """Returns what a run's store and the files beside it take; what sinks write into its folder is not counted."""
+    return sum(_size(path) for part in (STORE, BLOBS) for path in (run_folder / part).rglob("*"))
+
+
+def retain(run_folder: Path, max_bytes: int, *, whole: bool = True, blob_grace_s: float = BLOB_GRACE_S) -> Retained:
+    """Compacts sealed segments until the run takes at most ``max_bytes``, or nothing more can be made smaller.
+
+    The least compacted ones come first, of these the oldest, and two neighbours of one level become one of the next.
+    Recent segments come after the others, and those that some sink has not taken yet come last.
+
+    Args:
+        run_folder: The run.
+        max_bytes: What it may take.
+        whole: Whether the last segment may be compacted too where no process writes to it, which keeps writers out
+            until it is done.
+        blob_grace_s: How old a file beside the store must be before it can be removed, in seconds.
+
+    Raises:
+        RunBusyError: When another process compacts the run.
+        sqlite3.Error: When a segment cannot be read or written.
+        OSError: Likewise.
+    """
+    lock = FileLock(run_folder / STORE / COMPACTION_LOCK)
+    if not lock.acquire_within(LOCK_TIMEOUT_S):
+        raise RunBusyError(f"another process compacts {run_folder}; try again when it is done")
+    try:
+        return _retain(run_folder, max_bytes, whole, blob_grace_s)
+    finally:
+        lock.release()
+
+
+def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) -> Retained:
+    folders = [rank_folder(run_folder, rank) for rank in ranks(run_folder)]
+    for folder in folders:
+        for path in replaced_segments(folder):
+            remove_segment(path)
+    before = run_bytes(run_folder)
+    replaced = made = 0
+    stuck: set[Path] = set()
+    with contextlib.ExitStack() as held:
+        ended = {folder for folder in folders if whole and _hold_if_ended(folder, held)}
+        while run_bytes(run_folder) > max_bytes:
+            choices = [
+                choice
+                for folder in folders
+                if (choice := _choice(sealed_segments(folder, ended=folder in ended), max_bytes, stuck)) is not None
+            ]
+            if not choices:
+                break
+            _, level, parts = min(choices)
+            nbytes = sum(map(_size, parts))
+            made_segment = compact(
+                run_folder, parts, level, notes_bytes=int(NOTES_SHARE * max_bytes / SEGMENTS_IN_LIMIT)
+            )
+            if _size(made_segment) > WORTHWHILE * nbytes:
+                stuck.add(made_segment)
+            sweep_blobs(run_folder, blob_grace_s)
+            replaced, made = replaced + len(parts), made + 1
+    return Retained(before, run_bytes(run_folder), replaced, made)
+
+
+_Cost = tuple[bool, bool, int, bool, int]
+
+
+def _choice(found: Sequence[Sealed], max_bytes: int, stuck: Set[Path]) -> tuple[_Cost, int, list[Path]] | None:
+    """What to compact next in a rank's folder: the cost by which to compare, the level that results, and the parts."""
+    recent_from, room = len(found), RECENT_SHARE * max_bytes
+    while recent_from and found[recent_from - 1].nbytes <= room:
+        recent_from -= 1
+        room -= found[recent_from].nbytes
+    choices = []
+    for place, one in enumerate(found):
+        for parts in ([one], list(found[place : place + 2])):
+            levels = [part.level for part in parts]
+            level = levels[0] + 1 if len(set(levels)) == 1 else max(levels)
+            cost = (not all(part.is_taken for part in parts), place + len(parts) > recent_from, level)
+            if level <= MAX_LEVEL and not any(part.path in stuck for part in parts):
+                choices.append(((*cost, len(parts) == 1, place), level, [part.path for part in parts]))
+    return min(choices, default=None)
+
+
+def sealed_segments(folder: Path, *, ended: bool) -> list[Sealed]:
+    """Returns a rank's sealed segments in order; of a run that has ended the last one too."""
+    taken = _taken(folder)
+    found = []
+    for path in segments(folder)[: None if ended else -1]:
+        connection = schema.open_for_reading(path)
+        if connection is None:
+            continue
+        with contextlib.closing(connection):
+            segment = Segment(connection, folder)
+            last_seq = segment.last_seq()
+            found.append(Sealed(path, _size(path), segment_name(path).level, last_seq, last_seq <= taken))
+    return found
+
+
+def sweep_blobs(run_folder: Path, grace_s: float = BLOB_GRACE_S) -> None:
+    """Removes files beside the store that no segment refers to and that came before ``grace_s`` seconds ago."""
+    # Looked for first: what comes after the segments were read is younger than the grace.
+    latest = time.time() - grace_s
+    found = [path for path in (run_folder / BLOBS).rglob("*") if path.is_file()]
+    if not found:
+        return
+    wanted = {sha256 for rank in ranks(run_folder) for sha256 in _blobs_of(rank_folder(run_folder, rank))}
+    for path in found:
+        with contextlib.suppress(FileNotFoundError):
+            # The time of the last link or rename: a page may be old when it is taken.
+            if path.name not in wanted and path.stat().st_ctime < latest:
+                path.unlink()
+
+
+def _blobs_of(folder: Path) -> Iterator[str]:
+    for path in segments(folder):
+        connection = schema.open_for_reading(path)
+        if connection is not None:
+            with contextlib.closing(connection):
+                yield from (row[0] for row in connection.execute("SELECT blob FROM artifact WHERE blob IS NOT NULL"))
+
+
+def _taken(folder: Path) -> float:
+    """Number of the last artifact that every sink of the run has taken; infinity for a run without sinks."""
+    if not (folder / DELIVERY_DATABASE).exists():
+        return float("inf")
+    try:
+        with Ledger(folder) as ledger:
+            return min((position.seq for position in ledger.positions().values()), default=float("inf"))
+    except sqlite3.Error:
+        return 0
+
+
+def _hold_if_ended(folder: Path, held: contextlib.ExitStack) -> bool:
+    """Whether nobody writes to a rank's store; nobody can until ``held`` is closed then."""
+    lock = FileLock(folder / WRITER_LOCK)
+    if not lock.acquire():
+        return False
+    held.callback(lock.release)
+    return True
+
+
+def _size(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return status.st_size

@@ -1,0 +1,51 @@
+"""``stepscope gc``: makes runs smaller."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import click
+from tracker_adapters.errors import RunError
+from tracker_adapters.store.manifest import load_manifest
+from tracker_adapters.store.retention import retain, run_bytes
+
+from stepscope.byte_sizes import format_bytes, parse_bytes
+from stepscope.commands.common import one_line_errors
+
+
+@click.command("gc")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("--max-bytes", help="What each run may take, such as 10GB; without it, sizes are only shown.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+@one_line_errors
+def command(runs: tuple[Path, ...], max_bytes: str | None, dry_run: bool) -> None:
+    r"""Make each RUN smaller by compacting its oldest parts.
+
+    Every name stays readable over its whole range, more coarsely: histograms are merged with their neighbours, of
+    scalars the lowest, highest, first and last points of each stretch stay, of images, pages and files every second
+    one. Alerts and texts stay as long as they can. What a sink has not taken yet is compacted last.
+
+    \b
+      stepscope gc runs/exp1 --max-bytes 10GB
+      stepscope gc runs/* --max-bytes 500MB --dry-run
+    """
+    limit = None if max_bytes is None else parse_bytes("--max-bytes", max_bytes)
+    for run in runs:
+        load_manifest(run)
+    for run in runs:
+        click.echo(_report(run, limit, dry_run=dry_run))
+
+
+def _report(run: Path, limit: int | None, *, dry_run: bool) -> str:
+    taken = run_bytes(run)
+    if limit is None or taken <= limit:
+        return f"{run}: {format_bytes(taken)}" + ("" if limit is None else "; nothing to do")
+    if dry_run:
+        return f"{run}: {format_bytes(taken)} would be compacted to at most {format_bytes(limit)}"
+    try:
+        done = retain(run, limit)
+    except (OSError, sqlite3.Error) as error:
+        raise RunError(f"cannot compact {run}: {error}") from error
+    line = f"{run}: {format_bytes(done.bytes_before)} -> {format_bytes(done.bytes_after)}"
+    return line if done.bytes_after <= limit else f"{line}; nothing more of it can be made smaller"
