@@ -55,6 +55,7 @@ class Run(Emitter):
         self._delivery = Delivery(self.path, rank, sinks, delivery) if sinks else None
         self._closing = threading.RLock()
         self._closed: bool | None = None
+        self._in_place = True
         self._before_close: list[Callable[[], object]] = []
         close_at_exit(self)
 
@@ -170,7 +171,8 @@ class Run(Emitter):
         if self._delivery is None:
             return stored
         ended = self._delivery.close(deadline)
-        if not closed:  # the disk hangs, and would hold up the questions below too
+        # A disk that hangs would hold up the questions below too; and of a run that was deleted the store has told.
+        if not closed or not self._in_place:
             return False
         self._delivery.warn_of_failures()
         self._warn_of_pending()
@@ -220,7 +222,8 @@ class Run(Emitter):
     def _save_manifest(self) -> None:
         """Called by the store's thread before it releases the run, which is what delivery waits for to read it."""
         self._manifest = replace(self._manifest, lost=self._lost(), ended_ns=time.time_ns())
-        if self.rank != 0 or not self._store.is_in_place:  # another run may lie there now
+        self._in_place = self._store.is_in_place
+        if self.rank != 0 or not self._in_place:  # another run may lie there now
             return
         try:
             self._manifest.save(self.path)
