@@ -1,0 +1,75 @@
+"""An MLflow package that is missing, too old, or broken where the delivery process imports it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fault_training import emitted_by
+from faults import FaultReport, accounts, stored_counts, training
+from mlflow_delivery import with_database
+from mlflow_faults import assert_shown_exactly_once, position
+from tracker_adapters.delivery.lane import Lane
+from tracker_adapters.sinks.mlflow import MLflowSink
+
+pytestmark = pytest.mark.fault
+
+BROKEN = {
+    "too old": ("__version__ = '2.9.1'", r"needs mlflow>=3\.1, and 2\.9\.1 is installed: pip install"),
+    "raises ImportError at import": ("import no_such_module", "cannot import mlflow: .*no_such_module.*pip install"),
+    "raises SystemExit at import": ("raise SystemExit('bye')", "cannot import mlflow: SystemExit.*pip install"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_package_waits_for_a_later_delivery(tmp_path: Path, fault_report: FaultReport, what: str) -> None:
+    source, message = BROKEN[what]
+    folder, shadow = tmp_path / "run", tmp_path / "shadow"
+    (shadow / "mlflow").mkdir(parents=True)
+    (shadow / "mlflow" / "__init__.py").write_text(source)
+    options = with_database(MLflowSink.resolve({}, folder))
+    environment = {"PYTHONPATH": str(shadow)}
+    with training(folder, [{"type": "mlflow", **options}], steps=40, environment=environment) as run:
+        found = run.result()
+        assert "Training goes on" in run.errors()
+    assert not found["complete"]
+    assert found["emitted"] == found["stored"] == emitted_by(40).total()
+    account = accounts(folder)["mlflow"]
+    assert (account.delivered, account.pending) == (0, emitted_by(40).total())
+    assert re.search(message, position(folder).error)
+    deliver_now(folder, options["target"], options)
+    assert_shown_exactly_once(options, folder, 40)
+    fault_report.add(f"MLflow package {what}", native=native_import(environment))
+
+
+def test_a_missing_package_leaves_everything_in_the_store(tmp_path: Path, fault_report: FaultReport) -> None:
+    folder, shadow = tmp_path / "run", tmp_path / "shadow"
+    shadow.mkdir()
+    (shadow / "sitecustomize.py").write_text("import sys\nsys.modules['mlflow'] = None")  # as if not installed
+    options = with_database(MLflowSink.resolve({}, folder))
+    sinks, environment = [{"type": "mlflow", **options}], {"PYTHONPATH": str(shadow)}
+    with training(folder, sinks, steps=40, environment=environment, missing="local") as run:
+        assert run.result()["complete"]
+        assert "pip install 'stepscope[mlflow]'" in run.errors()
+    assert stored_counts(folder) == emitted_by(40)
+    deliver_now(folder, options["target"], options)
+    assert_shown_exactly_once(options, folder, 40)
+    fault_report.add("MLflow package missing", native=native_import(environment))
+
+
+def deliver_now(folder: Path, target: str, options: dict[str, str]) -> None:
+    """Carries a run that has ended into MLflow, with the package as it should be."""
+    assert Lane(folder, 0, "mlflow", target, lambda: MLflowSink(**options)).run() == "done"
+
+
+def native_import(environment: dict[str, str]) -> str:
+    """Imports the package as a training script does; returns how that ended."""
+    script = [sys.executable, "-c", "import mlflow"]
+    done = subprocess.run(script, env=os.environ | environment, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return ""
+    return f"import mlflow ends the training: {done.stderr.strip().splitlines()[-1]}"
