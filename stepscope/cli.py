@@ -14,8 +14,9 @@ from stepscope.commands.common import console, one_line_errors
 
 LAZY_COMMANDS: dict[str, str] = {
     "export": "stepscope.commands.export_command",
-    "query": "stepscope.commands.query_command",
     "gc": "stepscope.commands.gc_command",
+    "import": "stepscope.commands.import_command",
+    "query": "stepscope.commands.query_command",
     "sync": "stepscope.commands.sync_command",
 }
 """The modules of commands by name; each has the click command as ``command``."""

@@ -1,0 +1,39 @@
+"""``stepscope import``: event files and pages become runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from stepscope.commands.common import one_line_errors, progress_line
+
+
+@click.command("import")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="The folder for the runs.",
+)
+@one_line_errors
+def command(folder: Path, output: Path) -> None:
+    r"""Make runs of what other programs recorded in DIR, which is only read.
+
+    TensorBoard's event files: each folder that holds some becomes a run. Pages of debug outputs, in folders such as
+    epoch_4/debugger: nothing in them is executed. What cannot be imported is left out and named.
+
+    \b
+    stepscope import lightning_logs --output runs
+    """
+    from stepscope.importing import import_runs
+
+    with progress_line() as say:
+        imported = import_runs(folder, output, progress=lambda root: say(f"reading {root}"))
+    for one in imported:
+        counts = ", ".join(f"{count:,} {kind}{'s' if count > 1 else ''}" for kind, count in one.counts.items())
+        click.echo(f"{one.run}: {counts or 'nothing'}")
+        for line in one.skipped.lines():
+            click.echo(f"stepscope: left out: {line}", err=True)
