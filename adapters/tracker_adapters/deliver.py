@@ -66,9 +66,8 @@ def deliver(run_folder: Path, rank: int, request: dict[str, Any]) -> Outcome:
     while thread.is_alive():
         thread.join(min(WATCH_INTERVAL_S, deadline_s / 4))
         if lane.calling.seconds() > deadline_s:
-            lane.give_up_call()
-            if lane.stopping.is_set():
-                leave("stopped")
+            if (final := lane.give_up_call()) is not None:
+                leave(final)
             _start_again()
     return outcome[0] if outcome else "gave_up"
 

@@ -120,6 +120,24 @@ def test_a_sink_that_hangs_once_is_given_up_and_opened_again(
     fault_report.add(f"the sink hangs in {method}()")
 
 
+def test_a_sink_that_never_closes_is_left_when_it_has_everything(tmp_path: Path, installed: dict[str, str]) -> None:
+    sink = {"type": "odd", "hang_in": "close", "deadline_s": 0.5}
+    with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
+        assert run.result()["complete"]
+    assert_all_there(tmp_path / "run")
+
+
+def test_a_sink_that_never_finishes_is_given_up_when_the_run_has_ended(
+    tmp_path: Path, installed: dict[str, str]
+) -> None:
+    sink = {"type": "odd", "hang_in": "finish", "deadline_s": 0.5}
+    with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
+        run.result()
+        assert run.delivery_processes() == []
+    account = accounts(tmp_path / "run")["odd"]
+    assert (account.pending, account.state) == (0, "quarantined")
+
+
 def test_a_sink_that_hangs_for_ever_holds_up_nobody_else(
     tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
 ) -> None:

@@ -96,6 +96,7 @@ class Lane:
         self._bisection = Bisection()
         self._trying: tuple[int, int] | None = None
         self._known = False
+        self._outcome: Outcome | None = None
 
     def run(self) -> Outcome:
         """Delivers until everything is delivered and the run has ended, or ``stopping`` is set."""
@@ -120,14 +121,24 @@ class Lane:
         finally:
             lease.release()
 
-    def give_up_call(self) -> None:
-        """Records that the sink did not answer; called by a watchdog that then ends this process."""
+    def give_up_call(self) -> Outcome | None:
+        """Records that the sink did not answer; called by a watchdog that then ends this process.
+
+        Returns:
+            What came of the lane, or None when it is to be tried again by a new process.
+        """
+        if self._outcome is not None:  # everything is there; only closing the sink hangs
+            return self._outcome
         error = f"the sink did not return from {self.calling.what} within {self.calling.seconds():.0f} s"
         logger.error("sink %s (%s): %s", self.sink_type, self.target, error)
         self._failures += FAILURES_OF_A_HANG
         if self._trying is not None:
             self._bisection.failed(*self._trying, hung=True)
-        self._note("quarantined" if self._failures >= FAILURES_TO_QUARANTINE else "retrying", error)
+        quarantined = self._failures >= FAILURES_TO_QUARANTINE
+        self._note("quarantined" if quarantined else "retrying", error)
+        if self.stopping.is_set():
+            return "stopped"
+        return "gave_up" if quarantined and (self._until == "caught_up" or self.run_has_ended()) else None
 
     def run_has_ended(self) -> bool:
         """Whether no process writes to the store any more."""
@@ -177,6 +188,7 @@ class Lane:
             with contextlib.suppress(Exception), self._call("close"):
                 sink.close()
             raise
+        self._outcome = outcome
         with self._call("close"):
             sink.close()
         return outcome
