@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
@@ -42,8 +42,14 @@ class Encoder:
         self._index = SeriesIndex()
 
     def start(self, created_ns: int) -> None:
-        """Writes the event that names the file's version to readers."""
-        self.file.append([Event(wall_time=created_ns / 1e9, file_version="brain.Event:2").SerializeToString()])
+        """Writes the events that begin a file: its version, and that what readers had of this run is void.
+
+        TensorBoard's Python loader forgets the run at the second ``START`` that it sees, so when it moves on to a file
+        that takes the place of another one. Its data server goes by the steps alone.
+        """
+        version = Event(wall_time=created_ns / 1e9, file_version="brain.Event:2")
+        session = Event(wall_time=created_ns / 1e9, session_log=SessionLog(status=SessionLog.START))
+        self.file.append([version.SerializeToString(), session.SerializeToString()])
 
     def replay(self) -> None:
         """Reads what the file holds, and goes on from there."""
