@@ -1,0 +1,185 @@
+"""Export and query as a user types them, read by DuckDB and pandas; their memory; and what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import faults
+import numpy as np
+import pandas as pd
+import pytest
+from readback_export import read_table
+
+import stepscope
+
+NAMES = tuple(f"grad/layer{number}" for number in range(40))
+ENDLESS = "with recursive n(x) as (select 1 union all select x from n) select * from n where x = 2"
+GROWTH = """
+import sys, psutil
+from stepscope.export import export_runs
+process, seen = psutil.Process(), []
+note = lambda run, rows: seen.append(process.memory_info().rss)
+exported = export_runs([sys.argv[1]], sys.argv[2], format=sys.argv[3], progress=note)
+print(exported.rows["scalars"], len(seen), max(seen[len(seen) // 4 :]) - seen[len(seen) // 4])
+"""
+
+
+def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stepscope", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(scope="module")
+def two_million(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, generator = tmp_path_factory.mktemp("large"), np.random.default_rng(0)
+    with stepscope.open_run(folder / "run", sinks=[]) as run:
+        for step in range(50_000):
+            run.scalars(NAMES, generator.normal(size=len(NAMES)), step=step)
+            if step % 20_000 == 0:
+                run.flush_store()
+    return folder / "run"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for seed in range(2):
+        with stepscope.open_run(tmp_path / "runs" / f"seed{seed}", sinks=[], config={"seed": seed}) as run:
+            for step in range(100):
+                run.scalars(["loss", "grad/a", "grad/b"], [seed + 1 / (step + 1), step, float("nan")], step=step)
+            run.histogram("weights", np.arange(100.0), step=5)
+            run.image("input", np.zeros((2, 3), np.uint8), step=0, layout="HW")
+            run.text("=1+1", "@note", step=0)
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize("file_format", ["csv", "parquet"])
+def test_memory_does_not_grow_with_the_rows(two_million: Path, tmp_path: Path, file_format: str) -> None:
+    arguments = [str(two_million), str(tmp_path / "out"), file_format]
+    done = subprocess.run(
+        [sys.executable, "-c", GROWTH, *arguments], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows, parts, growth = map(int, done.stdout.split())
+    assert (rows, parts >= 50) == (2_000_000, True)
+    # All rows together take a hundred times as much in Python.
+    assert growth < 40 * 1024 * 1024
+    if file_format == "parquet":
+        table = duckdb.sql(f"select count(*), count(distinct name), max(step) from '{tmp_path}/out/scalars.parquet'")
+        assert table.fetchall() == [(2_000_000, 40, 49_999)]
+
+
+def test_a_query_over_two_million_scalars_takes_no_copy(two_million: Path, tmp_path: Path) -> None:
+    done = run_command(
+        "query", str(two_million), "select name, count(*) n, max(step) from scalars group by name", "--format", "csv",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 41
+    assert "grad/layer7,50000,49999" in done.stdout
+
+
+def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    process = subprocess.Popen([sys.executable, "-m", "stepscope", "export", str(two_million)], cwd=tmp_path / "out")
+    try:
+        faults.until(lambda: any(path.stat().st_size > 2**20 for path in tmp_path.glob("out/.*.partial/scalars.csv")))
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait(30)
+    assert not (tmp_path / "out" / "export").exists()
+    done = run_command("export", str(two_million), "--names", "grad/layer1", cwd=tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out" / "export" / "export.json").read_text())["tables"]["scalars"]["rows"] == 50_000
+
+
+@pytest.mark.parametrize("file_format", ["csv", "parquet", "jsonl"])
+def test_all_runs_are_exported_at_once(runs: Path, tmp_path: Path, file_format: str) -> None:
+    done = run_command(
+        "export", "runs", "--names", "grad/*", "--names", "loss", "--format", file_format, "--output", "out",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "scalars: 600 rows" in done.stdout
+    rows = read_table(tmp_path / "out", "scalars", file_format)
+    assert {(row["run"], row["name"]) for row in rows} == {
+        (run, name) for run in ("seed0", "seed1") for name in ("loss", "grad/a", "grad/b")
+    }
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        ["export.json", f"runs.{file_format}", f"scalars.{file_format}"]
+    )
+
+
+def test_duckdb_and_pandas_read_the_tables(runs: Path, tmp_path: Path) -> None:
+    done = run_command("export", "runs/*", "--format", "parquet", "--output", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    scalars = f"'{tmp_path}/out/scalars.parquet'"
+    lowest = f"select run, min(value) from {scalars} where name = 'loss' group by all order by 1"
+    assert duckdb.sql(lowest).fetchall() == [("seed0", 0.01), ("seed1", 1.01)]
+    nans = f"select count(*), count(*) filter (isnan(value)) from {scalars} where name = 'grad/b'"
+    assert duckdb.sql(nans).fetchall() == [(200, 200)]
+    percentile, bins = duckdb.sql(f"select p50, len(counts) from '{tmp_path}/out/histograms.parquet'").fetchall()[0]
+    assert abs(percentile - 49) < 49 * 0.0625
+    assert bins > 20
+    frame = pd.read_parquet(tmp_path / "out" / "images.parquet")
+    assert frame["png"][0].startswith(b"\x89PNG")
+    assert str(frame["time"].dt.tz) == "UTC"
+
+
+def test_names_that_look_like_formulas_are_data(runs: Path, tmp_path: Path) -> None:
+    done = run_command("export", "runs", "--kinds", "text", "--output", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    frame = pd.read_csv(tmp_path / "out" / "texts.csv")
+    assert frame[["name", "text"]].to_numpy().tolist() == [["=1+1", "@note"]] * 2
+
+
+def test_a_query_answers_as_table_csv_and_json(runs: Path, tmp_path: Path) -> None:
+    sql = (
+        "select run, name, value, iso(time_ns) as time, data from scalars, (select data from histograms limit 1) "
+        "where step = 1 order by run, name limit 2"
+    )
+    answers = {
+        file_format: run_command("query", "runs", sql, "--format", file_format, cwd=tmp_path)
+        for file_format in ("table", "csv", "jsonl")
+    }
+    assert all(done.returncode == 0 and not done.stderr for done in answers.values()), answers
+    rows = [json.loads(line) for line in answers["jsonl"].stdout.splitlines()]
+    assert [(row["run"], row["name"], row["value"]) for row in rows] == [
+        ("seed0", "grad/a", 1),
+        ("seed0", "grad/b", None),
+    ]
+    assert answers["csv"].stdout.splitlines()[0] == "run,name,value,time,data"
+    assert "grad/a" in answers["table"].stdout
+    assert "bytes)" in answers["table"].stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "missing"], "missing is no folder"),
+        (["export", "runs", "--names", "lss"], "no name in 2 runs matches 'lss'"),
+        (["export", "runs", "--kinds", "scalr"], "kinds hold 'scalr'"),
+        (["export", "runs", "--steps", "9:1"], "steps are '9:1'"),
+        (["export", "runs", "--ranks", "x"], "are no ranks"),
+        (["export", "runs", "--format", "xml"], "'xml' is not one of"),
+        (["export", "runs", "--output", "runs"], "is not empty"),
+        (["export"], "Missing argument"),
+        (["query", "runs", "select missing"], "SQL: no such column: missing"),
+        (["query", "runs", "drop table runs"], "queries can only read"),
+        (["query", "runs"], "give the run and the SQL"),
+        (["query", "runs", ENDLESS, "--timeout", "0.1"], "took longer than 0.1 s"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    runs: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    done = run_command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]

@@ -1,0 +1,104 @@
+"""Event files that TensorBoard's own clients wrote, and ours, become runs that show the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import readback_tensorboard
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch.utils.tensorboard import SummaryWriter
+
+import stepscope
+from stepscope.importing import import_runs
+
+
+def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stepscope", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_what_torch_wrote_is_imported_as_tensorboard_reads_it(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    with SummaryWriter(str(tmp_path / "logs")) as writer:
+        for step in range(50):
+            writer.add_scalar("loss", generator.normal(), step)
+            writer.add_scalar("new/loss", generator.normal(), step, new_style=True)
+        writer.add_histogram("weights", generator.normal(size=1000), 3)
+        writer.add_image("picture", torch.zeros(3, 4, 5, dtype=torch.uint8), 4)
+        writer.add_text("note", "**hello**", 5)
+        writer.add_scalars("both", {"a": 1.0, "b": 2.0}, 6)
+        writer.add_hparams({"lr": 0.1, "bs": 32}, {"metric": 1.0}, run_name="hparams")
+
+    done = run_command("import", "logs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "100 scalars" in done.stdout
+    accumulator = EventAccumulator(str(tmp_path / "logs"), size_guidance={"scalars": 0, "tensors": 0})
+    accumulator.Reload()
+    with stepscope.read_run(tmp_path / "runs" / "logs") as record:
+        series = record.scalars("loss")
+        assert [(event.step, event.value) for event in accumulator.Scalars("loss")] == list(
+            zip(series.steps.tolist(), series.values.tolist(), strict=True)
+        )
+        np.testing.assert_allclose(series.times_ns / 1e9, [event.wall_time for event in accumulator.Scalars("loss")])
+        expected = [float(event.tensor_proto.float_val[0]) for event in accumulator.Tensors("new/loss")]
+        assert record.scalars("new/loss").values.tolist() == expected
+        (table,) = record.tables("weights")
+        counts = [row[2] for row in table.rows]
+        assert sum(counts) == 1000
+        assert counts == list(accumulator.Histograms("weights")[0].histogram_value.bucket)
+        (picture,) = record.images("picture")
+        assert picture.png == accumulator.Images("picture")[0].encoded_image_string
+        assert [text.text for text in record.texts("note/text_summary")] == ["**hello**"]
+    with stepscope.read_run(tmp_path / "runs" / "both_a") as record:
+        assert record.scalars("both").values.tolist() == [1.0]
+    with stepscope.read_run(tmp_path / "runs" / "hparams") as record:
+        assert record.info.config == {"lr": 0.1, "bs": 32.0}
+
+
+def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path: Path) -> None:
+    names, generator = [f"grad/{number}" for number in range(20)], np.random.default_rng(0)
+    with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"]) as run:
+        for step in range(200):
+            run.scalars(names, generator.normal(size=20).astype(np.float32), step=step)
+        run.scalar("odd", float("nan"), step=3)
+        run.scalar("odd", float("-inf"), step=4)
+        run.image("input", np.arange(12, dtype=np.uint8).reshape(3, 4), step=1, layout="HW")
+        run.text("notes", "x", step=2)
+    (one,) = import_runs(tmp_path / "run" / "tensorboard", tmp_path / "imported")
+    assert one.skipped.counts == {}
+    with stepscope.read_run(tmp_path / "run") as before, stepscope.read_run(one.run) as after:
+        for name in [*names, "odd"]:
+            np.testing.assert_array_equal(after.scalars(name).steps, before.scalars(name).steps)
+            np.testing.assert_array_equal(after.scalars(name).values, before.scalars(name).values)
+            assert np.abs(after.scalars(name).times_ns - before.scalars(name).times_ns).max() < 1000
+        assert after.images("input")[0].png == before.images("input")[0].png
+        assert after.texts("notes")[0].text == "x"
+
+    with stepscope.open_run(one.run, resume=True, sinks=["tensorboard"]) as run:
+        assert run.flush(60)
+    shown, expected = (
+        readback_tensorboard.read_back({"target": str(folder / "tensorboard")})
+        for folder in (one.run, tmp_path / "run")
+    )
+    assert sorted(map(repr, shown)) == sorted(map(repr, expected))
+    assert len(shown) == 4004
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["import", "missing"], "is no folder"),
+        (["import", "."], "holds nothing to import"),
+        (["import"], "Missing argument"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = run_command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
