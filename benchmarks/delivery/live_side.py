@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from delivery.tensorboard_side import NAMES, Rates, names_and_values
-
 import stepscope
+from delivery.tensorboard_side import NAMES, Rates, names_and_values
 
 CLOSE_TIMEOUT_S = 600.0
 
