@@ -11,11 +11,14 @@ import mlflow
 import pytest
 from mlflow_delivery import client_of, deliver, opened, scalars, the_run, with_database
 from readback_mlflow import artifact_paths, our_runs, read_back
-from tracker_adapters.artifacts import RunInfo
+from tracker_adapters.artifacts import Artifact, RunInfo
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkError, StartOver
 from tracker_adapters.sinks.mlflow import MLflowSink
+from tracker_adapters.sinks.mlflow.index import read_index
 from tracker_adapters.testing.contract import TIME_NS, one_of_each
+
+import stepscope
 
 
 @pytest.fixture
@@ -169,3 +172,67 @@ class TestRewind:
         sink.write(rest)
         assert len(read_back(options)) == 11
         assert len(our_runs(options)) == 1
+
+    @pytest.mark.parametrize("kind", ["histogram", "image"])
+    def test_going_back_without_scalars_counts_too(self, options: dict[str, Any], tmp_path: Path, kind: str) -> None:
+        def only(step: int) -> list[Artifact]:
+            return [artifact for artifact in one_of_each(tmp_path, step=step) if artifact.kind == kind]
+
+        sink = opened(options)
+        sink.write(Batch.of([artifact for step in range(5) for artifact in only(step)]))
+        token = sink.flush()
+        again = Batch.of(only(3), first_seq=6, attempt=2)
+        sink.write(again)
+        sink = opened(options, token)
+        sink.write(again)
+        parent, child = our_runs(options)
+        assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
+        assert [(seen.kind, seen.step) for seen in read_back(options)] == [(kind, step) for step in (*range(5), 3)]
+
+    def test_texts_and_files_may_come_again_at_any_step(self, options: dict[str, Any], tmp_path: Path) -> None:
+        repeated = [one for one in one_of_each(tmp_path, step=0) if one.kind in ("text", "alert", "table", "file")]
+        sink = opened(options)
+        sink.write(Batch.of([*repeated, *scalars("loss", range(5))]))
+        sink.write(Batch.of(repeated, first_seq=10, attempt=2))
+        sink.write(Batch.of(scalars("loss", [5], time_ns=TIME_NS + 1), first_seq=14, attempt=2))
+        assert len(our_runs(options)) == 1
+        assert len(read_back(options)) == 14
+
+
+class TestRewindOfARun:
+    """As the user does it: a run is opened again with ``resume=True`` and goes back."""
+
+    def test_each_attempt_that_goes_back_is_a_child_of_the_one_before(
+        self, options: dict[str, Any], tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "exp1"
+        for resume, steps in ((False, range(5)), (True, range(3, 7)), (True, range(7, 9)), (True, range(8, 10))):
+            with stepscope.open_run(folder, sinks=["mlflow"], resume=resume, delivery="thread") as run:
+                for step in steps:
+                    run.scalar("loss", step / 8, step=step)
+                    run.histogram("grad", [1.0, step], step=step)
+        runs = our_runs(options)
+        steps_of = [
+            [point.step for point in client_of(options).get_metric_history(run.info.run_id, "loss")] for run in runs
+        ]
+        assert steps_of == [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7, 8], [8, 9]]
+        parents = [run.data.tags.get("mlflow.parentRunId") for run in runs]
+        assert parents == [None, runs[0].info.run_id, runs[1].info.run_id]
+        assert {run.info.status for run in runs} == {"FINISHED"}
+        assert Counter(seen.kind for seen in read_back(options)) == {"scalar": 13, "histogram": 13}
+
+    def test_a_rewind_within_the_users_run_gets_a_child_of_it(self, tmp_path: Path) -> None:
+        options = with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
+        client = client_of(options)
+        users = client.create_run(client.create_experiment("mine", (tmp_path / "a").as_uri()), run_name="mine")
+        joined = {"type": "mlflow", "target": options["target"], "run_id": users.info.run_id}
+        for resume, steps in ((False, range(5)), (True, range(3, 6))):
+            with stepscope.open_run(tmp_path / "exp1", sinks=[joined], resume=resume, delivery="thread") as run:
+                for step in steps:
+                    run.histogram("grad", [1.0, step], step=step)
+        child, parent = client.search_runs([users.info.experiment_id])
+        assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id == users.info.run_id
+        assert (parent.info.status, child.info.status) == ("RUNNING", "FINISHED")
+        assert child.info.run_name == "mine (attempt 2)"
+        read = [histogram["step"] for histogram in read_index(client, child.info.run_id)]
+        assert read == [3, 4, 5]

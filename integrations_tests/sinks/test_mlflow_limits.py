@@ -1,0 +1,127 @@
+"""What a tracking server refuses: the entries of a description one by one, drawings never at the cost of a batch."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INTERNAL_ERROR, INVALID_PARAMETER_VALUE
+from mlflow_delivery import client_of, opened, scalars, the_run, with_database
+from readback_mlflow import artifact_paths, read_back
+from tracker_adapters.artifacts import Histogram, Page
+from tracker_adapters.batch import Batch
+from tracker_adapters.sinks.mlflow import MLflowSink
+from tracker_adapters.sinks.mlflow.description import Entries, send_entries
+from tracker_adapters.testing.contract import TIME_NS
+
+LIMIT_OF_AN_OLD_SERVER = 500
+
+
+class OldServer:
+    """Takes what a server takes: 100 entries and 1 MB a request, values of 500 characters, no key of ours."""
+
+    def __init__(self) -> None:
+        self.shown: dict[str, str] = {}
+
+    def take(self, entries: Entries) -> None:
+        too_large = len(entries) > 100 or len(json.dumps(dict(entries))) > 1_000_000
+        bad = [key for key, value in entries.items() if len(value) > LIMIT_OF_AN_OLD_SERVER or key.startswith("bad")]
+        if too_large or bad:
+            raise MlflowException(f"refused {bad}", error_code=INVALID_PARAMETER_VALUE)
+        self.shown |= entries
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.dictionaries(st.text(min_size=1, max_size=8), st.sampled_from(["", "v", "ü" * 500, "x" * 6000]), max_size=250)
+)
+def test_every_entry_that_a_server_can_take_is_shown(entries: dict[str, str]) -> None:
+    server = OldServer()
+    send_entries("param", entries | {"bad": "v"}, server.take)
+    assert server.shown.keys() == {key for key in entries if not key.startswith("bad")}
+    for key, value in server.shown.items():
+        assert value == entries[key] or (len(value) == 250 and value.endswith("(6000 characters)"))
+
+
+def test_an_entry_that_is_left_out_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        send_entries("tag", {"bad key": "v"}, OldServer().take)
+    assert "refuses the tag 'bad key'" in caplog.text
+
+
+def test_a_server_that_is_down_is_not_taken_for_one_that_refuses() -> None:
+    def down(_: Entries) -> None:
+        raise MlflowException("down", error_code=INTERNAL_ERROR)
+
+    with pytest.raises(MlflowException, match="down"):
+        send_entries("param", {"lr": "0.1", "wd": "0"}, down)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> dict[str, Any]:
+    return with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
+
+
+def histograms(steps: range) -> list[Any]:
+    return [Histogram.from_values("h", np.arange(9.0), step=step, time_ns=TIME_NS) for step in steps]
+
+
+class TestDrawing:
+    @pytest.fixture(autouse=True)
+    def _always_due(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tracker_adapters.sinks.mlflow.heat_maps.INTERVAL_S", 0.0)
+
+    def test_a_heat_map_that_cannot_be_stored_costs_no_histogram(self, options: dict[str, Any], tmp_path: Path) -> None:
+        sink = opened(options)
+        sink.write(Batch.of(histograms(range(3))))
+        [artifacts] = (tmp_path / "mlartifacts").glob("*/artifacts")
+        (artifacts / "histograms").write_text("a file where a folder has to be")
+        assert sink.flush()
+        (artifacts / "histograms").unlink()
+        sink.finish("finished")
+        assert "histograms/h.png" in artifact_paths(client_of(options), the_run(options).info.run_id)
+        assert len(read_back(options)) == 3
+
+    def test_a_name_is_drawn_again_only_when_it_has_grown(self, options: dict[str, Any], tmp_path: Path) -> None:
+        sink = opened(options)
+        drawn = []
+        for step in range(60):
+            sink.write(Batch.of(histograms(range(step, step + 1)), first_seq=step + 1))
+            sink.flush()
+            [picture] = (tmp_path / "mlartifacts").glob("*/artifacts/histograms/h.png")
+            drawn.append(picture.stat().st_mtime_ns)
+        assert len(set(drawn)) < 20
+
+
+def test_a_page_whose_file_is_gone_fails_alone(options: dict[str, Any], tmp_path: Path) -> None:
+    """So that bisection finds it, and what was written with it stays."""
+    path = tmp_path / "page_0.pkl"
+    path.write_bytes(b"page")
+    page = Page(name="page", path=path, step=1)
+    path.unlink()
+    sink = opened(options)
+    with pytest.raises(FileNotFoundError):
+        sink.write(Batch.of([*scalars("loss", [1]), page, *histograms(range(2))]))
+    sink = opened(options)
+    sink.write(Batch.of(scalars("loss", [1])))
+    sink.write(Batch.of(histograms(range(2)), first_seq=3))
+    sink.flush()
+    assert sorted(seen.kind for seen in read_back(options)) == ["histogram", "histogram", "scalar"]
+
+
+def test_the_users_own_garbage_collection_is_left_as_it_was(options: dict[str, Any]) -> None:
+    import gc
+
+    sink = opened(options)
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        sink.write(Batch.of(scalars("loss", [int(enabled)])))
+        assert gc.isenabled() is enabled
+    gc.enable()
