@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tracker_adapters.artifacts import Artifact, File, Page
-from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
 from tracker_adapters.recording import Block, Deferred, Recordable, Storable, artifact_count, singles
-from tracker_adapters.store.blobs import adopt_file, store_bytes
+from tracker_adapters.store.blobs import adopt_file
 from tracker_adapters.store.compaction_process import CompactionProcess
 from tracker_adapters.store.emit_queue import (
     COMMIT_INTERVAL_S,
@@ -29,16 +28,16 @@ from tracker_adapters.store.emit_queue import (
     StoreCounts,
 )
 from tracker_adapters.store.gate import Gate
-from tracker_adapters.store.layout import WRITER_LOCK, blob_path, rank_folder, segments
+from tracker_adapters.store.layout import WRITER_LOCK, blob_path, rank_folder
 from tracker_adapters.store.lock import FileLock
-from tracker_adapters.store.segment import SEGMENT_BYTES, SegmentWriter
+from tracker_adapters.store.opening import open_segments
+from tracker_adapters.store.segment import SEGMENT_BYTES
 
 logger = logging.getLogger(__name__)
 
 QUEUE_BYTES = 64 * 1024 * 1024
 IDLE_TICK_S = 1.0
 RETRY_INTERVAL_S = 0.5
-LOCK_TIMEOUT_S = 1.0
 NOT_WRITABLE = "store_not_writable"
 
 _stores: weakref.WeakSet[RunStore] = weakref.WeakSet()
@@ -75,9 +74,7 @@ class RunStore:
             on_tick: Called by the writer thread after commits, and every second while idle.
 
         Raises:
-            RunExistsError: When there is a store and ``resume`` is false.
-            RunBusyError: When another live process writes to it.
-            RunError: When the store cannot be opened, for example because it is damaged.
+            RunError: When the store cannot be opened: busy, damaged, or there without ``resume``; see ``opening``.
         """
         self.run_folder = run_folder
         self.folder = rank_folder(run_folder, rank)
@@ -86,23 +83,9 @@ class RunStore:
             self._compaction = CompactionProcess(run_folder, max_run_bytes, segment_bytes)
             segment_bytes = self._compaction.segment_bytes
         self._lock_file = FileLock(self.folder / WRITER_LOCK)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if not self._lock_file.acquire_within(LOCK_TIMEOUT_S):
-                raise RunBusyError(f"another live process writes to {run_folder}; stop it, or choose another folder")
-            if segments(self.folder) and not resume:
-                raise RunExistsError(
-                    f"{run_folder} already holds a run (rank {rank}); pass resume=True to go on with it, "
-                    "or choose another folder"
-                )
-            self._segment = SegmentWriter(
-                self.folder, lambda content: store_bytes(run_folder, content), segment_bytes=segment_bytes
-            )
-        except BaseException as error:
-            self._lock_file.release()
-            if isinstance(error, (sqlite3.Error, OSError)) and not isinstance(error, RunError):
-                raise RunError(f"cannot open the run store {self.folder}: {error}") from error
-            raise
+        self._segment = open_segments(
+            run_folder, self.folder, self._lock_file, resume=resume, segment_bytes=segment_bytes
+        )
         self.attempt = self._segment.attempt
         self.error: Exception | None = None
         """The last failure, whether it was overcome or not."""
@@ -267,8 +250,7 @@ class RunStore:
                 return
 
     def _check_place(self) -> None:
-        # SQLite would go on writing into a file that has no name any more.
-        if not self.is_in_place:
+        if not self.is_in_place:  # SQLite would go on writing into a file that has no name any more
             raise FileNotFoundError(f"{self.folder} was deleted or moved")
 
     def _store_one_by_one(self, rows: list[Storable], nbytes: int, error: Exception) -> None:
@@ -297,8 +279,8 @@ class RunStore:
     def _disown(self) -> None:
         """In a forked child: the writer thread did not come along, and SQLite must not be touched."""
         self._queue.disown()
-        # Closing the inherited connection would checkpoint a database that the parent is writing.
-        # Not even at the child's end: a thread of the parent may hold a lock inside it for ever.
+        # Closing what is inherited would checkpoint the parent's database, or wait for a lock that its thread held:
+        # it stays open, also when the child's interpreter ends.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._segment))
 
 
@@ -308,16 +290,11 @@ def _is_of_the_medium(error: Exception) -> bool:
 
 
 def _guarded(call: Callable[[], None] | None) -> None:
-    try:
-        if call is not None:
+    if call is not None:
+        try:
             call()
-    except Exception:
-        logger.exception("stepscope's housekeeping failed")
+        except Exception:
+            logger.exception("stepscope's housekeeping failed")
 
 
-def _disown_in_forked_child() -> None:
-    for store in list(_stores):
-        store._disown()
-
-
-os.register_at_fork(after_in_child=_disown_in_forked_child)
+os.register_at_fork(after_in_child=lambda: [store._disown() for store in list(_stores)])

@@ -14,6 +14,7 @@ import numpy as np
 
 from tracker_adapters.artifacts import Artifact, Image
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
+from tracker_adapters.errors import RunError
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS, decode_artifact
 from tracker_adapters.store.histogram_codec import decode
@@ -87,6 +88,10 @@ class StoreReader:
             except sqlite3.OperationalError:
                 path.stat()
                 raise
+            except sqlite3.DatabaseError as error:
+                raise RunError(
+                    f"the segment {path} is damaged ({error}); move it away to read the others, without what it holds"
+                ) from error
             if connection is None:
                 return None
             self._opened[path] = Segment(connection, self._run_folder)

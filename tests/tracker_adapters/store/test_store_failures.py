@@ -149,7 +149,7 @@ def test_a_damaged_store_is_refused_and_stays_free(run_folder: Path) -> None:
     segment = run_folder / "store" / "rank_00000" / "segment_000000.db"
     intact = segment.read_bytes()
     segment.write_bytes(b"no database " * 1000)
-    with pytest.raises(RunError, match=r"cannot open the run store .*not a database"):
+    with pytest.raises(RunError, match=r"cannot open the run store: .*not a database"):
         RunStore(run_folder, resume=True)
     segment.write_bytes(intact)
     RunStore(run_folder, resume=True).close()

@@ -1,0 +1,78 @@
+"""Opening a store again: what is damaged is named, and no number is ever given twice."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tracker_adapters.delivery.ledger import Ledger, position_key
+from tracker_adapters.emitter import Emitter
+from tracker_adapters.errors import RunError
+from tracker_adapters.store.layout import segments
+from tracker_adapters.store.record import RunRecord
+from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.tail import StoreReader
+
+
+def three_segments(run_folder: Path) -> list[Path]:
+    store = RunStore(run_folder, segment_bytes=60_000)
+    for step in range(6000):
+        Emitter(store).scalar("loss", step, step=step)
+        if step % 2000 == 1999:
+            assert store.flush(5)
+    assert store.close()
+    found = segments(store.folder)
+    assert len(found) == 3
+    return found
+
+
+@pytest.mark.parametrize("damage", ["garbage", "truncated", "header"])
+def test_a_damaged_last_segment_is_named_and_the_others_can_be_read(run_folder: Path, damage: str) -> None:
+    *others, last = three_segments(run_folder)
+    intact = last.read_bytes()
+    last.write_bytes(
+        {
+            "garbage": b"no database " * 1000,
+            "truncated": intact[: len(intact) // 2],
+            "header": bytes(100) + intact[100:],
+        }[damage]
+    )
+    with pytest.raises(RunError, match=rf"its last segment {last} is damaged \(.*start a new run in another folder"):
+        RunStore(run_folder, resume=True)
+    with pytest.raises(RunError, match=rf"the segment {last} is damaged \(.*move it away to read the others"):
+        RunRecord(run_folder).scalars("loss")
+    last.rename(run_folder / "damaged")
+    assert len(others) == 2
+    with RunRecord(run_folder) as record:
+        assert record.scalars("loss").steps.tolist() == list(range(4000))
+    store = RunStore(run_folder, resume=True)
+    Emitter(store).scalar("loss", -1, step=4000)
+    assert store.close()
+    with RunRecord(run_folder) as record:
+        assert record.scalars("loss").values.tolist()[-2:] == [3999, -1]
+
+
+def test_numbers_that_a_sink_has_taken_are_not_given_again(run_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A power cut may take the last commits from the store, and not from the ledger."""
+    store = RunStore(run_folder)
+    for step in range(100):
+        Emitter(store).scalar("loss", step, step=step)
+    store.close()
+    with Ledger(store.folder) as ledger:
+        position = ledger.register("memory", "here")
+        ledger.advance(position_key("memory", "here"), position, seq=100, token=b"", unshown={})
+    connection = sqlite3.connect(segments(store.folder)[-1])
+    connection.execute("DELETE FROM scalar WHERE seq > 90")
+    connection.commit()
+    connection.close()
+    store = RunStore(run_folder, resume=True)
+    Emitter(store).scalar("loss", -1, step=90)
+    assert store.close()
+    assert "has lost its last 10 artifacts, which a sink has" in caplog.text
+    batch = StoreReader(run_folder).read(100)
+    assert batch is not None
+    assert (batch.scalars.seqs.tolist(), batch.scalars.values.tolist()) == ([101], [-1])
+    batch = StoreReader(run_folder).read(90)
+    assert batch is not None
+    assert (batch.first_seq, batch.absent) == (91, 10)
