@@ -297,4 +297,4 @@ def _guarded(call: Callable[[], None] | None) -> None:
             logger.exception("stepscope's housekeeping failed")
 
 
-os.register_at_fork(after_in_child=lambda: [store._disown() for store in list(_stores)])
+os.register_at_fork(after_in_child=lambda: [*map(RunStore._disown, list(_stores))])
