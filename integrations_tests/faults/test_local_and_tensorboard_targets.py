@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ import pytest
 import readback_local
 import readback_tensorboard
 from fault_training import emitted_by
-from faults import FaultReport, Training, accounts, stored_counts, training, until
-from summary_writer import under_fault
+from faults import FaultReport, accounts, stored_counts, training, until
+from summary_writer import killed, under_fault
 
 pytestmark = pytest.mark.fault
 STEPS = 120
@@ -89,7 +89,7 @@ def test_a_full_disk_that_is_freed(tmp_path: Path, fault_report: FaultReport) ->
             seconds = time.monotonic() - start
         assert_delivered(tmp_path / "run")
         assert_exactly_once(disk)
-        beside = under_fault(disk / "native", between=fill)
+        beside = under_fault(disk / "native", between=lambda _: fill())
     fault_report.add("disk of the target full, then freed", runs=len(READERS), recovery_s=seconds, native=beside)
 
 
@@ -99,24 +99,26 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path, fault_report: FaultReport)
         run.wait_for_step(FAULT_AT)
         until(lambda: len(run.delivery_processes()) == len(READERS))
         before = {child.pid for child in run.delivery_processes()}
-        _limit(run, 20_000)
+        _limit(before, 20_000)
         run.go_on()
         run.wait_for_step(100)
         until(lambda: errors(tmp_path / "run"))
-        _limit(run, resource.RLIM_INFINITY)
+        assert before == {child.pid for child in run.delivery_processes()}
+        _limit(before, resource.RLIM_INFINITY)
         start = time.monotonic()
         run.go_on()
         assert run.result()["complete"]
         seconds = time.monotonic() - start
-    assert before
     assert_delivered(tmp_path / "run")
     assert_exactly_once(tmp_path)
-    fault_report.add("file-size limit (RLIMIT_FSIZE) on the delivery", runs=len(READERS), recovery_s=seconds)
+    beside = under_fault(tmp_path / "native", between=lambda pid: _limit([pid], 5_000))
+    fault = "file-size limit (RLIMIT_FSIZE) on the delivery"
+    fault_report.add(fault, runs=len(READERS), recovery_s=seconds, native=beside)
 
 
-def _limit(run: Training, size: int) -> None:
-    for child in run.delivery_processes():
-        resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+def _limit(processes: Iterable[int], size: int) -> None:
+    for pid in processes:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 def test_a_read_only_folder_that_becomes_writable(tmp_path: Path, fault_report: FaultReport) -> None:
@@ -141,14 +143,15 @@ def test_a_target_folder_that_is_removed(tmp_path: Path, fault_report: FaultRepo
     with training(tmp_path / "run", sinks_in(tmp_path / "out"), steps=STEPS, pauses=[FAULT_AT]) as run:
         run.wait_for_step(FAULT_AT)
         until(lambda: sum(path.stat().st_size for path in (tmp_path / "out").rglob("*")) > 20_000)
-        shutil.rmtree(tmp_path / "out")
+        (tmp_path / "out").rename(tmp_path / "removed")
+        shutil.rmtree(tmp_path / "removed")
         start = time.monotonic()
         run.go_on()
         assert run.result()["complete"]
         seconds = time.monotonic() - start
     assert_delivered(tmp_path / "run")
     assert_exactly_once(tmp_path / "out")
-    beside = under_fault(tmp_path / "native", between=lambda: shutil.rmtree(tmp_path / "native"))
+    beside = under_fault(tmp_path / "native", between=lambda _: shutil.rmtree(tmp_path / "native"))
     fault_report.add("target folder removed", runs=len(READERS), recovery_s=seconds, native=beside)
 
 
@@ -171,7 +174,12 @@ def test_a_damaged_tail_after_a_kill(tmp_path: Path, tail: bytes, fault_report: 
     assert_delivered(tmp_path / "run")
     assert_exactly_once(tmp_path)
     kind = "NUL-filled" if tail[0] == 0 else "torn"
-    fault_report.add(f"{kind} tail of event file and CSV after a kill", runs=len(READERS), recovery_s=seconds)
+    fault_report.add(
+        f"{kind} tail of event file and CSV after a kill",
+        runs=len(READERS),
+        recovery_s=seconds,
+        native=killed(tmp_path / "native"),
+    )
 
 
 def test_two_runs_with_one_target_at_once(tmp_path: Path, fault_report: FaultReport) -> None:

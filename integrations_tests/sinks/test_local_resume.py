@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import resource
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_folder import opened, snapshot
 from readback_local import read_back
-from tracker_adapters.artifacts import Scalar, Text
+from tracker_adapters.artifacts import RunInfo, Scalar, Text
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
 from tracker_adapters.sinks.local import LocalSink
@@ -48,6 +50,27 @@ def test_a_folder_of_another_run_is_refused(target: Path) -> None:
         other.open(replace(INFO, id="other", name="other"), b"{}")
     other.close()
     assert snapshot(target) == before
+
+
+def test_of_runs_that_begin_at_the_same_moment_one_has_the_folder(target: Path) -> None:
+    runs = [replace(INFO, id=f"run {number}", name=f"run {number}") for number in range(8)]
+    together = threading.Barrier(len(runs))
+
+    def begin(info: RunInfo) -> str:
+        sink = LocalSink(str(target))
+        together.wait(30)
+        try:
+            sink.open(info, None)
+        except SinkConfigError as error:
+            assert "folder of its own" in str(error)
+            return ""
+        finally:
+            sink.close()
+        return info.id
+
+    with ThreadPoolExecutor(len(runs)) as threads:
+        (winner,) = filter(None, threads.map(begin, runs))
+    assert json.loads((target / "run_info.json").read_bytes())["id"] == winner
 
 
 def test_starting_over_clears_the_runs_own_files_only(target: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from readback_tensorboard import as_rendered, read_back
-from tracker_adapters.artifacts import Alert, Artifact, Cell, Histogram, Scalar, Table
+from tracker_adapters.artifacts import Alert, Artifact, Cell, Histogram, RunInfo, Scalar, Table
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
@@ -158,6 +159,22 @@ class TestFolders:
         own.rename(tmp_path.with_name("moved away"))
         assert [s.value for s in read_back({"target": str(tmp_path)})] == [1.0]
         assert event_file.exists()
+
+    def test_runs_that_begin_at_the_same_moment_never_share_a_folder(self, tmp_path: Path) -> None:
+        runs = [replace(INFO, id=f"run {number}", name=f"run {number}") for number in range(8)]
+        together = threading.Barrier(len(runs))
+
+        def begin(info: RunInfo) -> None:
+            sink = TensorBoardSink(str(tmp_path))
+            together.wait(30)
+            sink.open(info, None)
+            sink.close()
+
+        with ThreadPoolExecutor(len(runs)) as threads:
+            list(threads.map(begin, runs))
+        folders = Counter(path.parent for path in tmp_path.rglob("*tfevents*"))
+        assert folders == dict.fromkeys(folders, 1)
+        assert len(folders) == len(runs)
 
     def test_a_folder_that_is_removed_is_noticed(self, tmp_path: Path) -> None:
         """What is written to a removed file is seen by nobody; delivery then starts over."""

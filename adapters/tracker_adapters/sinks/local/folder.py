@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import uuid
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -150,7 +151,7 @@ class OutputFolder:
             "created_ns": info.created_ns,
             "config": info.config,
         }
-        temporary = self.path / f".{RUN_INFO}.{os.getpid()}"
+        temporary = self.path / f".{RUN_INFO}.{uuid.uuid4().hex}"
         temporary.write_text(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False), encoding="utf-8")
         return temporary
 

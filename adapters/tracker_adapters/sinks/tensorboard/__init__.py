@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -68,6 +68,7 @@ class TensorBoardSink:
 
     def __init__(self, target: str) -> None:
         self.target = target
+        self.progressed: Callable[[], object] = lambda: None
         self._folder: EventFolder | None = None
         self._encoder: Encoder | None = None
         self._superseded: list[Path] = []
@@ -108,11 +109,12 @@ class TensorBoardSink:
             folder = self._folder = EventFolder(Path(self.target), info)
             if token is not None:
                 name, offset, attempt, began = _place(token)
-                encoder = self._encoder = Encoder(EventFile.reopen(Path(self.target, name), offset), attempt, began)
+                file = EventFile.reopen(Path(self.target, name), offset)
+                encoder = self._encoder = Encoder(file, self.progressed, attempt=attempt, began=began)
                 encoder.replay()
                 folder.remove_all_but(encoder.file.path)
             else:
-                encoder = self._encoder = Encoder(folder.create())
+                encoder = self._encoder = Encoder(folder.create(), self.progressed)
                 folder.remove_all_but(encoder.file.path)
                 encoder.start(info.created_ns)
 

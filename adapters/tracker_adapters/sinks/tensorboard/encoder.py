@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
@@ -21,6 +21,7 @@ from tracker_adapters.sinks.tensorboard.markdown import to_markdown
 from tracker_adapters.sinks.tensorboard.series import Series, SeriesIndex
 
 _COPIED_AT_ONCE = 1000
+_READ_AT_ONCE = 100_000
 
 
 class Encoder:
@@ -33,12 +34,14 @@ class Encoder:
         file: The event file.
         attempt: The run's attempt that wrote last.
         began: Where in the file its events begin.
+        progressed: Called now and then while a long file is read.
     """
 
-    def __init__(self, file: EventFile, attempt: int = 1, began: int = 0) -> None:
+    def __init__(self, file: EventFile, progressed: Callable[[], object], *, attempt: int = 1, began: int = 0) -> None:
         self.file = file
         self.attempt = attempt
         self.began = began
+        self._progressed = progressed
         self._index = SeriesIndex()
 
     def start(self, created_ns: int) -> None:
@@ -53,7 +56,7 @@ class Encoder:
 
     def replay(self) -> None:
         """Reads what the file holds, and goes on from there."""
-        for offset, data in self.file.records():
+        for offset, data in self._records():
             self._index.replay(Event.FromString(data), of_this_attempt=offset >= self.began)
 
     def begin_attempt(self, attempt: int) -> None:
@@ -76,10 +79,10 @@ class Encoder:
 
     def moved_to(self, file: EventFile, superseded: Mapping[str, int]) -> Encoder:
         """Copies everything but what is superseded to an empty file; returns an encoder that goes on there."""
-        moved = Encoder(file, self.attempt)
+        moved = Encoder(file, self._progressed, attempt=self.attempt)
         began: int | None = None
         kept: list[bytes] = []
-        for offset, data in self.file.records():
+        for offset, data in self._records():
             event = Event.FromString(data)
             of_this_attempt = offset >= self.began
             if not of_this_attempt and any(event.step >= superseded.get(v.tag, math.inf) for v in event.summary.value):
@@ -107,6 +110,12 @@ class Encoder:
         self.file.append([data for place in order if (data := events[place])])
         sizes = [*[1] * (len(events) - len(groups)), *(len(group) for _, group in groups)]
         return sum(size for data, size in zip(events, sizes, strict=True) if not data)
+
+    def _records(self) -> Iterator[tuple[int, bytes]]:
+        for number, record in enumerate(self.file.records()):
+            if number % _READ_AT_ONCE == 0:
+                self._progressed()
+            yield record
 
     def _newcomers(self, batch: Batch) -> list[tuple[int, str, str, int]]:
         """The sequence number, kind, name and step of what each name that this attempt has not written begins with."""

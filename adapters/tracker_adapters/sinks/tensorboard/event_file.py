@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -19,16 +20,28 @@ import numpy as np
 from tracker_adapters.sink import SinkError, StartOver
 
 _LENGTH = struct.Struct("<Q")
-_CHECKSUM_SIZE = 4
-_HEAD_SIZE = _LENGTH.size + _CHECKSUM_SIZE
-_MASK_DELTA = np.uint32(0xA282EAD8)
+_CHECKSUM = struct.Struct("<I")
+_HEAD_SIZE = _LENGTH.size + _CHECKSUM.size
+_MASK_DELTA = 0xA282EAD8
 
 
 def masked_checksums(parts: Sequence[bytes]) -> bytes:
     """Returns the masked CRC-32C of each part, four little-endian bytes each, one after the other."""
     plain = np.fromiter(map(google_crc32c.value, parts), np.uint32, len(parts))
-    masked = ((plain >> np.uint32(15)) | (plain << np.uint32(17))) + _MASK_DELTA
+    masked = ((plain >> np.uint32(15)) | (plain << np.uint32(17))) + np.uint32(_MASK_DELTA)
     return masked.astype("<u4").tobytes()
+
+
+def masked_checksum(part: bytes) -> bytes:
+    """Returns the same for one part, sooner."""
+    plain = google_crc32c.value(part)
+    return _CHECKSUM.pack(((plain >> 15 | plain << 17) + _MASK_DELTA) & 0xFFFFFFFF)
+
+
+def _head(size: int) -> bytes:
+    """The beginning of a record of so many bytes."""
+    length = _LENGTH.pack(size)
+    return length + masked_checksum(length)
 
 
 class EventFile:
@@ -37,7 +50,7 @@ class EventFile:
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path = path
         self._stream = stream
-        self._heads: dict[int, bytes] = {}
+        self._head = cache(_head)
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -80,25 +93,22 @@ class EventFile:
         with self.path.open("rb") as stream:
             while offset < end:
                 head = stream.read(_HEAD_SIZE)
-                if masked_checksums([head[: _LENGTH.size]]) != head[_LENGTH.size :]:
+                size = _LENGTH.unpack(head[: _LENGTH.size])[0] if len(head) == _HEAD_SIZE else 0
+                if head != self._head(size):
                     raise self._damaged(offset)
-                data = stream.read(_LENGTH.unpack(head[: _LENGTH.size])[0])
-                if masked_checksums([data]) != stream.read(_CHECKSUM_SIZE):
+                data = stream.read(size)
+                if masked_checksum(data) != stream.read(_CHECKSUM.size):
                     raise self._damaged(offset)
                 yield offset, data
-                offset += _HEAD_SIZE + len(data) + _CHECKSUM_SIZE
+                offset += _HEAD_SIZE + len(data) + _CHECKSUM.size
 
     def append(self, records: Sequence[bytes]) -> None:
         """Adds records in one write; they may stay in memory until ``sync``."""
         checksums = masked_checksums(records)
         pieces = [b""] * (3 * len(records))
-        sizes = list(map(len, records))
-        for size in set(sizes).difference(self._heads):
-            length = _LENGTH.pack(size)
-            self._heads[size] = length + masked_checksums([length])
-        pieces[0::3] = list(map(self._heads.__getitem__, sizes))
+        pieces[0::3] = list(map(self._head, map(len, records)))
         pieces[1::3] = records
-        pieces[2::3] = [checksums[start : start + _CHECKSUM_SIZE] for start in range(0, len(checksums), _CHECKSUM_SIZE)]
+        pieces[2::3] = [checksums[start : start + _CHECKSUM.size] for start in range(0, len(checksums), _CHECKSUM.size)]
         self._stream.write(b"".join(pieces))
 
     def sync(self) -> int:
