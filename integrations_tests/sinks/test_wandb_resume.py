@@ -1,26 +1,24 @@
-"""How the W&B sink goes on: after a clean end, after kills and hangs, and when an attempt goes back."""
+"""How the W&B sink goes on offline: after any end, after an upload, and when an attempt goes back."""
 
 from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
+import numpy as np
 import pytest
-from readback_wandb import history, records, run_folders
-from tracker_adapters.artifacts import Scalar
+from readback_wandb import history, read_back, run_folders, run_of
+from tracker_adapters.artifacts import Artifact, Histogram, Image, RunInfo, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import StartOver
-from tracker_adapters.sinks import wandb as sink_module
 from tracker_adapters.sinks.wandb import WandbSink
 from tracker_adapters.testing.contract import INFO, one_of_each
-from wandb_runs import batch, in_python, opened, services, steps_shown, within
+from wandb_runs import batch, in_python, opened, steps_shown
 
 
 @pytest.fixture
@@ -28,163 +26,238 @@ def options(tmp_path: Path) -> dict[str, Any]:
     return WandbSink.resolve({"mode": "offline", "project": "p", "target": str(tmp_path / "run")}, tmp_path / "run")
 
 
-def test_after_a_clean_end_a_second_folder_continues_the_run(options: dict[str, Any], tmp_path: Path) -> None:
+def log_of(folder: Path) -> Path:
+    return next(folder.glob("*.wandb"))
+
+
+def upload(folder: Path) -> None:
+    """Leaves the mark that ``wandb sync`` leaves."""
+    log_of(folder).with_suffix(".wandb.synced").touch()
+
+
+def test_it_goes_on_in_the_same_file(options: dict[str, Any], tmp_path: Path) -> None:
     token = None
     for step in range(3):
         sink = opened(options, token)
         sink.write(Batch.of(one_of_each(tmp_path, name="x", step=step)))
         token = sink.flush()
+        sink.finish("finished")
         sink.close()
-    folders = run_folders(options)
-    rows = [row["_step"] for folder in folders for row in history(folder)]
-    assert len(folders) == 3
-    assert len({next(folder.glob("*.wandb")).name for folder in folders}) == 1
-    assert rows == list(range(len(rows)))
-    assert {key for folder in folders for row in history(folder) for key in row if key.startswith("x")} == {
+    (folder,) = run_folders(options)
+    rows = history(folder)
+    assert [row["_step"] for row in rows] == list(range(len(rows)))
+    assert {key for row in rows for key in row if key.startswith("x")} == {
         "x", *(f"x ({kind})" for kind in ("histogram", "image", "text", "alert", "table", "page", "file"))
     }  # fmt: skip
 
 
-def test_a_run_reopened_without_news_can_be_reopened_again(options: dict[str, Any]) -> None:
+def test_what_was_written_after_the_token_is_cut_off(options: dict[str, Any]) -> None:
+    sink = opened(options)
+    sink.write(batch(0))
+    token = sink.flush()
+    for step in (1, 2):
+        sink.write(batch(step))
+        sink.flush()
+    sink.finish("failed")
+    sink.close()
+    sink = opened(options, token)
+    sink.write(batch(1))
+    sink.flush()
+    sink.close()
+    assert steps_shown(options) == [0, 1]
+
+
+def test_a_killed_process_leaves_nothing_to_write_again(options: dict[str, Any]) -> None:
+    script = """
+import json, os, signal, sys
+from tracker_adapters.sinks.wandb import WandbSink
+from tracker_adapters.testing.contract import INFO, Batch, Scalar
+sink = WandbSink(**json.loads(sys.argv[1]))
+sink.open(INFO, None)
+scalars = [Scalar(name="loss", value=float(step), step=step) for step in range(3000)]
+sink.write(Batch.of(scalars[:1000]))
+print(sink.flush().hex(), flush=True)
+sink.write(Batch.of(scalars[1000:], first_seq=1001))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = in_python(script, json.dumps(options))
+    assert done.returncode == -signal.SIGKILL
+    sink = opened(options, bytes.fromhex(done.stdout))
+    sink.write(batch(1000))
+    sink.flush()
+    sink.close()
+    assert steps_shown(options) == list(range(1001))
+    assert run_folders(options, superseded=True) == []
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "other"])
+def test_a_file_without_what_was_delivered_starts_over(options: dict[str, Any], damage: str) -> None:
     sink = opened(options)
     sink.write(batch(0))
     token = sink.flush()
     sink.close()
-    opened(options, token).close()
-    opened(options, token).close()
-    assert steps_shown(options) == [0]
+    (folder,) = run_folders(options)
+    match damage:
+        case "gone":
+            log_of(folder).unlink()
+        case "short":
+            log_of(folder).write_bytes(log_of(folder).read_bytes()[:-1])
+        case "other":
+            log_of(folder).write_bytes(b"x" * 100_000)
+    with pytest.raises(StartOver):
+        WandbSink(**options).open(INFO, token)
 
 
-def test_what_was_written_after_the_token_makes_it_start_over(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("token", [b"", b"{}", b'{"run_id": "contract", "rows": 10}'])
+def test_a_token_of_something_else_starts_over(options: dict[str, Any], token: bytes) -> None:
+    opened(options).close()
+    with pytest.raises(StartOver):
+        WandbSink(**options).open(INFO, token)
+
+
+def test_an_uploaded_file_stays_and_another_folder_of_the_same_run_goes_on(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = opened(options)
+    sink.write(batch(0))
+    token = sink.flush()
+    sink.finish("finished")
+    sink.close()
+    (first,) = run_folders(options)
+    upload(first)
+    uploaded = log_of(first).read_bytes()
+    hour_ago = time.time_ns() - 3600 * 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: hour_ago)  # the clock was put back
+    sink = opened(options, token)
+    sink.write(batch(1))
+    sink.flush()
+    sink.close()
+    assert log_of(first).read_bytes() == uploaded
+    assert [run_of(folder).run_id for folder in run_folders(options)] == ["contract", "contract"]
+    assert [[row["_step"] for row in history(folder)] for folder in run_folders(options)] == [[0], [1]]
+
+
+def test_what_was_uploaded_beyond_the_token_is_not_uploaded_twice(options: dict[str, Any]) -> None:
     sink = opened(options)
     sink.write(batch(0))
     token = sink.flush()
     sink.write(batch(1))
     sink.flush()
     sink.close()
-    with pytest.raises(StartOver, match="was not closed at the last stored position"):
+    upload(run_folders(options)[0])
+    with pytest.raises(StartOver, match="was uploaded with more"):
         WandbSink(**options).open(INFO, token)
-
-
-def test_a_killed_run_is_superseded_and_not_uploaded(options: dict[str, Any]) -> None:
-    script = """
-import json, os, psutil, signal, sys
-from tracker_adapters.sinks.wandb import WandbSink
-from tracker_adapters.testing.contract import INFO, Batch, Scalar
-sink = WandbSink(**json.loads(sys.argv[1]))
-sink.open(INFO, None)
-sink.write(Batch.of([Scalar(name="loss", value=0.0, step=0)]))
-print(json.dumps({"token": sink.flush().decode(), "service": psutil.Process().children()[0].pid}), flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    done = in_python(script, json.dumps(options))
-    assert done.returncode == -signal.SIGKILL
-    said = json.loads(done.stdout)
-    assert within(20, lambda: not psutil.pid_exists(said["service"])), "W&B's service outlived its owner"
-    with pytest.raises(StartOver):
-        WandbSink(**options).open(INFO, said["token"].encode())
     sink = opened(options)
     for step in (0, 1):
         sink.write(batch(step))
     sink.flush()
-    sink.finish("finished")
     sink.close()
     assert steps_shown(options) == [0, 1]
     (old,), (new,) = run_folders(options, superseded=True), run_folders(options)
     assert "The run contract.2 shows all of it" in (old / "SUPERSEDED.txt").read_text()
-    (run,) = (record.run for record in records(new) if record.WhichOneof("record_type") == "run")
-    assert (run.run_id, run.display_name) == ("contract.2", "contract run (2)")
-    folder = Path(options["target"], "wandb")
-    sync = subprocess.run(
-        [sys.executable, "-m", "wandb", "sync", "--dry-run", folder], capture_output=True, text=True, check=True
-    )
-    assert new.name in sync.stdout + sync.stderr
-    assert old.name not in sync.stdout + sync.stderr
+    assert (run_of(new).run_id, run_of(new).display_name) == ("contract.2", "contract run (2)")
 
 
-def test_a_killed_service_is_an_error_and_a_new_run_takes_over(
-    options: dict[str, Any], capfd: pytest.CaptureFixture[str]
-) -> None:
-    sink = opened(options)
-    sink.write(batch(0))
-    token = sink.flush()
-    (service,) = services()
-    service.kill()
-    started = time.monotonic()
-    with pytest.raises(Exception):  # noqa: B017  the SDK raises what its socket raised
-        for step in range(1, 1000):
-            sink.write(batch(step))
+class TestSameFolder:
+    def test_runs_with_one_id_started_in_one_second_stay_apart(
+        self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = time.time_ns()
+        monkeypatch.setattr(time, "time_ns", lambda: now)
+        sinks = [WandbSink(**options, run_id="same") for _ in range(2)]
+        for number, sink in enumerate(sinks):
+            sink.open(RunInfo(id=f"run{number}", name="n"), None)
+            sink.write(batch(number))
+        tokens = [sink.flush() for sink in sinks]
+        for number, (sink, token) in enumerate(zip(sinks, tokens, strict=True)):
+            sink.close()
+            again = WandbSink(**options, run_id="same")
+            again.open(RunInfo(id=f"run{number}", name="n"), token)
+            again.write(batch(10 + number))
+            again.flush()
+            again.close()
+        shown = {run_of(folder).run_id: [row["step"] for row in history(folder)] for folder in run_folders(options)}
+        assert shown == {"same": [0, 10], "same.2": [1, 11]}
+
+    def test_a_run_that_the_user_wrote_is_left_alone(self, options: dict[str, Any]) -> None:
+        users = Path(options["target"], "wandb", "offline-run-20200101_000000-contract")
+        users.mkdir(parents=True)
+        (users / "run-contract.wandb").write_bytes(b"theirs")
+        sink = opened(options)
+        sink.write(batch(0))
+        token = sink.flush()
+        sink.close()
+        opened(options, token).close()
+        assert [path.name for path in users.iterdir()] == ["run-contract.wandb"]
+        (ours,) = (folder for folder in Path(options["target"], "wandb").iterdir() if folder != users)
+        assert run_of(ours).run_id == "contract.2"
+
+    def test_a_resume_with_the_clock_put_back_finds_its_file(
+        self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sink = opened(options)
+        sink.write(batch(0))
+        token = sink.flush()
+        sink.close()
+        now = time.time_ns()
+        monkeypatch.setattr(time, "time_ns", lambda: now - 3600 * 10**9)
+        sink = opened(options, token)
+        sink.write(batch(1))
+        sink.flush()
+        sink.finish("finished")
+        sink.close()
+        assert steps_shown(options) == [0, 1]
+
+
+def series(kind: str, steps: range) -> Sequence[Artifact]:
+    match kind:
+        case "scalar":
+            return [Scalar(name="x", value=float(step), step=step) for step in steps]
+        case "histogram":
+            return [Histogram.from_values("x", [float(step)], step=step) for step in steps]
+        case _:
+            return [Image.from_array("x", np.full((2, 2), step, np.uint8), step=step, layout="HW") for step in steps]
+
+
+@pytest.mark.parametrize("kind", ["scalar", "histogram", "image"])
+class TestAttempts:
+    def test_one_that_goes_back_gets_a_run_of_its_own(self, options: dict[str, Any], kind: str) -> None:
+        sink = opened(options)
+        sink.write(Batch.of(series(kind, range(10)), attempt=1))
+        before = sink.flush()
+        for token in (before, before):  # the second time as after a crash: the child exists already
+            sink.close()
+            sink = opened(options, token)
+            sink.write(Batch.of(series(kind, range(6, 12)), first_seq=11, attempt=2))
             sink.flush()
-    sink.close()
-    assert time.monotonic() - started < 10
-    with pytest.raises(StartOver):
-        WandbSink(**options).open(INFO, token)
-    sink = opened(options)
-    for step in (0, 1):
-        sink.write(batch(step))
-    sink.flush()
-    sink.close()
-    assert steps_shown(options) == [0, 1]
-    assert not services()
-    assert capfd.readouterr() == ("", "")
+        token = sink.flush()
+        sink.close()
+        sink = opened(options, token)
+        sink.write(Batch.of(series(kind, range(12, 14)), first_seq=17, attempt=2))
+        sink.flush()
+        sink.close()
+        shown = {run_of(folder).run_id: [row["step"] for row in history(folder)] for folder in run_folders(options)}
+        assert shown == {"contract": list(range(10)), "contract-a2": list(range(6, 14))}
+        assert len(run_folders(options, superseded=True)) == 1
+        assert len(read_back(options)) == 18
+
+    def test_one_that_goes_on_stays_in_its_run(self, options: dict[str, Any], kind: str) -> None:
+        sink = opened(options)
+        sink.write(Batch.of(series(kind, range(5)), attempt=1))
+        token = sink.flush()
+        sink.close()
+        sink = opened(options, token)
+        late = Scalar(name="a name that is new", value=0.0, step=0)
+        sink.write(Batch.of([late, *series(kind, range(5, 9))], first_seq=6, attempt=2))
+        sink.flush()
+        sink.close()
+        (folder,) = run_folders(options)
+        assert sorted(row["step"] for row in history(folder)) == [0, *range(9)]
 
 
-def test_a_service_that_hangs_is_killed_at_the_deadline(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sink_module._STOP_TIMEOUT_S, "offline", 0.5)
+def test_no_thread_and_no_process_is_started(options: dict[str, Any]) -> None:
+    before = set(threading.enumerate())
     sink = opened(options)
     sink.write(batch(0))
-    token = sink.flush()
-    threads = set(threading.enumerate())
-    services()[0].send_signal(signal.SIGSTOP)
-    started = time.monotonic()
+    assert set(threading.enumerate()) == before
     sink.close()
-    assert time.monotonic() - started < 10
-    assert not services()
-    # The thread that waited for the service ends once the service has gone.
-    assert within(10, lambda: set(threading.enumerate()) <= threads)
-    with pytest.raises(StartOver):
-        WandbSink(**options).open(INFO, token)
-    assert capfd.readouterr() == ("", "")
-
-
-def scalars(steps: dict[str, range], *, first_seq: int, attempt: int) -> Batch:
-    found = [Scalar(name=name, value=float(step), step=step) for name, many in steps.items() for step in many]
-    return Batch.of(found, first_seq=first_seq, attempt=attempt)
-
-
-def test_an_attempt_that_goes_back_gets_a_run_of_its_own(options: dict[str, Any]) -> None:
-    sink = opened(options)
-    sink.write(scalars({"loss": range(10)}, first_seq=1, attempt=1))
-    sink.flush()
-    sink.write(scalars({"loss": range(6, 12)}, first_seq=11, attempt=2))
-    token = sink.flush()
-    sink.close()
-    sink = opened(options, token)
-    sink.write(scalars({"loss": range(12, 14)}, first_seq=17, attempt=2))
-    token = sink.flush()
-    sink.close()
-    runs: dict[str, list[int]] = {}
-    for folder in run_folders(options):
-        name = next(folder.glob("*.wandb")).stem
-        runs[name] = runs.get(name, []) + [row["step"] for row in history(folder)]
-    assert runs == {"run-contract": list(range(10)), "run-contract-a2": list(range(6, 14))}
-    with pytest.raises(StartOver):
-        WandbSink(**options).open(INFO, b'{"run_id": "contract", "rows": 10}')
-    sink = opened(options)
-    sink.close()
-    assert len(run_folders(options, superseded=True)) == 3
-
-
-def test_an_attempt_that_goes_on_stays_in_its_run(options: dict[str, Any]) -> None:
-    sink = opened(options)
-    sink.write(scalars({"loss": range(5)}, first_seq=1, attempt=1))
-    token = sink.flush()
-    sink.close()
-    sink = opened(options, token)
-    sink.write(scalars({"epoch/accuracy": range(2), "loss": range(5, 9)}, first_seq=6, attempt=2))
-    sink.flush()
-    sink.close()
-    assert {next(folder.glob("*.wandb")).name for folder in run_folders(options)} == {"run-contract.wandb"}
-    assert steps_shown(options) == [0, 1, 2, 3, 4, 0, 1, 5, 6, 7, 8]

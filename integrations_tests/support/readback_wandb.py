@@ -33,23 +33,34 @@ def read_back(options: dict[str, Any]) -> list[Shown]:
 
 
 def run_folders(options: dict[str, Any], *, superseded: bool = False) -> list[Path]:
-    """Returns the folders of W&B runs in order, those that are superseded or those that count."""
+    """Returns the folders of W&B runs, those that are superseded or those that count.
+
+    They are ordered as ``wandb sync`` orders the folders of one run: by the time in their run's record.
+    """
     logs = (Path(options["target"]) / "wandb").glob("*run-*/run-*.wandb")
-    found = sorted(filter(None, map(folders.RunFolder.of, logs)), key=lambda folder: folder.order)
-    return [folder.path for folder in found if folder.superseded == superseded]
+    found = [folder.path for log in logs if (folder := folders.RunFolder.of(log)) and folder.superseded == superseded]
+    return sorted(found, key=lambda folder: run_of(folder).start_time.ToNanoseconds())
+
+
+def run_of(folder: Path) -> Any:
+    """Returns the run's record of a folder."""
+    return next(record.run for record in each_record(folder) if record.WhichOneof("record_type") == "run")
 
 
 def records(folder: Path) -> list[Any]:
     """Returns the ``wandb.proto`` records of a folder, checksums checked; an incomplete one ends the list."""
+    return list(each_record(folder))
+
+
+def each_record(folder: Path) -> Iterator[Any]:
+    """Yields what ``records`` returns, reading no further than is asked for."""
     from wandb.proto import wandb_internal_pb2
 
     (log,) = folder.glob("run-*.wandb")
-    found = []
     for content in _contents(log.read_bytes()):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(content)
-        found.append(record)
-    return found
+        yield record
 
 
 def history(folder: Path) -> list[dict[str, Any]]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import shlex
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from tracker_adapters.artifacts import KINDS, File, Page
-from tracker_adapters.sink import Batch, RunInfo, RunStatus, SinkError, StartOver, Unshown
+from tracker_adapters.sink import Batch, RunInfo, RunStatus, StartOver, Unshown
 from tracker_adapters.sinks.wandb import folders
-from tracker_adapters.sinks.wandb.keys import STEP_KEY, Keys
+from tracker_adapters.sinks.wandb.keys import Keys
+from tracker_adapters.sinks.wandb.offline import OfflineRun, uploaded_beyond
+from tracker_adapters.sinks.wandb.online import OnlineRun
 from tracker_adapters.sinks.wandb.options import resolve
-from tracker_adapters.sinks.wandb.rows import Row, RowMaker, scalar_rows
-from tracker_adapters.sinks.wandb.service import keep_files_in, start, stop
+from tracker_adapters.sinks.wandb.rows import artifact_rows
+from tracker_adapters.sinks.wandb.steps import LastSteps
 
-_STOP_TIMEOUT_S = {"offline": 15.0, "online": 60.0}
 _LONGEST_TAG = 64  # wandb.Settings refuses longer ones (0.31)
+
+_State: TypeAlias = dict[str, Any]
 
 
 class WandbSink:
@@ -38,11 +42,15 @@ class WandbSink:
     ``(-inf)``. Texts and alerts are small HTML pages. Tables go on under ``<key> (rows from 10000)``. Pages
     and files are W&B artifacts that refer to the run's folder, and an HTML line that describes them.
 
-    W&B's offline file is no durable log. Only a clean end is trusted: going on after it makes a second folder
-    with the same run id (``wandb sync`` uploads both as one run, in order). After any other end the sink
-    starts a new W&B run from the beginning, numbered after the old one, which it marks with
-    ``SUPERSEDED.txt`` and which ``wandb sync`` skips. An attempt that goes back to an earlier step gets a W&B
-    run of its own, with its number behind the id.
+    Offline, the sink writes the ``.wandb`` file itself, without the SDK and its service process, and cuts it back to
+    the token after any end: nothing is lost, doubled or written twice. A file that was uploaded stays as it is; what
+    comes later goes into another folder of the same run id, which ``wandb sync`` appends.
+
+    Where the output cannot be cut back, the sink starts a new W&B run from the beginning, numbered after the old one,
+    which it marks with ``SUPERSEDED.txt`` and which ``wandb sync`` skips: when the file is gone or was uploaded with
+    rows after the token, and online after any end but a clean one, since the SDK keeps no durable log.
+
+    An attempt that goes back to an earlier step gets a W&B run of its own, with its number behind the id.
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
@@ -61,21 +69,18 @@ class WandbSink:
     ) -> None:
         self._target = Path(target)
         self._mode = mode
-        self._place = {"project": project, "mode": mode, "entity": entity, "group": group}
+        self._place = {"project": project, "entity": entity, "group": group}
         self._name = name
         self._tags = tuple(tags)
         self._run_id = run_id
-        self._files = self._target / "wandb" / "stepscope_files"
         self._keys = Keys()
-        self._rows = 0
+        self._steps = LastSteps()
         self._attempt = 0
-        self._last_steps: dict[str, int] = {}
-        self._settled = False
+        self._folders: list[str] = []
+        """The names of the folders that show the run up to the last token."""
         self._info: RunInfo
         self._base = ""
-        self._run: Any = None
-        self._folder: folders.RunFolder | None = None
-        self._maker: RowMaker
+        self._run: OfflineRun | OnlineRun | None = None
 
     @classmethod
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -94,35 +99,31 @@ class WandbSink:
         return f"wandb sync {shlex.quote(options['target'] + '/wandb')}"
 
     def open(self, info: RunInfo, token: bytes | None) -> None:
-        """Starts a W&B run, or another folder of one that was closed exactly at ``token``.
+        """Starts a W&B run, or goes on exactly at ``token``.
 
         Raises:
-            StartOver: When the last folder was not closed at ``token``.
+            StartOver: When the output cannot be brought back to ``token``; see the class.
         """
         self._info = info
         self._base = self._run_id or folders.base_id(info.id)
-        earlier = folders.find(self._target, self._base)
+        found = folders.find(self._target, self._base)
+        mine = [folder for folder in found if folder.noted().get("owner") == info.id and not folder.superseded]
         if token is not None:
-            run_id = self._go_on(earlier, token)
-        else:
-            run_id = folders.first_id(self._base, earlier)
-            for folder in earlier:
-                folder.supersede(run_id)
+            self._go_on(mine, _unpacked(token))
+            return
+        run_id = folders.first_id(self._base, found)
+        for folder in mine:
+            folder.supersede(run_id)
         self._begin(run_id, notes="" if run_id == self._base else f"Replaces {self._base}, which was cut short.")
-        self._settled = True
 
     def write(self, batch: Batch) -> Unshown:
-        """Logs scalars, then the other kinds.
+        """Adds scalars, then the other kinds.
 
         Returns:
             ``missing_file``: pages and files that are no longer where they were stored.
         """
-        self._follow_attempt(batch)
-        self._settled = False
-        keep_files_in(self._files)
-        for row in scalar_rows(batch.scalars, self._keys):
-            self._log(row)
-        self._last_steps.update(zip(batch.scalars.names, batch.scalars.steps.tolist(), strict=True))
+        run = self._follow_attempt(batch)
+        run.scalars(batch.scalars)
         missing = 0
         for column in batch.columns():
             for artifact in column.artifacts:
@@ -130,92 +131,102 @@ class WandbSink:
                     if not artifact.path.is_file():
                         missing += 1
                         continue
-                    self._run.log_artifact(self._maker.tracked_file(artifact))
-                for row in self._maker.rows(artifact):
-                    self._log(row)
+                    run.track(artifact)
+                for row in artifact_rows(artifact, self._keys):
+                    run.row(row)
+        self._steps.follow(batch)
         return {"missing_file": missing} if missing else {}
 
     def flush(self) -> bytes:
-        """Waits until the service has taken everything; it is durable once the run is closed."""
-        self._run.status()
-        self._settled = True
-        return json.dumps(self._position()).encode()
+        """Offline, puts everything on the disk. Online, waits until the service has taken it."""
+        assert self._run is not None
+        state: _State = {
+            "run_id": self._run.id,
+            "position": self._run.sync(),
+            "folders": self._folders,
+            "attempt": self._attempt,
+            "owners": self._keys.owners,
+            "last_steps": self._steps.by_kind,
+        }
+        return zlib.compress(json.dumps(state).encode(), 1)
 
     def finish(self, status: RunStatus) -> None:
         """Ends the W&B run, as failed or not."""
-        self._end(exit_code=int(status == "failed"))
+        if self._run is not None:
+            self._run.finish(int(status == "failed"))
 
     def close(self) -> None:
-        """Ends the W&B run and the SDK's service process, within 15 seconds (online: 60) and a few to kill it."""
-        self._end(exit_code=0)
+        """Closes the file; online, ends the W&B run within 30 seconds, and a few to kill the SDK's service."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
 
-    def _begin(self, run_id: str, notes: str) -> None:
-        arguments: dict[str, Any] = {**self._place, "id": run_id, "dir": str(self._target), "notes": notes}
+    def _begin(self, run_id: str, notes: str = "", rows: int = 0, after_ns: int = 0) -> OfflineRun | OnlineRun:
+        tags = list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in (*self._info.tags, *self._tags)))
+        about: dict[str, Any] = {"place": self._placed(run_id) | {"notes": notes}, "info": self._info}
+        about |= {"tags": tags, "keys": self._keys, "rows": rows}
+        if self._mode == "online":
+            self._run = OnlineRun(self._target, mode=self._mode, **about)
+        else:
+            self._run = OfflineRun.create(self._target, after_ns=after_ns, **about)
+        if self._run.folder is not None:
+            self._folders.append(self._run.folder.path.name)
+        return self._run
+
+    def _placed(self, run_id: str) -> dict[str, str | None]:
         suffix = run_id.removeprefix(self._base).lstrip(".-")
-        arguments["name"] = (self._name or self._info.name) + (f" ({suffix})" if suffix else "")
-        arguments["resume"] = "allow" if self._mode == "online" and self._rows else None
-        tags = (*self._info.tags, *self._tags)
-        arguments["tags"] = list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in tags))
-        self._files.mkdir(parents=True, exist_ok=True)
-        self._run = start({**arguments, "config": dict(self._info.config)}, self._files)
-        self._run.define_metric("*", step_metric=STEP_KEY)
-        self._folder = folders.RunFolder.of(Path(self._run.settings.sync_file))
-        self._maker = RowMaker(self._keys, run_id)
+        name = (self._name or self._info.name) + (f" ({suffix})" if suffix else "")
+        return {**self._place, "id": run_id, "name": name}
 
-    def _follow_attempt(self, batch: Batch) -> None:
-        """Moves to another W&B run when a new attempt repeats steps that are already there."""
+    def _follow_attempt(self, batch: Batch) -> OfflineRun | OnlineRun:
+        """Returns the run for a batch: another W&B run when a new attempt repeats steps that are already there."""
+        assert self._run is not None
         self._attempt = self._attempt or batch.attempt
         if batch.attempt == self._attempt:
-            return
-        names, steps = batch.scalars.names, batch.scalars.steps.tolist()
-        first_steps = dict(zip(reversed(names), reversed(steps), strict=True))
-        known = first_steps.keys() & self._last_steps.keys()
-        if not known:  # nothing to tell by; a later batch may have it
-            return
+            return self._run
+        back = self._steps.gone_back_in(batch)
+        if back is None:  # nothing to tell by; a later batch may have it
+            return self._run
         self._attempt = batch.attempt
-        if all(first_steps[name] > self._last_steps[name] for name in known):
-            return
+        if not back:
+            return self._run
         run_id = self._run.id
-        if not self._end(exit_code=1):
-            raise SinkError(f"the W&B run {run_id} could not be closed before attempt {batch.attempt}")
-        self._rows = 0
-        self._last_steps = {}
+        self._run.finish(1)
+        self.close()
+        self._steps = LastSteps()
         notes = f"Attempt {batch.attempt} of {self._base}, which went back to an earlier step."
-        self._begin(folders.attempt_id(run_id, batch.attempt), notes)
+        return self._begin(folders.attempt_id(run_id, batch.attempt), notes)
 
-    def _log(self, row: Row) -> None:
-        self._run.log(row, step=self._rows, commit=True)
-        self._rows += 1
+    def _go_on(self, mine: Sequence[folders.RunFolder], state: _State) -> None:
+        position, run_id = state["position"], state["run_id"]
+        last = next((folder for folder in mine if folder.path.name == position["folder"]), None)
+        if last is None:
+            raise StartOver(f"the folder {position['folder']} of the W&B run {run_id} is gone or superseded")
+        self._keys = Keys(state["owners"])
+        self._steps = LastSteps(state["last_steps"])
+        self._attempt = state["attempt"]
+        if self._mode == "online":
+            if last.noted().get("closed_at") != position:
+                raise StartOver(f"the W&B run in {last.path} was not closed at the last stored position")
+            self._folders = state["folders"]
+            self._begin(run_id, rows=position["rows"])
+            return
+        if last.uploaded and uploaded_beyond(last, position):
+            raise StartOver(f"the W&B run in {last.path} was uploaded with more than the last stored position")
+        for folder in mine:
+            if folder.path.name not in state["folders"]:
+                folder.supersede(run_id)
+        self._folders = state["folders"]
+        if last.uploaded:
+            self._begin(run_id, rows=position["rows"], after_ns=position["start_ns"])
+        else:
+            place = self._placed(run_id)
+            self._run = OfflineRun.reopen(last, position, place=place, info=self._info, keys=self._keys)
 
-    def _position(self) -> dict[str, Any]:
-        return {"run_id": self._run.id, "rows": self._rows}
 
-    def _go_on(self, earlier: Sequence[folders.RunFolder], token: bytes) -> str:
-        last = earlier[-1] if earlier else None
-        note = last.closed_at() if last and not last.superseded else None
-        if last is None or note is None or note["position"] != json.loads(token):
-            raise StartOver(
-                f"the W&B run in {last.path if last else self._target} was not closed at the last stored position; "
-                "a new one starts from the beginning"
-            )
-        self._keys = Keys(note["owners"])
-        self._rows = note["position"]["rows"]
-        self._attempt = note["attempt"]
-        self._last_steps = note["last_steps"]
-        return last.run_id
-
-    def _end(self, exit_code: int) -> bool:
-        """Ends the W&B run and notes where; returns whether its service agreed."""
-        if self._run is None:
-            return True
-        note = {
-            "position": self._position(),
-            "owners": self._keys.owners,
-            "attempt": self._attempt,
-            "last_steps": self._last_steps,
-        }
-        run, self._run = self._run, None
-        ending = stop(run, exit_code, _STOP_TIMEOUT_S[self._mode])
-        if ending.on_disk and self._settled and self._folder is not None:
-            self._folder.close(note)
-        return ending.finished
+def _unpacked(token: bytes) -> _State:
+    try:
+        state: _State = json.loads(zlib.decompress(token))
+    except (zlib.error, ValueError) as error:
+        raise StartOver(f"the stored position of the W&B sink is {token[:40]!r}; expected one of this sink") from error
+    return state

@@ -1,11 +1,13 @@
-"""The offline folders of one run of ours: which ones count, in which order, and which were cut short."""
+"""The folders of one run of ours below ``wandb/``: which ones count, and which were replaced."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,20 +15,16 @@ from tracker_adapters.sinks.wandb.keys import LONGEST_RUN_ID
 
 _FOLDER = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(.+)")
 _ATTEMPT = re.compile(r"-a\d+$")
-_CLOSED = "stepscope_closed.json"
+_OWNER = "stepscope.json"
 _SUPERSEDED = "SUPERSEDED.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """One folder that ``wandb.init`` made: a W&B run, or its continuation after a clean end.
-
-    ``order`` sorts the folders of a W&B run by the time of their making.
-    """
+    """The folder of one ``.wandb`` file: a W&B run, or what came after its file was uploaded."""
 
     path: Path
     run_id: str
-    order: tuple[str, int]
 
     @classmethod
     def of(cls, log: Path) -> Self | None:
@@ -35,33 +33,68 @@ class RunFolder:
         found = _FOLDER.fullmatch(log.parent.name)
         if found is None or not found[2].startswith(run_id):
             return None
-        number = found[2].removeprefix(run_id).removeprefix("-")
-        return cls(log.parent, run_id, (found[1], int(number) if number.isdigit() else 0))
+        return cls(log.parent, run_id)
+
+    @classmethod
+    def make(cls, target: Path, run_id: str, owner: str, start_ns: int) -> Self:
+        """Makes a new folder below ``target/wandb``, named as W&B names it.
+
+        Args:
+            target: The sink's target.
+            run_id: The id of the W&B run.
+            owner: The id of our run.
+            start_ns: The time for the name, in nanoseconds since 1970. A name that is taken gets a number behind it.
+        """
+        name = f"offline-run-{datetime.fromtimestamp(start_ns // 10**9):%Y%m%d_%H%M%S}-{run_id}"
+        path, number = target / "wandb" / name, 0
+        while True:
+            try:
+                path.mkdir(parents=True)
+                break
+            except FileExistsError:
+                number += 1
+                path = path.with_name(f"{name}-{number}")
+        folder = cls(path, run_id)
+        folder.note(owner, {})
+        return folder
+
+    @property
+    def log(self) -> Path:
+        """The ``.wandb`` file."""
+        return self.path / f"run-{self.run_id}.wandb"
 
     @property
     def superseded(self) -> bool:
         """Whether another W&B run shows everything that this one should have shown."""
         return (self.path / _SUPERSEDED).exists()
 
-    def closed_at(self) -> dict[str, Any] | None:
-        """Returns what ``close`` noted; None when the folder was never closed cleanly."""
-        try:
-            noted: dict[str, Any] = json.loads((self.path / _CLOSED).read_text())
-        except (OSError, ValueError):
-            return None
-        return noted
+    @property
+    def uploaded(self) -> bool:
+        """Whether ``wandb sync`` has uploaded the file; it then skips it (wandb/cli/beta_sync.py, 0.31)."""
+        return self._synced.exists()
 
-    def close(self, note: dict[str, Any]) -> None:
-        """Marks the folder as complete, with what is needed to go on from here."""
-        (self.path / _CLOSED).write_text(json.dumps(note))
+    @property
+    def _synced(self) -> Path:
+        return self.path / f"run-{self.run_id}.wandb.synced"
+
+    def note(self, owner: str, ending: dict[str, Any]) -> None:
+        """Notes whose folder it is, and how it was closed."""
+        (self.path / _OWNER).write_text(json.dumps({"owner": owner, **ending}))
+
+    def noted(self) -> dict[str, Any]:
+        """Returns what ``note`` noted; empty for a folder that is not ours."""
+        with suppress(OSError, ValueError):
+            noted = json.loads((self.path / _OWNER).read_text())
+            if isinstance(noted, dict):
+                return noted
+        return {}
 
     def supersede(self, by: str) -> None:
         """Marks the folder as replaced by another W&B run; ``wandb sync`` then skips it."""
         (self.path / _SUPERSEDED).write_text(
-            f"This run was cut short. The run {by} shows all of it from the beginning: do not upload this one.\n"
+            f"This run was cut short. The run {by} shows all of it: do not upload this one.\n"
         )
-        # wandb's own mark of a file that was uploaded (wandb/cli/beta_sync.py, 0.31).
-        (self.path / f"run-{self.run_id}.wandb.synced").touch()
+        self._synced.touch()
 
 
 def base_id(run_id: str) -> str:
@@ -73,18 +106,17 @@ def base_id(run_id: str) -> str:
 
 
 def find(target: Path, base: str) -> list[RunFolder]:
-    """Returns the folders of all W&B runs of one run of ours, in order.
+    """Returns the folders of all W&B runs whose id is made from ``base``, whoever made them, in no order.
 
-    Their ids are ``base``, then ``base.2``, ``base.3`` for each start from the beginning, and with ``-a2``
-    behind for an attempt that went back.
+    Such ids are ``base``, then ``base.2``, ``base.3`` for each start from the beginning, and with ``-a2`` behind
+    for an attempt that went back.
     """
-    logs = (target / "wandb").glob("*run-*/run-*.wandb")
-    found = [folder for log in logs if (folder := RunFolder.of(log)) and _numbers(folder.run_id, base)]
-    return sorted(found, key=lambda folder: (_numbers(folder.run_id, base), folder.order))
+    logs = sorted((target / "wandb").glob("*run-*/run-*.wandb"))
+    return [folder for log in logs if (folder := RunFolder.of(log)) and _numbers(folder.run_id, base)]
 
 
 def first_id(base: str, earlier: list[RunFolder]) -> str:
-    """Returns the id for a start from the beginning."""
+    """Returns the id for a start from the beginning, which none of the ``earlier`` folders has."""
     numbers = [found[0] for folder in earlier if (found := _numbers(folder.run_id, base))]
     return f"{base}.{max(numbers) + 1}" if numbers else base
 

@@ -1,15 +1,15 @@
-"""Artifacts as rows of a W&B history."""
+"""Artifacts as rows of a W&B history, before it is settled who writes them down."""
 
 from __future__ import annotations
 
 import hashlib
 import html
 import re
-import tempfile
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, Table, Text
+from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Histogram, Image, Page, Table, Text
 from tracker_adapters.sink import ScalarColumns
 from tracker_adapters.sinks.wandb.keys import NAME_KEY, STEP_KEY, Keys, escape
 
@@ -20,7 +20,34 @@ MAX_TABLE_ROWS = 10_000
 _HTML = '<!doctype html><meta charset="utf-8">'
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
-Row = dict[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A PNG picture with its size in pixels."""
+
+    png: bytes
+    width: int
+    height: int
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlPage:
+    """A page of HTML."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A table of at most MAX_TABLE_ROWS rows."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+Row: TypeAlias = dict[str, Any]
+"""A key's value is what JSON holds, NaN and infinities included, or a Picture, HtmlPage or Cells."""
 
 
 def scalar_rows(columns: ScalarColumns, keys: Keys) -> Iterator[Row]:
@@ -43,92 +70,76 @@ def scalar_rows(columns: ScalarColumns, keys: Keys) -> Iterator[Row]:
         yield row
 
 
-class RowMaker:
-    """Makes the rows of everything but scalars.
+def artifact_rows(artifact: Artifact, keys: Keys) -> Iterator[Row]:
+    """Yields the rows that show anything but a scalar: one, or several for a long table."""
+    key = keys.of(artifact.kind, artifact.name)
+    base: Row = {STEP_KEY: artifact.step, "_timestamp": artifact.time_ns / 1e9}
+    if escape(artifact.name, artifact.kind) != escape(artifact.name):
+        base[NAME_KEY] = artifact.name
+    match artifact:
+        case Table():
+            for start in range(0, max(1, len(artifact.rows)), MAX_TABLE_ROWS):
+                cells = Cells(artifact.columns, artifact.rows[start : start + MAX_TABLE_ROWS])
+                yield base | {f"{key} (rows from {start})" if start else key: cells}
+        case Histogram():
+            yield base | _histogram(key, artifact)
+        case Image():
+            caption = f"{artifact.name} · step {artifact.step}"
+            yield base | {key: Picture(artifact.png, artifact.width, artifact.height, caption)}
+        case _:
+            yield base | {key: HtmlPage(_HTML + _html(artifact))}
 
-    Args:
-        keys: Gives names their keys.
-        run_id: The id of the W&B run, part of the names of its W&B artifacts.
-    """
 
-    def __init__(self, keys: Keys, run_id: str) -> None:
-        import wandb
+@dataclass(frozen=True, slots=True)
+class TrackedFile:
+    """A page or file as a W&B artifact that refers to the file where it lies."""
 
-        self._sdk: Any = wandb
-        self._keys = keys
-        self._run_id = _NOT_IN_NAMES.sub("-", run_id)[:60]
+    source: Page | File
+    name: str
+    filename: str
+    metadata: dict[str, Any]
 
-    def rows(self, artifact: Artifact) -> Iterator[Row]:
-        """Yields the rows that show an artifact: one, or several for a long table.
-
-        A row has to be logged before the next one is asked for: its picture lies in a temporary file.
-        """
-        key = self._keys.of(artifact.kind, artifact.name)
-        base: Row = {STEP_KEY: artifact.step, "_timestamp": artifact.time_ns / 1e9}
-        if escape(artifact.name, artifact.kind) != escape(artifact.name):
-            base[NAME_KEY] = artifact.name
-        match artifact:
-            case Table():
-                for start in range(0, max(1, len(artifact.rows)), MAX_TABLE_ROWS):
-                    yield base | {f"{key} (rows from {start})" if start else key: self._table(artifact, start)}
-            case Histogram():
-                yield base | self._histogram(key, artifact)
-            case Image():
-                with tempfile.NamedTemporaryFile(suffix=".png") as file:
-                    file.write(artifact.png)
-                    file.flush()
-                    caption = f"{artifact.name} · step {artifact.step}"
-                    yield base | {key: self._sdk.Image(file.name, caption=caption)}
-            case _:
-                page = self._sdk.Html(_HTML + self._html(artifact), inject=False, data_is_not_path=True)
-                yield base | {key: page}
-
-    def tracked_file(self, artifact: Page | File) -> Any:
-        """Returns a page or file as a W&B artifact that refers to the file where it lies."""
+    @classmethod
+    def of(cls, artifact: Page | File, run_id: str) -> TrackedFile:
+        """Returns what W&B shall know of a page or file of the W&B run ``run_id``."""
         slug = _NOT_IN_NAMES.sub("-", artifact.name)[:32].strip("-")
         digest = hashlib.sha256(artifact.name.encode()).hexdigest()[:8]
-        metadata = {"name": artifact.name, "step": artifact.step, "sha256": artifact.sha256}
+        metadata: dict[str, Any] = {"name": artifact.name, "step": artifact.step, "sha256": artifact.sha256}
         if isinstance(artifact, File):
             metadata["media_type"] = artifact.media_type
-        tracked = self._sdk.Artifact(
-            f"{self._run_id}-{artifact.kind}-{slug}-{digest}", type=artifact.kind, metadata=metadata
-        )
         filename = _NOT_IN_NAMES.sub("-", artifact.filename).lstrip(".")[-100:] or artifact.kind
-        # Stored files never change, so W&B needs no copy of its own.
-        tracked.add_file(str(artifact.path), name=filename, policy="immutable", skip_cache=True)
-        return tracked
+        run = _NOT_IN_NAMES.sub("-", run_id)[:60]
+        return cls(artifact, f"{run}-{artifact.kind}-{slug}-{digest}", filename, metadata)
 
-    def _histogram(self, key: str, artifact: Histogram) -> Row:
-        edges, counts = artifact.edges(MAX_HISTOGRAM_BINS)
-        binned = (counts.tolist(), edges.tolist()) if counts.size else ([0], [0.0, 1.0])
-        odd = {"nan": artifact.nan, "+inf": artifact.pos_inf, "-inf": artifact.neg_inf}
-        return {key: self._sdk.Histogram(np_histogram=binned)} | {
-            f"{key} ({word})": count for word, count in odd.items() if count
-        }
 
-    def _table(self, artifact: Table, start: int) -> Any:
-        rows = [list(row) for row in artifact.rows[start : start + MAX_TABLE_ROWS]]
-        return self._sdk.Table(columns=list(artifact.columns), data=rows, allow_mixed_types=True)
+def _histogram(key: str, artifact: Histogram) -> Row:
+    edges, counts = artifact.edges(MAX_HISTOGRAM_BINS)
+    values, bins = (counts.tolist(), edges.tolist()) if counts.size else ([0], [0.0, 1.0])
+    odd = {"nan": artifact.nan, "+inf": artifact.pos_inf, "-inf": artifact.neg_inf}
+    return {key: {"_type": "histogram", "values": values, "bins": bins}} | {
+        f"{key} ({word})": count for word, count in odd.items() if count
+    }
 
-    def _html(self, artifact: Artifact) -> str:
-        match artifact:
-            case Text():
-                return f'<pre data-kind="text" style="white-space: pre-wrap">{_escape(artifact.text)}</pre>'
-            case Alert():
-                level, message = artifact.level, _escape(artifact.message)
-                return f'<p data-kind="alert"><b>{level}</b> <span style="white-space: pre-wrap">{message}</span></p>'
-            case Page() | File():
-                contents = artifact.contents if isinstance(artifact, Page) else ()
-                lines = "".join(
-                    f"<li>datapoint {entry.datapoint}, {_escape(entry.debugger)}: {_escape(entry.summary)}</li>"
-                    for entry in contents
-                )
-                return (
-                    f'<p data-kind="{artifact.kind}">{_escape(artifact.filename)}, {artifact.size} bytes, '
-                    f"SHA-256 <code>{artifact.sha256}</code></p><ul>{lines}</ul>"
-                )
-            case _:
-                raise AssertionError(f"no rule for {artifact.kind}")
+
+def _html(artifact: Artifact) -> str:
+    match artifact:
+        case Text():
+            return f'<pre data-kind="text" style="white-space: pre-wrap">{_escape(artifact.text)}</pre>'
+        case Alert():
+            level, message = artifact.level, _escape(artifact.message)
+            return f'<p data-kind="alert"><b>{level}</b> <span style="white-space: pre-wrap">{message}</span></p>'
+        case Page() | File():
+            contents = artifact.contents if isinstance(artifact, Page) else ()
+            lines = "".join(
+                f"<li>datapoint {entry.datapoint}, {_escape(entry.debugger)}: {_escape(entry.summary)}</li>"
+                for entry in contents
+            )
+            return (
+                f'<p data-kind="{artifact.kind}">{_escape(artifact.filename)}, {artifact.size} bytes, '
+                f"SHA-256 <code>{artifact.sha256}</code></p><ul>{lines}</ul>"
+            )
+        case _:
+            raise AssertionError(f"no rule for {artifact.kind}")
 
 
 def _escape(text: str) -> str:
