@@ -1,0 +1,163 @@
+"""What ``wandb sync`` uploads of the sink's files, as a server receives it: the same as of the SDK's own files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from readback_wandb import history, run_folders
+from tracker_adapters.artifacts import RunInfo, Scalar
+from tracker_adapters.batch import Batch
+from tracker_adapters.sinks.wandb import WandbSink
+from tracker_adapters.testing.contract import INFO, ODD_VALUES, one_of_each
+from wandb_runs import batch, opened
+from wandb_server import Server, UploadedRun, wandb_server
+
+_DRAWN = {"_runtime", "_timestamp", "runtime"}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with wandb_server() as found:
+        yield found
+        assert found.unknown == []
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> dict[str, Any]:
+    return WandbSink.resolve({"project": "p", "tags": ["a", "b"], "group": "g"}, tmp_path / "run")
+
+
+def upload(server: Server, options: dict[str, Any]) -> str:
+    return server.sync(Path(options["target"], "wandb"))
+
+
+def plain(value: Any) -> Any:
+    """Leaves out the times, and the ids that the SDK draws; NaN becomes a text, so that it equals itself."""
+    if isinstance(value, dict):
+        ids = {"artifact_path", "_latest_artifact_path", "path"}
+        return {key: plain(part) for key, part in value.items() if key not in _DRAWN | ids}
+    return str(value) if isinstance(value, float) else value
+
+
+def test_every_kind_is_uploaded_as_the_sdk_has_it(
+    server: Server, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offline and uploaded, against online, where the SDK makes everything itself."""
+    monkeypatch.setenv("WANDB_BASE_URL", server.url)
+    monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
+    artifacts = [
+        *(Scalar(name="loss", value=value, step=step) for step, value in enumerate(ODD_VALUES)),
+        *one_of_each(tmp_path, name="layer1/weight", step=7),
+    ]
+    runs: list[UploadedRun] = []
+    tracked: list[list[dict[str, Any]]] = []
+    for wanted in (options, options | {"target": str(tmp_path / "sdk"), "mode": "online"}):
+        sink = WandbSink(**wanted)
+        sink.open(INFO, None)
+        sink.write(Batch.of(artifacts))
+        sink.flush()
+        sink.finish("finished")
+        sink.close()
+        if wanted is options:
+            assert "Finished syncing" in upload(server, wanted)
+        runs.append(server.runs.pop("contract"))
+        tracked.append(sorted(server.artifacts, key=lambda one: str(one["artifactCollectionName"])))
+        server.artifacts = []
+    ours, sdks = runs
+    assert [plain(row) for row in ours.history] == [plain(row) for row in sdks.history]
+    assert plain(ours.summary) == plain(sdks.summary)
+    for key in ("displayName", "project", "groupName", "tags"):
+        assert ours.about[key] == sdks.about[key]
+    assert _settings_of(ours) == _settings_of(sdks)
+    assert (ours.exit_code, sdks.exit_code) == (0, 0)
+    left_out = {"wandb-summary.json", "config.yaml"}
+    ours_files, sdks_files = ({n: f for n, f in run.files.items() if n not in left_out} for run in runs)
+    assert {Path(name).parent for name in ours_files} == {Path(name).parent for name in sdks_files}
+    assert sorted(ours_files.values()) == sorted(sdks_files.values())
+    assert [_said(one) for one in tracked[0]] == [_said(one) for one in tracked[1]]
+
+
+def _settings_of(run: UploadedRun) -> dict[str, Any]:
+    config = json.loads(run.about["config"])
+    return {key: value for key, value in config.items() if key != "_wandb"} | {
+        "metrics": config["_wandb"]["value"]["m"]
+    }
+
+
+def _said(artifact: dict[str, Any]) -> dict[str, Any]:
+    drawn = ("clientID", "sequenceClientID", "historyStep", "entityName")
+    said = {key: value for key, value in artifact.items() if key not in drawn}
+    return said | {"metadata": json.loads(artifact["metadata"] or "null")}
+
+
+def test_what_comes_after_an_upload_is_appended_to_the_run(server: Server, options: dict[str, Any]) -> None:
+    token = None
+    for step in range(3):
+        sink = opened(options, token)
+        sink.write(batch(step))
+        token = sink.flush()
+        sink.finish("finished")
+        sink.close()
+        printed = upload(server, options)
+        assert "Syncing 1 run(s)" in printed, printed
+        assert [row["step"] for row in server.runs["contract"].history] == list(range(step + 1))
+    assert list(server.runs) == ["contract"]
+    assert server.runs["contract"].exit_code == 0
+
+
+def test_folders_of_one_run_are_uploaded_in_their_order_at_once(server: Server, options: dict[str, Any]) -> None:
+    token = None
+    for step in range(3):
+        sink = opened(options, token)
+        sink.write(batch(step))
+        token = sink.flush()
+        sink.close()
+        for folder in run_folders(options):
+            Path(folder, "run-contract.wandb.synced").touch()
+    for folder in run_folders(options):
+        Path(folder, "run-contract.wandb.synced").unlink()
+    printed = upload(server, options)
+    assert "Syncing 3 run(s)" in printed, printed
+    assert [row["step"] for row in server.runs["contract"].history] == [0, 1, 2]
+
+
+def test_a_file_without_an_end_is_uploaded_up_to_its_last_row(server: Server, options: dict[str, Any]) -> None:
+    sink = opened(options)
+    sink.write(Batch.of([Scalar(name="loss", value=float(step), step=step) for step in range(5000)]))
+    sink.flush()
+    printed = upload(server, options)
+    sink.close()
+    assert "Finished syncing" in printed, printed
+    assert [row["step"] for row in server.runs["contract"].history] == list(range(5000))
+    assert server.runs["contract"].exit_code == 1
+
+
+def test_a_superseded_folder_is_not_uploaded(server: Server, options: dict[str, Any]) -> None:
+    for _ in range(2):
+        sink = opened(options)
+        sink.write(batch(0))
+        sink.flush()
+        sink.finish("finished")
+        sink.close()
+    printed = upload(server, options)
+    assert "Skipped 1 synced run(s)" in printed, printed
+    assert list(server.runs) == ["contract.2"]
+
+
+def test_a_name_of_any_length_and_script_arrives(server: Server, options: dict[str, Any]) -> None:
+    names = ["grad/fc1", "ж" * 200, "a" * 900, "a.b", "100 %", "loss (scalar)"]
+    sink = WandbSink(**options)
+    sink.open(RunInfo(id="names", name="n" * 200, config={"ключ": {"x": [1, None]}}), None)
+    sink.write(Batch.of([Scalar(name=name, value=0.5, step=0) for name in names]))
+    sink.flush()
+    sink.finish("finished")
+    sink.close()
+    upload(server, options)
+    (uploaded,) = server.runs["names"].history
+    (written,) = (row for folder in run_folders(options) for row in history(folder))
+    assert uploaded == written
+    assert len(uploaded) == len(names) + 4
