@@ -1,0 +1,193 @@
+"""Faults of W&B's client, its service and our delivery: the training goes on, and every artifact is shown once."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+from fault_training import emitted_by
+from faults import FaultReport, Training, accounts, stored_counts, training, until
+from native_wandb import PAUSE_AFTER, NativeClient
+from readback_wandb import history, read_back, run_folders
+from tracker_adapters.delivery.ledger import Ledger
+from tracker_adapters.store.layout import rank_folder
+
+import stepscope
+
+pytestmark = pytest.mark.fault
+
+STEPS = 400
+
+
+def assert_shown_once(folder: Path, stored: Counter[str] | None = None) -> None:
+    """Asserts that W&B's files show what is stored, each artifact once, in one run that was never started again."""
+    options = {"target": str(folder)}
+    shown = Counter((one.kind, one.name, one.step) for one in read_back(options))
+    assert set(shown.values()) <= {1}
+    assert Counter(kind for kind, *_ in shown) == (stored or stored_counts(folder))
+    assert run_folders(options, superseded=True) == []
+    assert len(run_folders(options)) == 1
+
+
+def assert_done(run: Training) -> None:
+    """Asserts that a training ended undisturbed, with all of it stored, delivered and shown."""
+    found = run.result()
+    assert found["complete"], found
+    assert found["emitted"] == found["stored"] == emitted_by(STEPS).total()
+    assert found["lost"] == {}
+    account = accounts(run.folder)["wandb"]
+    assert (account.delivered, account.pending, account.failed) == (emitted_by(STEPS).total(), 0, {})
+    assert_shown_once(run.folder, emitted_by(STEPS))
+
+
+def deliver_rest(folder: Path) -> float:
+    """Opens a run again without news, which delivers what is left; returns the seconds that it took."""
+    started = time.monotonic()
+    assert stepscope.open_run(folder, sinks=["wandb"], resume=True).close(60)
+    return time.monotonic() - started
+
+
+def delivered(folder: Path) -> int:
+    """Returns how many artifacts are delivered by now."""
+    with Ledger(rank_folder(folder, 0)) as ledger:
+        return sum(position.delivered for position in ledger.positions().values())
+
+
+def shown_by(client: NativeClient) -> int:
+    """Returns how many rows the client's own file holds."""
+    (folder,) = (client.folder / "wandb").glob("offline-run-*")
+    return len(history(folder))
+
+
+def test_the_process_that_writes_is_stopped_and_goes_on(tmp_path: Path, fault_report: FaultReport) -> None:
+    with NativeClient(tmp_path / "native") as client:
+        client.service.suspend()
+        client.go_on()
+        calls = len(client.said())
+        client.service.resume()
+        recovered = client.said(silence_s=30.0)[-1:] == ["finished"]
+    assert calls < 1000
+    with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[100, STEPS - 1]) as run:
+        run.wait_for_step(100)
+        (child,) = run.delivery_processes()
+        child.suspend()
+        run.go_on()
+        run.wait_for_step(STEPS - 1)
+        run.go_on()
+        child.resume()
+        started = time.monotonic()
+        assert_done(run)
+        seconds = time.monotonic() - started
+    fault_report.add(
+        "W&B: the process that writes the file is stopped (SIGSTOP), later continued",
+        recovery_s=seconds,
+        native=f"run.log blocks after {calls} calls, until its service goes on ({recovered=})",
+    )
+
+
+def test_the_process_that_writes_is_killed(tmp_path: Path, fault_report: FaultReport) -> None:
+    with NativeClient(tmp_path / "native") as client:
+        client.service.kill()
+        until(lambda: client.service.status() == psutil.STATUS_ZOMBIE)
+        client.go_on()
+        said = client.said(silence_s=30.0)
+        kept = shown_by(client)
+    assert said[-1].startswith("raised")
+    with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[50, 150, 250]) as run:
+        for step in (50, 150, 250):
+            run.wait_for_step(step)
+            until(run.delivery_processes)
+            for child in run.delivery_processes():
+                child.kill()
+            started = time.monotonic()
+            run.go_on()
+        assert_done(run)
+        seconds = time.monotonic() - started
+    fault_report.add(
+        "W&B: the process that writes the file is killed (kill -9)",
+        runs=3,
+        recovery_s=seconds,
+        native=f"run.log {said[-1]} in the training; {kept} of {PAUSE_AFTER + 1} rows in its file",
+    )
+
+
+def test_a_delivery_process_that_is_told_to_end_is_started_again(tmp_path: Path, fault_report: FaultReport) -> None:
+    with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[100]) as run:
+        run.wait_for_step(100)
+        for child in run.delivery_processes():
+            child.terminate()
+        started = time.monotonic()
+        run.go_on()
+        assert_done(run)
+        seconds = time.monotonic() - started
+    fault_report.add("W&B: SIGTERM to the delivery process", recovery_s=seconds)
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["alone", "with the process that writes"])
+def test_a_training_that_is_told_to_end(tmp_path: Path, fault_report: FaultReport, both: bool) -> None:
+    with NativeClient(tmp_path / "native") as client:
+        if both:
+            client.service.terminate()
+        client.process.terminate()
+        client.process.wait(30)
+        until(lambda: not client.service.is_running())
+        kept = shown_by(client)
+    with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[200]) as run:
+        run.wait_for_step(200)
+        children = run.delivery_processes()
+        for child in children if both else ():
+            child.terminate()
+        run.process.send_signal(signal.SIGTERM)
+        run.process.wait(30)
+        until(lambda: not any(child.is_running() for child in children))
+    seconds = deliver_rest(tmp_path / "run")
+    account = accounts(tmp_path / "run")["wandb"]
+    assert (account.pending, account.failed) == (0, {})
+    assert_shown_once(tmp_path / "run")
+    fault_report.add(
+        "W&B: SIGTERM to the training" + (" and to the process that writes the file" if both else ""),
+        recovery_s=seconds,
+        native=f"{kept} of {PAUSE_AFTER + 1} rows in its file",
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "native"),
+    [
+        ("raise ImportError('a dependency is missing')", "raises in the training"),
+        ("import time; time.sleep(3600)", "hangs the training"),
+        ("__version__ = '0.12.0'", "raises in the training"),
+    ],
+    ids=["raising", "hanging", "too old"],
+)
+def test_a_broken_sdk_is_never_imported(
+    tmp_path: Path, fault_report: FaultReport, package: str, native: str, request: pytest.FixtureRequest
+) -> None:
+    broken = tmp_path / "packages" / "wandb"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text(package + "\n")
+    environment = {"PYTHONPATH": str(broken.parent)}
+    with training(tmp_path / "run", ["wandb"], steps=STEPS, environment=environment) as run:
+        assert_done(run)
+    fault_report.add(f"W&B: its SDK is {request.node.callspec.id} at import", native=native)
+
+
+def test_a_file_that_was_torn_after_a_kill_goes_on(tmp_path: Path, fault_report: FaultReport) -> None:
+    with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[200]) as run:
+        run.wait_for_step(200)
+        until(lambda: delivered(run.folder) == emitted_by(201).total())
+        for child in run.delivery_processes():
+            child.kill()
+        run.process.kill()
+        run.process.wait(30)
+    (folder,) = run_folders({"target": str(tmp_path / "run")})
+    with next(folder.glob("*.wandb")).open("ab") as log:
+        log.write(b"\x00" * 5000 + b"torn")
+    seconds = deliver_rest(tmp_path / "run")
+    assert accounts(tmp_path / "run")["wandb"].pending == 0
+    assert_shown_once(tmp_path / "run")
+    fault_report.add("W&B: a torn and NUL-filled tail of its file", recovery_s=seconds)
