@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.delivery.handle import Delivery, DeliveryMode
@@ -22,6 +22,9 @@ from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
 
 from stepscope.stats import RunStats
 from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, forget
+
+if TYPE_CHECKING:
+    from tracker_adapters.remote.process import UploadProcess
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class Run(Emitter):
         self._on_error = on_error
         self._lost_before = manifest.lost if rank == 0 else {}
         self._delivery = Delivery(self.path, rank, sinks, delivery) if sinks else None
+        self._upload: UploadProcess | None = None
         self._closing = threading.RLock()
         self._closed: bool | None = None
         self._in_place = True
@@ -89,8 +93,14 @@ class Run(Emitter):
         """
         self._before_close.append(function)
 
+    def copied_by(self, upload: UploadProcess) -> None:
+        """Watches a process that copies the run to its place, and has ``close`` wait for it."""
+        self._upload = upload
+
     def tick(self) -> None:
         """Housekeeping, called by the store's thread."""
+        if self._upload is not None:
+            self._upload.watch()
         if self._delivery is not None:
             self._delivery.watch()
 
@@ -165,6 +175,10 @@ class Run(Emitter):
         return self.finish(timeout=timeout)
 
     def _close(self, deadline: float) -> bool:
+        delivered = self._close_and_deliver(deadline)
+        return (self._upload is None or self._upload.close(deadline)) and delivered
+
+    def _close_and_deliver(self, deadline: float) -> bool:
         closed = self._store.close(deadline - time.monotonic(), on_close=self._save_manifest)
         forget(self)
         stored = closed and NOT_WRITABLE not in self._store.counts().lost

@@ -6,7 +6,6 @@ import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from tracker_adapters.store.run_store import RunStore
 
 from stepscope.byte_sizes import parse_bytes
 from stepscope.live_run import OnError, Run
+from stepscope.run_places import open_record, place_of
 from stepscope.stats import RunStats, SinkStats
 
 MAX_BYTES_VARIABLE = "STEPSCOPE_MAX_RUN_BYTES"
@@ -44,7 +44,9 @@ def open_run(
     """Opens a run in a folder: what is emitted is stored there and delivered to the sinks.
 
     Args:
-        path: The run's folder; made when it does not exist.
+        path: The run's folder; made when it does not exist. At a URL that fsspec knows, such as
+            ``s3://bucket/runs/exp1``, and on a network file system, the live part of the run lies in a local cache
+            folder, ``Run.path``, and another process copies what is sealed.
         sinks: Where the run is shown: names such as ``"tensorboard"`` or ``"mlflow:sqlite:///x.db"``, mappings
             such as ``{"type": "local", "path": "out"}``, a TOML file, or sink objects; see
             ``tracker_adapters.config.choose_sinks``. ``STEPSCOPE_SINKS`` overrides it.
@@ -77,13 +79,15 @@ def open_run(
     if delivery not in ("process", "thread"):
         raise RunError(f"delivery is {delivery!r}; expected 'process' or 'thread'")
     limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
-    folder = _checked_folder(path)
+    place = place_of(path)
+    folder = place.folder
     rank = _rank_of_process() if rank is None else _checked_rank(rank)
     # Everything that the caller can have got wrong is checked before anything is written.
     given: dict[str, Any] = {"name": name, "config": config, "tags": tags}
     given = {key: value for key, value in given.items() if value is not None}
-    fresh = RunInfo(**{"id": new_run_id(), "name": folder.name, **given})
-    chosen: Sequence[Any] = choose_sinks(sinks, folder, missing=missing) if rank == 0 else ()
+    fresh = RunInfo(**{"id": new_run_id(), "name": place.name, **given})
+    chosen: Sequence[Any] = choose_sinks(sinks, place.output, missing=missing) if rank == 0 else ()
+    remote = place.opened(resume=resume) if rank == 0 else None
     try:
         manifest = claim_folder(folder) or Manifest(fresh).save_new(folder)
         plain = {key: getattr(fresh, key) for key in given}
@@ -99,7 +103,10 @@ def open_run(
         try:
             if rank == 0:
                 manifest.save(folder)
+            upload = remote.start() if remote is not None else None
             holder.append(Run(manifest, store, chosen, rank=rank, delivery=delivery, on_error=on_error))
+            if upload is not None:
+                holder[0].copied_by(upload)
         except BaseException:
             store.close()
             raise
@@ -113,16 +120,15 @@ def open_run(
 def read_run(path: str | Path) -> RunRecord:
     """Opens a run for reading, also while it is written; needs neither torch nor a tracker.
 
+    At a URL, what is asked for is downloaded into the cache folder; of a run that another machine writes, that is all
+    but the last segment.
+
     Raises:
         NotARunError: When the folder holds no run.
+        RunError: When a URL cannot be read.
+        MissingPackageError: When a package that a URL needs is not installed.
     """
-    return RunRecord(path)
-
-
-def _checked_folder(path: object) -> Path:
-    if not isinstance(path, (str, PathLike)):
-        raise RunError(f"path is {type(path).__name__} {path!r}; expected the path of the run's folder")
-    return Path(path).absolute()
+    return open_record(path)
 
 
 def _checked_rank(rank: object) -> int:

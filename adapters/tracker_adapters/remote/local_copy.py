@@ -1,0 +1,73 @@
+"""The folder on this machine that stands for a remote run: where it lies, and what is known of its place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tracker_adapters.errors import NotARunError
+
+CACHE_VARIABLE = "STEPSCOPE_CACHE"
+PRIVATE = ".remote"
+"""The folder in a local copy that is about its place; it is not copied there."""
+UPLOAD_LOG = f"{PRIVATE}/upload.log"
+_HOME = "home.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a local copy belongs, and under which name it was written last."""
+
+    url: str
+    writer: str
+
+    def save(self, folder: Path) -> None:
+        """Writes it into the local copy."""
+        write_private(folder, _HOME, json.dumps(asdict(self)))
+
+    @classmethod
+    def load(cls, folder: Path) -> Home | None:
+        """Reads it from a local copy; None where there is none."""
+        try:
+            return cls(**json.loads((folder / PRIVATE / _HOME).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            raise NotARunError(f"{folder / PRIVATE / _HOME} is damaged: {error}") from error
+
+
+def write_private(folder: Path, name: str, text: str) -> None:
+    """Replaces a file of the private folder in one piece."""
+    path = folder / PRIVATE / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{name}.{secrets.token_hex(4)}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def cache_folder() -> Path:
+    """Returns where local copies lie: ``$STEPSCOPE_CACHE``, else ``stepscope`` in the user's cache folder."""
+    if given := os.environ.get(CACHE_VARIABLE):
+        return Path(given).expanduser().absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser().absolute() / "stepscope"
+
+
+def written_copy(url: str) -> Path:
+    """Returns the folder in which this machine writes the run at a URL."""
+    return cache_folder() / "runs" / _name_of(url)
+
+
+def read_copy(url: str) -> Path:
+    """Returns the folder into which this machine downloads the run at a URL to read it."""
+    return cache_folder() / "downloads" / _name_of(url)
+
+
+def _name_of(url: str) -> str:
+    url = url.rstrip("/")
+    name = re.sub(r"[^\w.-]", "_", url.rpartition("/")[2])[:60].lstrip(".")
+    return f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}"

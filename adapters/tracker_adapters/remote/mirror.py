@@ -1,0 +1,255 @@
+"""Copies what is sealed in a local copy to the run's place, and lists it there with its checksum."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tracker_adapters.artifacts import sha256_of
+from tracker_adapters.delivery.ledger import Ledger
+from tracker_adapters.errors import RunError
+from tracker_adapters.remote.local_copy import PRIVATE, Home, write_private
+from tracker_adapters.remote.place import RemotePlace
+from tracker_adapters.remote.sealed import INDEX, SealedFile, SealedIndex, Writer, read_index
+from tracker_adapters.store.layout import (
+    BLOBS,
+    DELIVERY_DATABASE,
+    MANIFEST,
+    STORE,
+    WRITER_LOCK,
+    rank_folder,
+    ranks,
+    segments,
+)
+from tracker_adapters.store.lock import is_locked
+
+HEARTBEAT_S = 30.0
+DELIVERY_START_S = 20.0
+INDEX_INTERVAL_S = 5.0
+"""How often the index is written while many files are copied: what is not listed is copied again after a crash."""
+_COPIED = "copied.json"
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_NEVER = (".lock", "-wal", "-shm", "-journal")
+
+
+class TakenOverError(RunError):
+    """Another machine has taken the run over; this one must not write to its place any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A local file as it was when it was copied, which tells without reading it whether it has changed."""
+
+    size: int
+    mtime_ns: int
+    sha256: str
+
+
+class Mirror:
+    """Copies one run; ``copy`` does what can be done now. One process at a time does so for a folder."""
+
+    def __init__(
+        self, folder: Path, place: RemotePlace, home: Home, *, progressed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Reads what was copied before; ``progressed`` is called after each file."""
+        self._folder = folder
+        self._place = place
+        self._home = home
+        self._progressed = progressed
+        self._index: SealedIndex | None = None
+        self._written_at = 0.0
+        self._outdated: list[str] = []
+        self._ended_at = 0.0
+        try:
+            found = json.loads((folder / PRIVATE / _COPIED).read_text(encoding="utf-8"))
+            self._copied = {path: Copied(**entry) for path, entry in found.items()}
+        except (OSError, ValueError, TypeError):  # then everything is compared by its checksum
+            self._copied = {}
+
+    def copy(self) -> bool:
+        """Copies what is sealed and not there yet; everything, once the run has ended and its sinks are done.
+
+        Returns:
+            Whether everything is there for good.
+
+        Raises:
+            TakenOverError: When another machine writes the run now.
+            Exception: What the file system raises; what was copied before stays, and calling it again goes on.
+        """
+        ended = run_has_ended(self._folder)  # asked first: what is written afterwards is found by the next call
+        self._ended_at = (self._ended_at or time.monotonic()) if ended else 0.0
+        done = ended and not self._is_delivered_to()
+        index = self._index = self._index or self._claimed()
+        changed = self._copy_manifest(index)
+        for relative, path in self._ready(ended=ended, done=done):
+            changed |= self._copy_file(index, relative, path)
+            self._progressed()
+            if changed and time.monotonic() - self._written_at > INDEX_INTERVAL_S:
+                self._write_index(index)
+                changed = False
+        changed |= self._forget_removed(index)
+        if done:
+            changed |= index.writer is not None
+            index.writer = None
+        if changed or (not done and time.monotonic() - self._written_at > HEARTBEAT_S):
+            self._write_index(index)
+        return done
+
+    def _claimed(self) -> SealedIndex:
+        index = read_index(self._place)
+        if index is None:
+            raise RunError(f"{self._place.url} holds no {INDEX} any more")
+        self._check_ours(index)
+        return index
+
+    def _check_ours(self, index: SealedIndex) -> None:
+        if index.last_writer != self._home.writer:
+            host = index.writer.host if index.writer else "another opening"
+            raise TakenOverError(
+                f"{host} has taken over the run at {self._place.url}; what is not copied stays in {self._folder}"
+            )
+
+    def _is_delivered_to(self) -> bool:
+        if any(is_locked(path) for path in (self._folder / STORE).glob("*/*.lock")):
+            return True
+        # A delivery process that has not started yet has no lock; one that never does is not waited for.
+        return time.monotonic() - self._ended_at < DELIVERY_START_S and self._awaits_delivery()
+
+    def _awaits_delivery(self) -> bool:
+        folder = rank_folder(self._folder, 0)
+        if not (folder / DELIVERY_DATABASE).exists():
+            return False
+        with Ledger(folder) as ledger:
+            return any(position.state == "waiting" for position in ledger.positions().values())
+
+    def _ready(self, *, ended: bool, done: bool) -> Iterator[tuple[str, Path]]:
+        live = set()
+        if not ended:
+            live = {found[-1] for rank in ranks(self._folder) if (found := segments(rank_folder(self._folder, rank)))}
+        for folder, subfolders, names in os.walk(self._folder):
+            subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+            for name in sorted(names):
+                path = Path(folder, name)
+                relative = path.relative_to(self._folder).as_posix()
+                if name.startswith(".") or name.endswith(_NEVER) or path.is_symlink() or relative in (MANIFEST, INDEX):
+                    continue
+                if done or (path not in live and _is_sealed(relative)):
+                    yield relative, path
+
+    def _copy_manifest(self, index: SealedIndex) -> bool:
+        content = (self._folder / MANIFEST).read_bytes()
+        manifest = json.loads(content)
+        if manifest == index.manifest:
+            return False
+        index.manifest = manifest
+        self._place.write(MANIFEST, content)  # for people; readers take what the index says
+        return True
+
+    def _copy_file(self, index: SealedIndex, relative: str, path: Path) -> bool:
+        """Returns whether the index changed."""
+        try:
+            seen = _stamp(path)
+            known = self._copied.get(relative)
+            if known and seen == (known.size, known.mtime_ns) and relative in index.files:
+                return False
+            with self._whole(path) as source:
+                sha256, size = sha256_of(source), source.stat().st_size
+                old = index.files.get(relative)
+                if old is None or old.sha256 != sha256:
+                    key = relative
+                    if old is not None and not self._place.replaces_in_place:
+                        # Until the index says otherwise, the old object is what it lists.
+                        key = f"{relative}~{sha256[:12]}"
+                        self._outdated.append(old.key)
+                    self._place.upload(source, key)
+            now = _stamp(path)
+        except FileNotFoundError:  # compacted meanwhile
+            return False
+        if now != seen:  # it was still being written
+            return False
+        self._copied[relative] = Copied(*seen, sha256)
+        if old is not None and old.sha256 == sha256:
+            return False
+        index.files[relative] = SealedFile(size, sha256, key)
+        return True
+
+    @contextlib.contextmanager
+    def _whole(self, path: Path) -> Iterator[Path]:
+        """A file that can be copied as it is: of a database with a log beside it, a snapshot."""
+        if path.suffix != ".db" or not _has_log(path):
+            yield path
+            return
+        snapshot = self._folder / PRIVATE / "snapshot.db"
+        snapshot.unlink(missing_ok=True)
+        try:
+            with (
+                contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as source,
+                contextlib.closing(sqlite3.connect(snapshot)) as target,
+            ):
+                source.backup(target)
+                target.execute("PRAGMA journal_mode=DELETE")
+            yield snapshot
+        finally:
+            snapshot.unlink(missing_ok=True)
+
+    def _forget_removed(self, index: SealedIndex) -> bool:
+        """Leaves out what compaction removed here after it was copied."""
+        removed = [path for path in self._copied if not (self._folder / path).exists()]
+        for path in removed:
+            del self._copied[path]
+            if path in index.files:
+                self._outdated.append(index.files.pop(path).key)
+        return bool(removed)
+
+    def _write_index(self, index: SealedIndex) -> None:
+        current = read_index(self._place)
+        if current is not None:
+            self._check_ours(current)
+        index.last_writer = self._home.writer
+        if index.writer is not None:
+            index.writer = Writer.here(self._home.writer)
+        self._place.write(INDEX, index.encoded())
+        self._written_at = time.monotonic()
+        while self._outdated:
+            self._place.remove(self._outdated[-1])
+            self._outdated.pop()
+        write_private(self._folder, _COPIED, json.dumps({path: asdict(entry) for path, entry in self._copied.items()}))
+
+
+def run_has_ended(folder: Path) -> bool:
+    """Whether no process writes to the run in a folder any more."""
+    return not any(is_locked(rank_folder(folder, rank) / WRITER_LOCK) for rank in ranks(folder))
+
+
+def _is_sealed(relative: str) -> bool:
+    """Whether a file never changes once it has its name: blobs, segments that are not written, and pages."""
+    top, _, rest = relative.partition("/")
+    name = relative.rpartition("/")[2]
+    if top == BLOBS:
+        return True
+    if top == STORE:
+        return name.startswith("segment_") and name.endswith(".db") and bool(rest)
+    return name.startswith("page_") and name.endswith(".pkl")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Size and time of change of a file, with its log's where it is a database."""
+    status = path.stat()
+    log = Path(f"{path}-wal")
+    beside = log.stat() if path.suffix == ".db" and log.exists() else None
+    if beside is None:
+        return status.st_size, status.st_mtime_ns
+    return status.st_size + beside.st_size, max(status.st_mtime_ns, beside.st_mtime_ns)
+
+
+def _has_log(path: Path) -> bool:
+    with path.open("rb") as stream:
+        header = stream.read(20)
+    log = Path(f"{path}-wal")
+    return (header[:16] == _SQLITE_MAGIC and header[18:20] == b"\2\2") or (log.exists() and log.stat().st_size > 0)

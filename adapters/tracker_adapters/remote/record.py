@@ -1,0 +1,107 @@
+"""A run at a URL, read on this machine: what a question needs is downloaded when it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from tracker_adapters.artifacts import Artifact, File, Page
+from tracker_adapters.remote.download import Download
+from tracker_adapters.remote.local_copy import Home, read_copy, written_copy
+from tracker_adapters.remote.place import RemotePlace
+from tracker_adapters.store.layout import MANIFEST, WRITER_LOCK, blob_path, rank_folder, segments
+from tracker_adapters.store.record import Rank, RunRecord
+from tracker_adapters.store.tail import Segment
+
+A = TypeVar("A", bound=Artifact)
+
+
+class RemoteRecord(RunRecord):
+    """What was sealed when it was opened: of a run that still lives, all but the last segment.
+
+    The segments of a rank are downloaded with the first question about it; pages, files and large images with the
+    first question about their name or kind. Checksums are verified.
+    """
+
+    def __init__(self, download: Download) -> None:
+        """Lists what is there."""
+        self._download = download
+        self._fetched: set[int] = set()
+        for path in download.index.files:
+            if path.startswith("store/rank_"):
+                (download.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(download.folder)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a machine wrote to the run in the last minutes."""
+        writer = self._download.index.writer
+        return writer is not None and writer.is_seen()
+
+    def _segments(self, rank: Rank) -> Iterator[tuple[int, Segment]]:
+        for number in self.ranks if rank == "all" else (rank,):
+            self._fetch_rank(number)
+        return super()._segments(rank)
+
+    def _artifacts(self, cls: type[A], name: str, rank: Rank) -> list[A]:
+        self._fetch_blobs(cls, rank, name)
+        return super()._artifacts(cls, name, rank)
+
+    def _in_order(self, cls: type[A], rank: Rank) -> list[A]:
+        if issubclass(cls, (Page, File)):
+            self._fetch_blobs(cls, rank, None)
+        return super()._in_order(cls, rank)
+
+    def _fetch_rank(self, rank: int) -> None:
+        if rank in self._fetched:
+            return
+        folder = rank_folder(self.path, rank)
+        prefix = folder.relative_to(self.path).as_posix()
+        listed = {path for path in self._download.index.files if path.startswith(f"{prefix}/segment_")}
+        for path in segments(folder):
+            if path.relative_to(self.path).as_posix() not in listed:  # compacted since an earlier download
+                path.unlink()
+        self._download.fetch(listed.__contains__)
+        self._fetched.add(rank)
+
+    def _fetch_blobs(self, cls: type[Artifact], rank: Rank, name: str | None) -> None:
+        wanted: set[str] = set()
+        question = (
+            "SELECT DISTINCT blob FROM artifact WHERE blob IS NOT NULL"
+            " AND series IN (SELECT id FROM series WHERE kind = ?"
+        )
+        values: tuple[Any, ...] = (cls.kind,) if name is None else (cls.kind, name)
+        for _, segment in self._segments(rank):
+            rows = segment.connection.execute(f"{question}{' AND name = ?' if name is not None else ''})", values)
+            wanted |= {blob_path(self.path, sha256).relative_to(self.path).as_posix() for (sha256,) in rows}
+        self._download.fetch(wanted.__contains__)
+
+
+def read_remote(url: str) -> RunRecord:
+    """Opens the run at a URL for reading.
+
+    Where this machine wrote it last, its own copy is read, which also has what is not sealed yet.
+
+    Raises:
+        NotARunError: When there is no run.
+        RunError: When the place cannot be reached.
+        MissingPackageError: When a package that the URL needs is not installed.
+    """
+    place = RemotePlace(url)
+    own = written_copy(place.url)
+    home = Home.load(own)
+    if home is not None and (rank_folder(own, 0) / WRITER_LOCK).exists() and (own / MANIFEST).exists():
+        try:
+            download = Download(place, read_copy(place.url))
+        except Exception:  # not reachable, or nothing of it was copied yet
+            return RunRecord(own)
+        return RunRecord(own) if download.index.last_writer == home.writer else RemoteRecord(download)
+    return RemoteRecord(Download(place, read_copy(place.url)))
+
+
+def localize(url: str) -> RunRecord:
+    """Downloads the whole run at a URL; the record's ``path`` is its folder on this machine."""
+    record = read_remote(url)
+    if isinstance(record, RemoteRecord):
+        record._download.fetch()
+    return record

@@ -1,0 +1,339 @@
+"""What is sealed is copied to a run's place, exactly and whole, whatever interrupts it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tracker_adapters.artifacts import RunInfo, Scalar, sha256_of
+from tracker_adapters.errors import MissingPackageError, NotARunError, RunBusyError, RunError, RunExistsError
+from tracker_adapters.remote import place as place_module
+from tracker_adapters.remote.download import Download
+from tracker_adapters.remote.local_copy import Home, read_copy, written_copy
+from tracker_adapters.remote.mirror import Mirror, TakenOverError
+from tracker_adapters.remote.opening import RemoteRun
+from tracker_adapters.remote.place import RemotePlace, is_url
+from tracker_adapters.remote.record import RemoteRecord, read_remote
+from tracker_adapters.remote.sealed import INDEX, SealedIndex, Writer, read_index
+from tracker_adapters.store.manifest import Manifest
+from tracker_adapters.store.run_store import RunStore
+
+URL = "memory://bucket/runs/exp1"
+
+
+@pytest.fixture(autouse=True)
+def separate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+    yield
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.fixture
+def place() -> RemotePlace:
+    return RemotePlace(URL)
+
+
+def claim(place: RemotePlace, folder: Path, writer: str = "one", host: str = "here") -> Home:
+    index = read_index(place) or SealedIndex(manifest={})
+    here = Writer.here(writer)
+    index.writer, index.last_writer = Writer(writer, host, here.pid, here.seen_ns), writer
+    place.write(INDEX, index.encoded())
+    home = Home(place.url, writer)
+    home.save(folder)
+    return home
+
+
+def open_store(folder: Path, *, resume: bool = False, segment_bytes: int = 120_000) -> RunStore:
+    folder.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        Manifest(RunInfo(id="r1", name="run")).save(folder)
+    return RunStore(folder, resume=resume, segment_bytes=segment_bytes)
+
+
+def put(store: RunStore, steps: range) -> None:
+    for step in steps:
+        store.put(("loss", step, 1000 + step, step / 8), 0)
+        if step % 200 == 199:
+            assert store.flush(10)
+    assert store.flush(10)
+
+
+def steps_there(place: RemotePlace) -> list[int]:
+    with RemoteRecord(Download(place, read_copy(place.url))) as record:
+        return record.scalars("loss").steps.tolist()
+
+
+def test_while_a_run_lives_all_but_its_last_segment_is_there(place: RemotePlace) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    mirror = Mirror(folder, place, claim(place, folder))
+    put(store, range(4000))
+    assert not mirror.copy()
+    sealed = sorted(folder.glob("store/*/segment_*.db"))[:-1]
+    index = read_index(place)
+    assert index is not None
+    assert set(index.files) == {path.relative_to(folder).as_posix() for path in sealed}
+    assert index.writer is not None
+    seen = steps_there(place)
+    assert seen == list(range(len(seen)))
+    assert 0 < len(seen) < 4000
+    store.close()
+    assert mirror.copy()
+    assert steps_there(place) == list(range(4000))
+    index = read_index(place)
+    assert index is not None
+    assert index.writer is None
+
+
+def test_each_file_is_listed_with_its_checksum_and_private_files_stay_here(place: RemotePlace) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    home = claim(place, folder)
+    put(store, range(10))
+    (folder / "tensorboard").mkdir()
+    (folder / "tensorboard" / "events.out").write_bytes(b"events")
+    store.close()
+    assert Mirror(folder, place, home).copy()
+    index = read_index(place)
+    assert index is not None
+    assert set(index.files) == {"store/rank_00000/segment_000000.db", "tensorboard/events.out"}
+    for path, entry in index.files.items():
+        assert (entry.sha256, entry.size) == (sha256_of(folder / path), (folder / path).stat().st_size)
+        assert place.read(entry.key) == (folder / path).read_bytes()
+    assert json.loads(place.read("run.json") or b"") == index.manifest
+    assert not [name for name in fsspec.filesystem("memory").store if ".remote" in name or ".lock" in name]
+
+
+def test_what_is_there_already_is_not_copied_again(place: RemotePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    home = claim(place, folder)
+    put(store, range(3000))
+    store.close()
+    assert Mirror(folder, place, home).copy()
+    copied: list[str] = []
+    monkeypatch.setattr(RemotePlace, "upload", lambda self, source, name: copied.append(name))
+    assert Mirror(folder, place, home).copy()
+    (folder / ".remote" / "copied.json").unlink()  # then its checksum tells
+    assert Mirror(folder, place, home).copy()
+    assert copied == []
+
+
+class CutError(OSError):
+    """The connection broke."""
+
+
+@settings(max_examples=20, deadline=None)
+@given(at=st.lists(st.integers(0, 12), min_size=1, max_size=4), resumed=st.booleans())
+def test_copying_that_is_cut_anywhere_ends_with_exactly_the_run(at: list[int], resumed: bool) -> None:
+    """Each cut is at another request; a new process goes on. At every moment, what is listed is readable and whole."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as temporary, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STEPSCOPE_CACHE", temporary)
+        fsspec.filesystem("memory").store.clear()
+        place = RemotePlace(URL)
+        folder = written_copy(place.url)
+        home = claim(place, folder)
+        total = 0
+        for attempt in range(1 + resumed):
+            store = open_store(folder, resume=attempt > 0)
+            put(store, range(total, total + 1500))
+            total += 1500
+            store.close()
+            for cut in at:
+                _copy_until_cut(folder, home, cut)
+                index = read_index(place)
+                if index is not None and index.files:
+                    seen = steps_there(place)
+                    assert seen == list(range(len(seen)))
+            assert Mirror(folder, RemotePlace(URL), home).copy()
+        assert steps_there(place) == list(range(total))
+        index = read_index(place)
+        assert index is not None
+        keys = {f"/bucket/runs/exp1/{entry.key}" for entry in index.files.values()}
+        there = {name for name in fsspec.filesystem("memory").store if "store/" in name}
+        assert keys <= there
+
+
+def _copy_until_cut(folder: Path, home: Home, cut: int) -> None:
+    requests = [0]
+
+    def counted(call: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*args: object) -> object:
+            requests[0] += 1
+            if requests[0] > cut:
+                raise CutError("cut")
+            return call(*args)
+
+        return wrapped
+
+    place = RemotePlace(URL)
+    for name in ("write", "upload", "remove"):
+        setattr(place, name, counted(getattr(place, name)))
+    with contextlib.suppress(CutError):
+        Mirror(folder, place, home).copy()
+
+
+def test_the_segment_of_a_killed_writer_is_copied_with_what_its_log_holds(place: RemotePlace) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    home = claim(place, folder)
+    put(store, range(100))
+    wal = folder / "store" / "rank_00000" / "segment_000000.db-wal"
+    assert wal.stat().st_size > 0
+    store._lock_file.release()  # as a kill does
+    assert Mirror(folder, place, home).copy() or Mirror(folder, place, home).copy()
+    assert steps_there(place) == list(range(100))
+    store.close()
+
+
+def test_two_machines_do_not_write_to_one_place(place: RemotePlace, tmp_path: Path) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    mirror = Mirror(folder, place, claim(place, folder, "one"))
+    put(store, range(10))
+    mirror.copy()
+    claim(place, tmp_path / "other", "two", host="far")
+    store.close()
+    before = place.read(INDEX)
+    with pytest.raises(TakenOverError, match="far has taken over the run at memory://"):
+        mirror.copy()
+    assert place.read(INDEX) == before
+
+
+def test_a_run_that_another_machine_writes_is_busy_until_it_is_silent(
+    place: RemotePlace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    mirror = Mirror(folder, place, claim(place, folder))
+    put(store, range(10))
+    store.close()
+    assert mirror.copy()
+    claim(place, folder, "two", host="far")
+    with pytest.raises(RunBusyError, match=r"far \(process .* writes to memory://.*last seen"):
+        RemoteRun(URL, resume=True)
+    with pytest.raises(RunExistsError, match="already holds a run; pass resume=True"):
+        RemoteRun(URL, resume=False)
+    monkeypatch.setattr("tracker_adapters.remote.sealed.WRITER_SILENT_S", 0.0)
+    with caplog.at_level(logging.WARNING):
+        assert RemoteRun(URL, resume=True).folder == folder
+    assert "far was the last to write to" in caplog.text
+
+
+def test_a_run_goes_on_on_another_machine(
+    place: RemotePlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    home = claim(place, folder, "one")
+    put(store, range(1000))
+    store.close()
+    assert Mirror(folder, place, home).copy()
+
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "elsewhere"))
+    there = RemoteRun(URL, resume=True).folder
+    assert there != folder
+    store = open_store(there, resume=True)
+    home = claim(place, there, "two")
+    put(store, range(1000, 2000))
+    store.close()
+    assert Mirror(there, place, home).copy()
+    assert steps_there(place) == list(range(2000))
+
+    # Back on the first one: its older copy is put aside, never written over.
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+    with read_remote(URL) as record:
+        assert record.scalars("loss").steps.tolist() == list(range(2000))
+    assert RemoteRun(URL, resume=True).folder == folder
+    assert "the older copy here is now" in caplog.text
+    store = open_store(folder, resume=True)
+    assert store.last_seq == 2000
+    store.close()
+
+
+def test_what_arrives_with_another_checksum_is_refused(place: RemotePlace) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    home = claim(place, folder)
+    put(store, range(10))
+    store.close()
+    assert Mirror(folder, place, home).copy()
+    content = place.read("store/rank_00000/segment_000000.db")
+    assert content is not None
+    place.write("store/rank_00000/segment_000000.db", content[:-1] + b"x")
+    record = RemoteRecord(Download(place, read_copy(place.url)))
+    with pytest.raises(RunError, match=r"cannot copy .*segment_000000.db after 3 tries: .*SHA-256"):
+        record.scalars("loss")
+    assert not list(read_copy(place.url).rglob("segment_*.db"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no json",
+        b"{}",
+        b'{"format": "stepscope-sealed", "version": 9}',
+        b'{"format":"stepscope-sealed","version":1,"manifest":{},"writer":null,"last_writer":"",'
+        b'"files":{"../../x":{"size":1,"sha256":"","key":"a"}}}',
+        b'{"format":"stepscope-sealed","version":1,"manifest":{},"writer":null,"last_writer":"",'
+        b'"files":{"/x":{"size":1,"sha256":"","key":"a"}}}',
+    ],
+)
+def test_an_index_that_is_none_is_refused(place: RemotePlace, content: bytes) -> None:
+    place.write(INDEX, content)
+    with pytest.raises(NotARunError, match=r"sealed\.json (is damaged|has version)"):
+        read_index(place)
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("s3://key:hunter2@bucket/run", RunError, "holds credentials; expected them in the environment"),
+        ("nosuch://bucket/run", RunError, "Protocol not known: nosuch"),
+        ("memory://bucket/missing", NotARunError, "holds no stepscope run"),
+    ],
+)
+def test_a_url_that_cannot_be_is_explained(url: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        read_remote(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(place_module, "import_module", missing)
+    with pytest.raises(MissingPackageError, match=r"pip install 'stepscope\[s3\]'"):
+        RemotePlace("s3://bucket/run")
+    with pytest.raises(MissingPackageError, match=r"pip install 'stepscope\[remote\]'"):
+        RemotePlace("gs://bucket/run")
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"), [("s3://b/x", True), ("a/b", False), ("C:/x", False), (Path("s3:/b"), False)]
+)
+def test_urls_are_told_from_paths(path: object, answer: bool) -> None:
+    assert is_url(path) is answer
+
+
+def test_scalars_are_the_same_there_as_here(place: RemotePlace) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    home = claim(place, folder)
+    store.put(Scalar(name="loss", value=float("nan"), step=0, time_ns=5), 0)
+    store.flush(10)
+    store.close()
+    assert Mirror(folder, place, home).copy()
+    with RemoteRecord(Download(place, read_copy(place.url))) as record:
+        assert [(one.name, one.kind, one.count) for one in record.names("all")] == [("loss", "scalar", 1)]
+        assert str(record.scalars("loss").values.tolist()) == "[nan]"
