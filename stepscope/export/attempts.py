@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.store import layout
 from tracker_adapters.store.tail import Segment
 
-from stepscope.export.reading import ATTEMPT, STEP, SegmentRows, opened_segment, table_of, wanted_series
+from stepscope.export.reading import ATTEMPT, STEP, SegmentRows, last_attempt, opened_segments, table_of, wanted_series
 from stepscope.export.selection import Selection
 
 SHOWN_BY_STEP = frozenset({"scalar", "histogram", "image", "text", "table"})
@@ -31,11 +30,10 @@ class LatestAttempts:
         self._again: dict[_Series, list[tuple[int, _Integers]]] = {}
         if selection.all_attempts:
             return
-        segments = layout.segments(layout.rank_folder(run_folder, rank))
-        ranges = _ranges_by_attempt(segments, run_folder, selection)
+        ranges = _ranges_by_attempt(run_folder, rank, selection)
         overlapping = {key: by_attempt for key, by_attempt in ranges.items() if _may_overlap(by_attempt)}
         if overlapping:
-            self._again = _steps_again(segments, run_folder, overlapping)
+            self._again = _steps_again(run_folder, rank, overlapping)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,34 +75,19 @@ def _replaced(rows: Sequence[Any], places: list[int], later: list[tuple[int, _In
     yield from np.array(places)[mask].tolist()
 
 
-def _ranges_by_attempt(
-    segments: Sequence[Path], run_folder: Path, selection: Selection
-) -> dict[_Series, dict[int, tuple[int, int]]]:
+def _ranges_by_attempt(run_folder: Path, rank: int, selection: Selection) -> dict[_Series, dict[int, tuple[int, int]]]:
     """The first and last step of each attempt at each series; nothing of a run with one attempt."""
     found: dict[_Series, dict[int, tuple[int, int]]] = defaultdict(dict)
-    if _last_attempt(segments, run_folder) < 2:
+    if last_attempt(run_folder, rank) < 2:
         return found
-    for path in segments:
-        with opened_segment(path, run_folder) as segment:
-            for key, attempt, first, last in _ranges(segment, selection):
-                old = found[key].get(attempt, (first, last))
-                found[key][attempt] = (min(old[0], first), max(old[1], last))
+    for segment, _ in opened_segments(run_folder, rank):
+        for key, attempt, first, last in _ranges(segment, selection):
+            old = found[key].get(attempt, (first, last))
+            found[key][attempt] = (min(old[0], first), max(old[1], last))
     return found
 
 
-def _last_attempt(segments: Sequence[Path], run_folder: Path) -> int:
-    if not segments:
-        return 0
-    with opened_segment(segments[-1], run_folder) as segment:
-        if segment is None:
-            return _last_attempt(segments[:-1], run_folder)
-        last: int = segment.connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0]
-        return last
-
-
-def _ranges(segment: Segment | None, selection: Selection) -> Iterator[tuple[_Series, int, int, int]]:
-    if segment is None:
-        return
+def _ranges(segment: Segment, selection: Selection) -> Iterator[tuple[_Series, int, int, int]]:
     series = segment.series()
     for table in sorted({table_of(kind) for kind in selection.kinds & SHOWN_BY_STEP}):
         wanted = wanted_series(series, table, selection)
@@ -126,24 +109,21 @@ def _may_overlap(by_attempt: dict[int, tuple[int, int]]) -> bool:
 
 
 def _steps_again(
-    segments: Sequence[Path], run_folder: Path, overlapping: dict[_Series, dict[int, tuple[int, int]]]
+    run_folder: Path, rank: int, overlapping: dict[_Series, dict[int, tuple[int, int]]]
 ) -> dict[_Series, list[tuple[int, _Integers]]]:
     """The steps that each attempt recorded and an earlier one may have recorded too."""
     collected: dict[_Series, dict[int, list[_Integers]]] = defaultdict(lambda: defaultdict(list))
-    for path in segments:
-        with opened_segment(path, run_folder) as segment:
-            if segment is None:
-                continue
-            for number, key in segment.series().items():
-                by_attempt = overlapping.get(key, {})
-                for attempt in by_attempt:
-                    highest = max((last for one, (_, last) in by_attempt.items() if one < attempt), default=-1)
-                    steps = segment.connection.execute(
-                        f"SELECT step FROM {table_of(key[0])} WHERE series = ? AND attempt = ? AND step <= ?",
-                        (number, attempt, highest),
-                    ).fetchall()
-                    if steps:
-                        collected[key][attempt].append(np.unique(np.array(steps, np.int64)))
+    for segment, _ in opened_segments(run_folder, rank):
+        for number, key in segment.series().items():
+            by_attempt = overlapping.get(key, {})
+            for attempt in by_attempt:
+                highest = max((last for one, (_, last) in by_attempt.items() if one < attempt), default=-1)
+                steps = segment.connection.execute(
+                    f"SELECT step FROM {table_of(key[0])} WHERE series = ? AND attempt = ? AND step <= ?",
+                    (number, attempt, highest),
+                ).fetchall()
+                if steps:
+                    collected[key][attempt].append(np.unique(np.array(steps, np.int64)))
     return {
         key: [(attempt, np.unique(np.concatenate(parts))) for attempt, parts in sorted(by_attempt.items())]
         for key, by_attempt in collected.items()

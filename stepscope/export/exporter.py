@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,12 +13,13 @@ from pathlib import Path, PurePath
 from typing import Any, Literal, TypeAlias, get_args
 
 from tracker_adapters.artifacts import File, Image, Page
+from tracker_adapters.errors import RunError
 
 from stepscope.export.attempts import LatestAttempts
 from stepscope.export.columns import TABLES, Chunk, ColumnType, row_count
 from stepscope.export.output import MANIFEST, OutputFolder, output_folder, safe_part
 from stepscope.export.parquet_format import ParquetTable, import_pyarrow
-from stepscope.export.reading import SegmentRows, read_rows
+from stepscope.export.reading import read_rows
 from stepscope.export.selection import ExportError, Ranks, Selection
 from stepscope.export.tables import TableBuilder
 from stepscope.export.text_formats import CsvTable, JsonLinesTable
@@ -134,14 +136,16 @@ class _Export:
             self._write("runs", _run_row(record.info, label, run))
             ranks = self._selection.ranks_of(record.ranks)
         attachments = _Attachments(self, self._folder, f"{number}-{safe_part(label)}", self._table.embeds_images)
-        for rank in ranks:
-            latest = LatestAttempts(run, rank, self._selection)
-            builder = TableBuilder(run, label, rank, attachments)
-            for table, found in read_rows(run, rank, self._selection):
-                kept = SegmentRows(found.series, latest.keep(found))
-                for name, chunk in builder.chunks(table, kept.series, kept.rows):
-                    self._write(name, chunk)
-                yield
+        try:
+            for rank in ranks:
+                latest = LatestAttempts(run, rank, self._selection)
+                builder = TableBuilder(run, label, rank, attachments)
+                for table, found in read_rows(run, rank, self._selection):
+                    for name, chunk in builder.chunks(table, found.series, latest.keep(found)):
+                        self._write(name, chunk)
+                    yield
+        except sqlite3.Error as error:
+            raise RunError(f"cannot read the run {run}: {error}") from error
 
     def finish(self, runs: Sequence[Path]) -> None:
         self.close()

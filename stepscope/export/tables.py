@@ -56,7 +56,9 @@ class TableBuilder:
         names = dict.fromkeys(numbers)
         codes = {number: code for code, number in enumerate(names)}
         start = self._start([codes[number] for number in numbers], [series[number][1] for number in names])
-        start |= {"attempt": attempts, "step": steps, "time": times_ns}
+        # Attempts ascend with the sequence numbers.
+        is_one = attempts[0] == attempts[-1]
+        start |= {"attempt": Constant(attempts[0], len(rows)) if is_one else attempts, "step": steps, "time": times_ns}
         if table == "scalar":
             nan = float("nan")
             yield "scalars", start | {"value": [nan if value is None else value for value in values]}

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from stepscope.export.columns import Chunk, Column, ColumnType, Constant, Names, iso_times, row_count
+from stepscope.export.columns import Chunk, Column, ColumnType, Constant, Names, iso_times
 
 _NEEDS_QUOTES = re.compile('[",\r\n]')
 Write = Callable[[Any], str]
@@ -31,13 +31,12 @@ class CsvTable:
     def __init__(self, stream: BinaryIO, columns: Mapping[str, ColumnType]) -> None:
         self._stream = stream
         self._columns = columns
+        self._starts = ["", *[","] * (len(columns) - 1)]
         stream.write((",".join(columns) + "\r\n").encode())
 
     def write(self, chunk: Chunk) -> None:
         """Appends rows."""
-        fields = [_texts(chunk[name], _CSV[kind], kind) for name, kind in self._columns.items()]
-        lines = "\r\n".join(map(",".join, zip(*fields, strict=True)))
-        self._stream.write((lines + "\r\n").encode())
+        self._stream.write(_lines(chunk, self._columns, self._starts, "\r\n", _CSV).encode())
 
     def close(self) -> None:
         """Ends the file."""
@@ -53,31 +52,59 @@ class JsonLinesTable:
     def __init__(self, stream: BinaryIO, columns: Mapping[str, ColumnType]) -> None:
         self._stream = stream
         self._columns = columns
+        self._starts = [f'{", " if place else "{"}"{name}": ' for place, name in enumerate(columns)]
 
     def write(self, chunk: Chunk) -> None:
         """Appends rows."""
-        fields: list[Iterable[str]] = []
-        for place, (name, kind) in enumerate(self._columns.items()):
-            start = f', "{name}": ' if place else f'{{"{name}": '
-            fields += [[start] * row_count(chunk), _texts(chunk[name], _JSON[kind], kind)]
-        lines = "}\n".join(map("".join, zip(*fields, strict=True)))
-        self._stream.write((lines + "}\n").encode())
+        self._stream.write(_lines(chunk, self._columns, self._starts, "}\n", _JSON).encode())
 
     def close(self) -> None:
         """Ends the file."""
         self._stream.close()
 
 
+def _lines(
+    chunk: Chunk,
+    columns: Mapping[str, ColumnType],
+    starts: Sequence[str],
+    end: str,
+    writers: Mapping[ColumnType, Write],
+) -> str:
+    """The lines of a chunk, made by one template: what is the same in all of them stands in it."""
+    template = ""
+    fields: list[Iterable[Any]] = []
+    for start, (name, kind) in zip(starts, columns.items(), strict=True):
+        column, write = chunk[name], writers[kind]
+        template += start
+        if isinstance(column, Constant):
+            template += write(column.value).replace("%", "%%")
+        elif _is_plain(column, write):
+            template += "%r"
+            fields.append(_values(column))
+        else:
+            template += "%s"
+            fields.append(_texts(column, write, kind))
+    template += end
+    return "".join(map(template.__mod__, zip(*fields, strict=True)))
+
+
+def _is_plain(column: Column, write: Write) -> bool:
+    """Whether Python's own text is right for every value of a column."""
+    return write is repr or (write is _json_float and bool(np.isfinite(_values(column)).all()))
+
+
+def _values(column: Any) -> Sequence[Any]:
+    values: Sequence[Any] = column.tolist() if isinstance(column, np.ndarray) else column
+    return values
+
+
 def _texts(column: Column, write: Write, kind: ColumnType) -> Iterable[str]:
-    if isinstance(column, Constant):
-        return [write(column.value)] * len(column)
     if isinstance(column, Names):
         names = list(map(write, column.names))
         return [names[code] for code in column.codes]
-    values: Sequence[Any] = column.tolist() if isinstance(column, np.ndarray) else column
     if kind == "time":
-        return map(write, iso_times(values))
-    return map(write, values)
+        return map(write, iso_times(_values(column)))
+    return map(write, _values(column))
 
 
 def _csv_text(text: str | None) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 from tracker_adapters.errors import StepscopeError
+from tracker_adapters.store.tail import MAX_LOOKS
 
 from stepscope.export.selection import Ranks, Selection
 from stepscope.query.functions import Functions, explained
@@ -86,6 +89,14 @@ def query_runs(
     """
     selection = Selection.checked(names=names, ranks=ranks, steps=steps, all_attempts=all_attempts)
     folders = find_runs(runs)
+    for _ in range(MAX_LOOKS):
+        # A segment may be compacted in between: the one that stands for it is there before it goes.
+        with suppress(FileNotFoundError):
+            return _answered(folders, sql, selection, timeout_s)
+    return _answered(folders, sql, selection, timeout_s)
+
+
+def _answered(folders: Sequence[Path], sql: str, selection: Selection, timeout_s: float) -> QueryResult:
     # An unnamed database is a temporary file that stays in memory while it is small.
     connection = sqlite3.connect("", uri=True, isolation_level=None)
     try:

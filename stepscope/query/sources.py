@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tracker_adapters.errors import RunError
 from tracker_adapters.store import layout
@@ -134,6 +135,7 @@ class Sources:
                 # As for any reader: WAL needs shared memory beside the file, and this medium cannot be written.
                 self._connection.execute(statement, (f"{uri}&immutable=1",))
         except sqlite3.Error as error:
+            source.path.stat()
             raise RunError(f"cannot read {source.path}: {error}") from error
 
     def _copy(self, source: Source, tables: Sequence[str]) -> None:
@@ -150,16 +152,20 @@ class Sources:
         kinds = frozenset(kind for kind in SHOWN_BY_STEP if table_of(kind) in tables)
         for number, (run, _, rank) in enumerate(self._places):
             selection = replace(self._selection, kinds=kinds)
-            latest = LatestAttempts(run, rank, selection)
-            if not latest.names:
-                continue
-            for _, found in read_rows(run, rank, replace(selection, names=latest.names)):
-                rows = [(number, row[0]) for row in latest.replaced(found)]
-                self._connection.executemany("INSERT INTO replaced VALUES (?,?)", rows)
-                if rows:
-                    self._places_with_replaced.add(number)
+            try:
+                latest = LatestAttempts(run, rank, selection)
+                if latest.names:
+                    for _, found in read_rows(run, rank, replace(selection, names=latest.names)):
+                        self._note_replaced(number, latest.replaced(found))
+            except sqlite3.Error as error:
+                raise RunError(f"cannot read the run {run}: {error}") from error
         if self._places_with_replaced:
             self._make_views()
+
+    def _note_replaced(self, place: int, rows: Sequence[Any]) -> None:
+        self._connection.executemany("INSERT INTO replaced VALUES (?,?)", [(place, row[0]) for row in rows])
+        if rows:
+            self._places_with_replaced.add(place)
 
     def _load_runs(self) -> None:
         for run, label in self._runs:

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from readback_export import read_table
-from tracker_adapters.errors import NotARunError, RunError
-from tracker_adapters.store.layout import blob_path
+from tracker_adapters.artifacts import Scalar
+from tracker_adapters.errors import NotARunError, RunError, StepscopeError
+from tracker_adapters.store.compaction import compact
+from tracker_adapters.store.layout import blob_path, segments
+from tracker_adapters.store.run_store import RunStore
 
 import stepscope
 from stepscope.export import ExportError, export_runs
+from stepscope.query import query_runs
 
 
 @pytest.fixture
@@ -126,6 +130,46 @@ def test_a_damaged_store_is_one_error_and_leaves_nothing(run_folder: Path, tmp_p
     with pytest.raises(RunError, match=r"segment_000000\.db"):
         export_runs([run_folder], tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
+
+
+def test_damage_in_the_middle_of_a_store_is_one_error_too(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(300):
+            run.scalars([f"name{number}" for number in range(100)], np.zeros(100), step=step)
+    (segment,) = (tmp_path / "run" / "store" / "rank_00000").glob("segment_*.db")
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 65536] = b"\xff" * 65536
+    segment.write_bytes(content)
+    with pytest.raises(RunError, match="cannot read"):
+        export_runs([tmp_path / "run"], tmp_path / "out")
+    with (
+        pytest.raises(StepscopeError, match="malformed"),
+        query_runs([tmp_path / "run"], "select * from scalars") as rows,
+    ):
+        list(rows)
+
+
+def test_a_run_whose_segments_are_compacted_meanwhile_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]):
+        pass
+    store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
+    for step in range(6):
+        store.put(Scalar(name="loss", step=step, value=float(step)), 100)
+        assert store.flush(10)
+    assert store.close()
+    folder = tmp_path / "run" / "store" / "rank_00000"
+    compacted = []
+
+    def between(run: int, rows: int) -> None:
+        if rows == 3:
+            left = [path for path in segments(folder) if path not in compacted][2:4]
+            compacted.append(compact(tmp_path / "run", left, 0, notes_bytes=10**6))
+
+    export_runs([tmp_path / "run"], tmp_path / "out", progress=between)
+    assert compacted
+    assert [float(row["value"]) for row in read_table(tmp_path / "out", "scalars", "csv")] == [0, 1, 2, 3, 4, 5]
+    with query_runs([tmp_path / "run"], "select value from scalars order by step") as rows:
+        assert [value for (value,) in rows] == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
