@@ -1,0 +1,51 @@
+"""The clock of a call counts waiting, not working."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+from tracker_adapters.delivery.idle import IdleClock
+
+SPAN_S = 0.3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a thread was busy")
+def test_work_does_not_count() -> None:
+    clock = IdleClock()
+    clock.start("write")
+    end = time.monotonic() + SPAN_S
+    while time.monotonic() < end:
+        pass
+    assert clock.seconds() < SPAN_S / 2
+
+
+def test_waiting_counts_and_is_seen_by_another_thread() -> None:
+    clock, entered, leave = IdleClock(), threading.Event(), threading.Event()
+
+    def call() -> None:
+        clock.start("flush")
+        entered.set()
+        leave.wait()
+        clock.stop()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    assert entered.wait(10)
+    threading.Event().wait(SPAN_S)
+    assert clock.what == "flush"
+    assert clock.seconds() > SPAN_S / 2
+    leave.set()
+    thread.join(10)
+    assert (clock.what, clock.seconds()) == ("", 0.0)
+
+
+def test_an_answer_starts_it_anew() -> None:
+    clock = IdleClock()
+    clock.start("write")
+    threading.Event().wait(SPAN_S)
+    clock.restart()
+    assert clock.seconds() < SPAN_S / 2
+    assert clock.what == "write"
