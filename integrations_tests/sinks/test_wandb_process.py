@@ -132,6 +132,30 @@ def test_two_sinks_in_one_process_do_not_disturb_each_other(
     assert not services()
 
 
+def test_memory_does_not_grow_with_the_run(options: dict[str, Any]) -> None:
+    script = """
+import json, sys, psutil, numpy, tracker_adapters.testing.contract as contract
+from tracker_adapters.batch import Batch, ScalarColumns
+from tracker_adapters.sinks.wandb import WandbSink
+sink = WandbSink(**json.loads(sys.argv[1]))
+sink.open(contract.INFO, None)
+rss = []
+for first in range(0, 600_000, 10_000):
+    seqs = numpy.arange(first, first + 10_000)
+    names = [f"layer{number % 50}/norm" for number in range(10_000)]
+    sink.write(Batch(first_seq=first + 1, last_seq=first + 10_000, scalars=ScalarColumns(
+        seqs=seqs, names=names, steps=seqs // 50, times_ns=seqs * 1000, values=seqs / 7)))
+    sink.flush()
+    rss.append(psutil.Process().memory_info().rss)
+print(json.dumps(rss))
+sink.close()
+"""
+    done = in_python(script, json.dumps(options))
+    assert done.returncode == 0, done.stderr
+    rss = json.loads(done.stdout)
+    assert max(rss) - rss[5] < 8 * 2**20
+
+
 def _staged_table(options: dict[str, Any]) -> str:
     found = records(run_folders(options)[0])
     artifacts = [record.artifact for record in found if record.WhichOneof("record_type") == "artifact"]

@@ -1,0 +1,54 @@
+"""A run that is opened again at an earlier step: W&B shows each attempt that went back as a run of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from readback_wandb import history, run_folders, run_of
+
+import stepscope
+
+KINDS = ("scalar", "histogram", "image")
+
+
+def emit(run: stepscope.Run, kind: str, step: int) -> None:
+    match kind:
+        case "scalar":
+            run.scalar("x", step / 2, step=step)
+        case "histogram":
+            run.histogram("x", np.full(8, float(step)), step=step)
+        case _:
+            run.image("x", np.full((4, 4), step, np.uint8), step=step, layout="HW")
+
+
+def train(folder: Path, kinds: tuple[str, ...], steps: range, *, resume: bool) -> None:
+    run = stepscope.open_run(folder, sinks=["wandb"], resume=resume)
+    run.text("started", "the same at each start", step=0)
+    for step in steps:
+        for kind in kinds:
+            emit(run, kind, step)
+    assert run.close(60)
+
+
+def steps_by_run(folder: Path) -> dict[str, list[int]]:
+    """Returns each W&B run's steps, of the artifacts named x."""
+    found: dict[str, list[int]] = {}
+    for one in run_folders({"target": str(folder)}):
+        (suffix,) = run_of(one).display_name.removeprefix(folder.name).split() or [""]
+        rows = [row["step"] for row in history(one) if any(key.startswith("x") for key in row)]
+        found.setdefault(suffix, []).extend(rows)
+    return found
+
+
+@pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS], ids=[*KINDS, "all"])
+def test_each_attempt_that_goes_back_is_a_run(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    folder = tmp_path / "exp"
+    train(folder, kinds, range(6), resume=False)
+    train(folder, kinds, range(6, 8), resume=True)  # goes on
+    train(folder, kinds, range(4, 9), resume=True)  # goes back
+    train(folder, kinds, range(2, 5), resume=True)  # goes back again
+    shown = {run: sorted(set(steps)) for run, steps in steps_by_run(folder).items()}
+    assert shown == {"": list(range(8)), "(a3)": list(range(4, 9)), "(a4)": list(range(2, 5))}
+    assert run_folders({"target": str(folder)}, superseded=True) == []
