@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracker_adapters.errors import NotARunError
+from tracker_adapters.remote.place import is_url
 from tracker_adapters.store.layout import MANIFEST
+
+from stepscope.run_places import local_folder_of
 
 
 def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Returns the folders of the runs, absolute and each once, in the order in which they are named.
 
     Args:
-        given: Each a run's folder, a folder that contains runs at any depth (these in the order of their paths), or
+        given: Each a run's folder, its URL (the run is downloaded), or a folder that contains runs at any depth (these in the order of their paths), or
             a pattern as in a shell, where ``**`` stands for any folders; a pattern is used only where no folder has
             that very name.
 
@@ -47,6 +50,8 @@ def run_labels(runs: Sequence[Path]) -> list[str]:
 
 
 def _expanded(place: str) -> list[Path]:
+    if is_url(place):
+        return [local_folder_of(place)]
     path = Path(place)
     if not path.exists() and glob.has_magic(place):
         return [Path(match) for match in sorted(glob.glob(place, recursive=True))]  # noqa: PTH207

@@ -9,6 +9,7 @@ from typing import Any
 
 from tracker_adapters.base import MAX_STEP, check_name
 from tracker_adapters.errors import ArtifactError, MissingPackageError
+from tracker_adapters.redaction import redact_config
 
 from stepscope.importing.new_run import NewRun
 from stepscope.importing.records import read_records
@@ -122,6 +123,6 @@ def _hyperparameters(content: bytes) -> dict[str, Any]:
 
     try:
         found = HParamsPluginData.FromString(content).session_start_info.hparams
-        return {name: MessageToDict(value) for name, value in found.items()}
+        return redact_config({name: MessageToDict(value) for name, value in found.items()})
     except (DecodeError, ValueError) as error:
         raise NotImportable("hyperparameters that cannot be read") from error
