@@ -177,5 +177,5 @@ def _gives_away(name: str, sign: str, value: str) -> bool:
         return name.startswith("-") and not value.startswith("-")
     if "=" in sign or sign[0] in "\"'":
         return not value.startswith("=")
-    is_a_word_of_prose = name.isalpha() and "passw" not in name.lower()
+    is_a_word_of_prose = name.rpartition(".")[2].isalpha() and "passw" not in name.lower()
     return not is_a_word_of_prose or _LOOKS_RANDOM.fullmatch(value) is not None

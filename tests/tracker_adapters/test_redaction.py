@@ -103,6 +103,7 @@ GIVEN_AWAY = {
 HARMLESS = (
     "http://127.0.0.1:5000/users/me@example.com",
     "unexpected token: 'abc'",
+    "aiobotocore.credentials: Found them",
     "risk-averse-and-many-more-words-1",
     "password==None",
     "the basic understanding of tokens: none",
