@@ -45,8 +45,8 @@ def read_records(path: Path, skipped: Skipped) -> Iterator[bytes]:
 
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
+        start = 0
         while head := stream.read(_HEAD_BYTES):
-            start = stream.tell() - len(head)
             if len(head) < _HEAD_BYTES:
                 skipped.add("a torn record at the end of a file", f"{path} from byte {start}")
                 return
@@ -54,16 +54,17 @@ def read_records(path: Path, skipped: Skipped) -> Iterator[bytes]:
                 skipped.add("the rest of a file that is damaged", f"{path} from byte {start}")
                 return
             (length,) = _LENGTH.unpack_from(head)
-            end = stream.tell() + length + _CHECKSUM.size
+            end = start + _HEAD_BYTES + length + _CHECKSUM.size
             if end > size:
                 skipped.add("a torn record at the end of a file", f"{path} from byte {start}")
                 return
             if length > MAX_RECORD_BYTES:
                 skipped.add(f"a record of more than {MAX_RECORD_BYTES} bytes", f"{path} at byte {start}")
                 stream.seek(end)
-                continue
-            data = stream.read(length)
-            if masked(data) != stream.read(_CHECKSUM.size):
-                skipped.add("a record with a wrong checksum", f"{path} at byte {start}")
-                continue
-            yield data
+            else:
+                data = stream.read(length)
+                if masked(data) == stream.read(_CHECKSUM.size):
+                    yield data
+                else:
+                    skipped.add("a record with a wrong checksum", f"{path} at byte {start}")
+            start = end
