@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from tracker_adapters.artifacts import KINDS, Artifact, File, Image, Page, Table, Text
 from tracker_adapters.sink import (
     Batch,
+    HistogramRows,
     RunInfo,
     RunStatus,
     SinkError,
@@ -23,7 +24,8 @@ from tracker_adapters.sink import (
     local_folder,
 )
 from tracker_adapters.sinks.local.folder import ALERTS, FOLDERS, HISTOGRAMS, INDEX, SCALARS, OutputFolder
-from tracker_adapters.sinks.local.lines import alert_line, histogram_line, index_line, scalar_lines, table_text
+from tracker_adapters.sinks.local.histograms import histogram_lines
+from tracker_adapters.sinks.local.lines import alert_line, index_line, scalar_lines, table_text
 from tracker_adapters.sinks.local.names import safe_component, safe_suffix
 
 
@@ -89,12 +91,11 @@ class LocalSink:
             if len(batch.scalars):
                 folder.append(SCALARS, scalar_lines(batch.scalars, batch.attempt))
             histograms, alerts = batch.histograms, batch.alerts
-            attempt = repeat(batch.attempt)
             if histograms:
-                lines = map(histogram_line, histograms.seqs, histograms.artifacts, attempt)
-                folder.append(HISTOGRAMS, b"".join(lines))
+                rows = HistogramRows.of(histograms.artifacts)
+                folder.append(HISTOGRAMS, histogram_lines(histograms.seqs, rows, batch.attempt))
             if alerts:
-                folder.append(ALERTS, b"".join(map(alert_line, alerts.seqs, alerts.artifacts, attempt)))
+                folder.append(ALERTS, b"".join(map(alert_line, alerts.seqs, alerts.artifacts, repeat(batch.attempt))))
             return self._write_files(folder, batch)
 
     def flush(self) -> bytes:
@@ -123,10 +124,8 @@ class LocalSink:
         missing = 0
         planned: list[tuple[str, Artifact]] = []
         lines: list[bytes] = []
-        for column in batch.columns():
+        for column in (batch.images, batch.texts, batch.tables, batch.pages, batch.files):
             for seq, artifact in zip(column.seqs, column.artifacts, strict=True):
-                if artifact.kind not in FOLDERS:
-                    continue
                 if isinstance(artifact, (Page, File)) and not artifact.path.exists():
                     missing += 1
                     continue
