@@ -10,7 +10,7 @@ import click
 from stepscope.commands.common import console, one_line_errors, progress_line, ranks_option
 
 
-@click.command("export")
+@click.command("export", epilog="\b\nExample:\n  stepscope export runs/ --names 'grad/*' --names loss --format parquet")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--format",
@@ -37,12 +37,9 @@ from stepscope.commands.common import console, one_line_errors, progress_line, r
 @click.option("--overwrite", is_flag=True, help="Replace an export that lies in the output folder.")
 @one_line_errors
 def command(runs: tuple[str, ...], output: Path, file_format: Any, **options: Any) -> None:
-    r"""Write what runs hold as one tidy table for each kind, all runs together.
+    """Write what runs hold as one tidy table for each kind, all runs together.
 
     RUN is a run's folder, a folder that contains runs, or a pattern such as 'runs/*'.
-
-    \b
-    stepscope export runs/ --names 'grad/*' --names loss --format parquet
     """
     from stepscope.export import export_runs
 

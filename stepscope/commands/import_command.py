@@ -9,7 +9,7 @@ import click
 from stepscope.commands.common import one_line_errors, progress_line
 
 
-@click.command("import")
+@click.command("import", epilog="\b\nExample:\n  stepscope import lightning_logs --output runs")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option(
     "--output",
@@ -20,13 +20,10 @@ from stepscope.commands.common import one_line_errors, progress_line
 )
 @one_line_errors
 def command(folder: Path, output: Path) -> None:
-    r"""Make runs of what other programs recorded in DIR, which is only read.
+    """Make runs of what other programs recorded in DIR, which is only read.
 
     TensorBoard's event files: each folder that holds some becomes a run. Pages of debug outputs, in folders such as
     epoch_4/debugger: nothing in them is executed. What cannot be imported is left out and named.
-
-    \b
-    stepscope import lightning_logs --output runs
     """
     from stepscope.importing import import_runs
 

@@ -10,7 +10,9 @@ import click
 from stepscope.commands.common import console, one_line_errors, ranks_option
 
 
-@click.command("query")
+@click.command(
+    "query", epilog="\b\nExample:\n  stepscope query runs/exp1 \"select step, value from scalars where name = 'loss'\""
+)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN... SQL")
 @click.option(
     "--format",
@@ -27,14 +29,11 @@ from stepscope.commands.common import console, one_line_errors, ranks_option
 @click.option("--timeout", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds at most.")
 @one_line_errors
 def command(runs: tuple[str, ...], output_format: str, **options: Any) -> None:
-    r"""Answer one SELECT statement over what runs hold; nothing can be written.
+    """Answer one SELECT statement over what runs hold; nothing can be written.
 
     Tables: scalars, histograms, images, texts, alerts, tables, pages, files; series, attempts, runs. Each of the first
     eight has run, rank, attempt, name, step and time_ns; scalars have value, which is NULL for NaN. A histogram's
     data is for the functions percentile(data, 99), histogram_edges(data) and histogram_counts(data).
-
-    \b
-    stepscope query runs/exp1 "select step, value from scalars where name = 'loss' order by value desc limit 5"
     """
     from stepscope.query import query_runs
     from stepscope.query.output import print_table, write_csv, write_json_lines
