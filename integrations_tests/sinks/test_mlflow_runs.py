@@ -80,6 +80,7 @@ class TestJoining:
         """The user's own run, with a relative database as in MLflow's own examples."""
         monkeypatch.chdir(tmp_path)
         # MLflow keeps one connection for a URI as it is written, so each test needs a name of its own.
+        with_database({"target": f"sqlite:///{tmp_path / tmp_path.name}.db"})
         mlflow.set_tracking_uri(f"sqlite:///{tmp_path.name}.db")
         with mlflow.start_run(run_name="mine") as run:
             mlflow.log_param("optim.lr", 5)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import socket
+import traceback
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg2
 import pytest
 from mlflow_delivery import client_of, deliver, opened, scalars, the_run
 from mlflow_server import TrackingServer, tracking_server
 from postgres import PASSWORD, postgres
 from readback_mlflow import read_back
-from tracker_adapters.artifacts import Alert, RunInfo
+from tracker_adapters.artifacts import Alert, RunInfo, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkError
 from tracker_adapters.sinks.mlflow import MLflowSink
-from tracker_adapters.testing.contract import Shown, SinkContract, one_of_each
+from tracker_adapters.testing.contract import TIME_NS, Shown, SinkContract, one_of_each
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +103,31 @@ def test_any_configuration_fits_into_requests_that_the_server_takes(options: dic
     assert run.data.tags["stepscope.alert.a"].endswith("nul \\0 inside")
 
 
+def test_names_that_take_six_bytes_a_letter_fit_into_requests_too(options: dict[str, Any]) -> None:
+    names = [f"{'ü' * 240}{number}" for number in range(1200)]
+    deliver(options, [Scalar(name=name, value=1.0, step=0, time_ns=TIME_NS) for name in names])
+    assert the_run(options).data.metrics == dict.fromkeys(names, 1.0)
+
+
+def test_connections_that_the_database_ends_are_made_again(server: TrackingServer, tmp_path: Path) -> None:
+    options = MLflowSink.resolve({"target": server.database, "experiment": str(tmp_path)}, tmp_path / "exp1")
+    batches = [Batch.of(scalars("loss", [step]), first_seq=1 + step) for step in range(3)]
+    sink = opened(options)
+    sink.write(batches[0])
+    token = sink.flush()
+    with closing(psycopg2.connect(server.database.replace("+psycopg2", ""))) as admin:
+        admin.autocommit = True
+        admin.cursor().execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+    for batch in batches[1:]:
+        try:
+            sink.write(batch)
+        except Exception:  # as delivery does
+            sink = opened(options, token)
+            sink.write(batch)
+        token = sink.flush()
+    assert [seen.step for seen in read_back(options)] == [0, 1, 2]
+
+
 def test_a_whole_replay_in_halves_doubles_nothing(options: dict[str, Any]) -> None:
     """As bisection does it: the whole batch was taken, and comes again in two."""
     points = scalars("loss", range(2500))
@@ -122,3 +151,14 @@ def test_no_error_and_no_hint_shows_the_databases_password(server: TrackingServe
     shown = str(raised.value) + str(raised.value.__cause__)
     assert PASSWORD not in shown
     assert quoted not in shown
+
+
+def test_no_error_shows_the_password_of_a_server(tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"http://user:hunter2secret@127.0.0.1:{nobody.getsockname()[1]}"
+        options = MLflowSink.resolve({"target": address}, tmp_path)
+        assert "hunter2secret" not in MLflowSink.look(options)
+        with pytest.raises(SinkError, match=r"127\.0\.0\.1") as raised:
+            opened(options)
+    assert "hunter2secret" not in "".join(traceback.format_exception(raised.value))

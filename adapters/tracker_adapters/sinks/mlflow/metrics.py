@@ -7,6 +7,7 @@ In our runs that number stands for nothing else: a finite value that large is lo
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,9 @@ NAME_TAG_PREFIX = "stepscope.name."
 """Tags that hold the whole name behind a key that had to be cut, by its checksum."""
 LARGEST = float(np.finfo(np.float64).max)
 _METRICS_PER_REQUEST = 1000
+_REQUEST_BYTES = 900_000
+"""A server takes 1 MB."""
+_BYTES_BESIDE_KEY = 140
 
 
 class Metrics:
@@ -39,10 +43,12 @@ class Metrics:
 
         values = np.where(np.abs(scalars.values) == LARGEST, np.nextafter(scalars.values, 0), scalars.values)
         times_ms = scalars.times_ns // 1_000_000
-        columns = (self._keys_of(scalars), values.tolist(), times_ms.tolist(), scalars.steps.tolist())
+        keys = self._keys_of(scalars)
+        columns = (keys, values.tolist(), times_ms.tolist(), scalars.steps.tolist())
         metrics = [Metric(*row) for row in zip(*columns, strict=True)]
-        for start in range(0, len(metrics), _METRICS_PER_REQUEST):
-            chunk = metrics[start : start + _METRICS_PER_REQUEST]
+        size = _metrics_per_request(keys)
+        for start in range(0, len(metrics), size):
+            chunk = metrics[start : start + size]
             with _no_garbage_collection():
                 self._client.log_batch(self._files.run_id, metrics=chunk, synchronous=True)
 
@@ -68,6 +74,11 @@ class Metrics:
         if digest := digest_of_cut_key(key):
             self._files.tag({NAME_TAG_PREFIX + digest: name})
         return key
+
+
+def _metrics_per_request(keys: list[str]) -> int:
+    longest = max(len(json.dumps(key)) for key in set(keys))  # as ASCII, which is how they are sent
+    return min(_METRICS_PER_REQUEST, _REQUEST_BYTES // (longest + _BYTES_BESIDE_KEY))
 
 
 @contextmanager

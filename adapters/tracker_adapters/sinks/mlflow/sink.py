@@ -187,7 +187,7 @@ class MLflowSink:
         """Moves to a child run when a new attempt repeats steps that are already there."""
         state = self._state
         state.attempt = state.attempt or batch.attempt
-        if batch.attempt == state.attempt:
+        if batch.attempt <= state.attempt:
             return
         back = went_back(batch, self._metrics, self._files)
         if back is None:  # no series in common to tell by; a later batch may have one
