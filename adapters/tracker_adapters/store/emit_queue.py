@@ -25,6 +25,9 @@ COMMIT_INTERVAL_S = 0.05
 """Half of the 100 ms in which an artifact must be committed; the commit itself has the rest."""
 FULL_QUEUE_WAIT_S = 0.05
 ROOM_POLL_S = 0.001
+YIELD_EVERY = 256
+"""From half full on, one emit in so many sleeps a millisecond: a thread that emits without pause keeps the interpreter
+for 5 ms at a time, which the writer thread would wait for after each of its statements."""
 STALL_S = 2.0
 """A writer thread that has got nowhere for this long, as on a full disk, is not waited for: only the memory helps."""
 CLOSED = "emitted_after_close"
@@ -82,6 +85,7 @@ class EmitQueue:
     def __init__(self, max_bytes: int, stored: int) -> None:
         """``stored`` is how many artifacts the store holds already."""
         self._max_bytes = max_bytes
+        self._half_bytes = max_bytes // 2
         self._progress_at = time.monotonic()
         self.refusal: str | None = None
         """Why nothing more is taken; None while the queue is open."""
@@ -109,8 +113,8 @@ class EmitQueue:
         else:
             count = artifact_count(item)
             entry = Sized(item, nbytes, count)
-        if self._put_bytes - self._freed_bytes + nbytes > self._max_bytes:
-            self._wait_for_room(nbytes)
+        if self._put_bytes - self._freed_bytes > self._half_bytes:
+            self._make_room(nbytes, count)
         with self._lock:
             held_bytes = self._put_bytes - self._freed_bytes
             # One item that is larger than the whole queue goes through alone.
@@ -198,14 +202,16 @@ class EmitQueue:
         self.refusal = FORKED
         self._start_empty(0)
 
-    def _wait_for_room(self, nbytes: int) -> None:
+    def _make_room(self, nbytes: int, count: int) -> None:
         now = time.monotonic()
         if now - self._progress_at > STALL_S:
             return
-        self._hurry.put(None)
+        if self._put % YIELD_EVERY < count:
+            time.sleep(ROOM_POLL_S)
         while (held_bytes := self._put_bytes - self._freed_bytes) and held_bytes + nbytes > self._max_bytes:
             if time.monotonic() - now > FULL_QUEUE_WAIT_S or self.refusal is not None:
                 return
+            self._hurry.put(None)
             time.sleep(ROOM_POLL_S)
 
 

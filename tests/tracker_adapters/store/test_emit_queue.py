@@ -69,3 +69,19 @@ def test_a_forked_child_is_told_even_where_warnings_are_errors() -> None:
         queue.put(Text(name="t", text="", step=0), 10)
     assert queue.counts().lost == {emit_queue.FORKED: 2}
     assert queue.counts().emitted == 2
+
+
+def test_a_thread_that_emits_without_pause_lets_the_writer_have_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From half full on; before, no emit waits for anything."""
+    pauses: list[float] = []
+    monkeypatch.setattr(emit_queue.time, "sleep", pauses.append)
+    queue = EmitQueue(20_000 * SCALAR_BYTES, stored=0)
+    for _ in range(10_000):
+        queue.put(ROW, 0)
+    assert pauses == []
+    for _ in range(10_000):
+        queue.put(ROW, 0)
+    assert 38 <= len(pauses) <= 40
+    assert queue.counts().queued == 20_000
