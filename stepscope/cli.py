@@ -18,6 +18,7 @@ LAZY_COMMANDS: dict[str, str] = {
     "import": "stepscope.commands.import_command",
     "query": "stepscope.commands.query_command",
     "sync": "stepscope.commands.sync_command",
+    "upload": "stepscope.commands.upload_command",
 }
 """The modules of commands by name; each has the click command as ``command``."""
 
@@ -61,10 +62,10 @@ def demo(output: Path | None, epochs: int, sinks: str) -> None:
 
 
 @main.command("ls")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run")
 @one_line_errors
-def list_names(run: Path) -> None:
-    """List what RUN holds: names, kinds, counts, last steps and values."""
+def list_names(run: str) -> None:
+    """List what RUN, a folder or URL, holds: names, kinds, counts, last steps and values."""
     from stepscope.run import read_run
 
     with read_run(run) as record:

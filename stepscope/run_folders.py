@@ -18,8 +18,8 @@ def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """Returns the folders of the runs, absolute and each once, in the order in which they are named.
 
     Args:
-        given: Each a run's folder or its URL, which is downloaded; a folder that contains runs at any depth (these in
-            the order of their paths); or a pattern as in a shell, where ``**`` stands for any folders. A pattern is
+        given: Each a run's folder, its URL (the run is downloaded), or a folder that contains runs at any depth (these
+            in the order of their paths), or a pattern as in a shell, where ``**`` stands for any folders; a pattern is
             used only where no folder has that very name.
 
     Raises:

@@ -92,7 +92,7 @@ def local_folder_of(path: str | PathLike[str]) -> Path:
 def _local_path(path: object) -> Path | None:
     """A path on this machine, which a file URL names too; None for another URL."""
     if not isinstance(path, (str, PathLike)):
-        raise RunError(f"path is {type(path).__name__} {path!r}; expected the path or the URL of the run's folder")
+        raise RunError(f"path is {type(path).__name__} {path!r}; expected the path of the run's folder, or its URL")
     if not is_url(path):
         return Path(path).absolute()
     parts = urlsplit(str(path))

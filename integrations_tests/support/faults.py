@@ -87,6 +87,7 @@ def training(
     *,
     steps: int = 200,
     pauses: Sequence[int] = (),
+    at: str = "",
     close_timeout: float = 60.0,
     environment: dict[str, str] | None = None,
     **open_run: Any,
@@ -97,13 +98,14 @@ def training(
         folder: The run's folder.
         sinks: For ``open_run``; must be JSON.
         steps: Training steps.
+        at: A URL at which the run is opened instead.
         pauses: Steps after which it waits for ``Training.go_on``.
         close_timeout: What ``Run.close`` gets, in seconds.
         environment: More variables.
         open_run: More arguments of ``open_run``.
     """
     plan = {
-        "folder": str(folder),
+        "folder": at or str(folder),
         "open_run": {"sinks": list(sinks), **open_run},
         "steps": steps,
         "pauses": list(pauses),

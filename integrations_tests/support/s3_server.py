@@ -117,7 +117,7 @@ def s3_endpoint(folder: Path) -> Iterator[S3]:
                 **keys,
                 "AWS_DEFAULT_REGION": "us-east-1",
                 "AWS_EC2_METADATA_DISABLED": "true",
-                "FSSPEC_S3_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}",
+                "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}",
                 "no_proxy": os.environ.get("no_proxy", "") + ",127.0.0.1",
             }
             yield S3(proxy, variables, direct)

@@ -66,6 +66,7 @@ class Mirror:
         self._written_at = 0.0
         self._outdated: list[str] = []
         self._ended_at = 0.0
+        self._unsettled = False
         try:
             found = json.loads((folder / PRIVATE / _COPIED).read_text(encoding="utf-8"))
             self._copied = {path: Copied(**entry) for path, entry in found.items()}
@@ -86,6 +87,7 @@ class Mirror:
         self._ended_at = (self._ended_at or time.monotonic()) if ended else 0.0
         done = ended and not self._is_delivered_to()
         index = self._index = self._index or self._claimed()
+        self._unsettled = False
         changed = self._copy_manifest(index)
         for relative, path in self._ready(ended=ended, done=done):
             changed |= self._copy_file(index, relative, path)
@@ -94,6 +96,7 @@ class Mirror:
                 self._write_index(index)
                 changed = False
         changed |= self._forget_removed(index)
+        done = done and not self._unsettled
         if done:
             changed |= index.writer is not None
             index.writer = None
@@ -170,8 +173,10 @@ class Mirror:
                     self._place.upload(source, key)
             now = _stamp(path)
         except FileNotFoundError:  # compacted meanwhile
+            self._unsettled = True
             return False
-        if now != seen:  # it was still being written
+        if now != seen:  # it was still being written, or its log has just been folded into it
+            self._unsettled = True
             return False
         self._copied[relative] = Copied(*seen, sha256)
         if old is not None and old.sha256 == sha256:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -185,14 +186,19 @@ def _copy_until_cut(folder: Path, home: Home, cut: int) -> None:
 def test_the_segment_of_a_killed_writer_is_copied_with_what_its_log_holds(place: RemotePlace) -> None:
     folder = written_copy(place.url)
     store = open_store(folder)
-    home = claim(place, folder)
     put(store, range(100))
     wal = folder / "store" / "rank_00000" / "segment_000000.db-wal"
     assert wal.stat().st_size > 0
-    store._lock_file.release()  # as a kill does
-    assert Mirror(folder, place, home).copy() or Mirror(folder, place, home).copy()
-    assert steps_there(place) == list(range(100))
+    # What a kill leaves: a segment with its log, and no lock.
+    killed = place.url.replace("exp1", "killed")
+    left = written_copy(killed)
+    shutil.copytree(folder, left, ignore=shutil.ignore_patterns("*.lock", "*-shm", ".remote"))
     store.close()
+    there = RemotePlace(killed)
+    mirror = Mirror(left, there, claim(there, left))
+    assert not mirror.copy()  # opening the segment folded its log into it
+    assert mirror.copy()
+    assert steps_there(there) == list(range(100))
 
 
 def test_two_machines_do_not_write_to_one_place(place: RemotePlace, tmp_path: Path) -> None:

@@ -1,0 +1,216 @@
+"""Runs at s3:// URLs, against a real S3 endpoint: written by a training, read elsewhere, under faults on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+from fault_training import emitted_by
+from faults import FaultReport, stored_counts, training, until
+from s3_server import BUCKET, S3, s3_endpoint
+from tracker_adapters.errors import RunError, RunExistsError
+
+import stepscope
+from stepscope.cli import main
+
+STEPS = 60
+SECRET = b"zanzibar-s3-4711"
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    with s3_endpoint(tmp_path_factory.mktemp("s3")) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A place that no other test has."""
+    return f"s3://{BUCKET}/runs/{tmp_path.name}"
+
+
+@pytest.fixture
+def elsewhere(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes this process a machine of its own, with another cache."""
+    s3.proxy.mode = "pass"
+    for name, value in s3.variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "elsewhere"))
+    return tmp_path / "elsewhere"
+
+
+def variables(s3: S3, tmp_path: Path) -> dict[str, str]:
+    return {**s3.variables, "STEPSCOPE_CACHE": str(tmp_path / "cache")}
+
+
+def counts_there(url: str) -> Counter[str]:
+    with stepscope.read_run(url) as record:
+        counts: Counter[str] = Counter()
+        for info in record.names("all"):
+            counts[info.kind] += info.count
+        assert record.info.status == "finished"
+        return counts
+
+
+def uploading(pid: int) -> list[psutil.Process]:
+    found = []
+    for child in psutil.Process(pid).children(recursive=True):
+        try:
+            if "tracker_adapters.remote.upload" in child.cmdline():
+                found.append(child)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_a_run_at_a_url_is_there_when_it_is_closed(s3: S3, tmp_path: Path, url: str, elsewhere: Path) -> None:
+    with training(tmp_path / "run", ["local"], steps=STEPS, at=url, environment=variables(s3, tmp_path)) as run:
+        assert run.result()["complete"]
+    assert counts_there(url) == emitted_by(STEPS)
+    there = {name.removeprefix(url.removeprefix("s3://") + "/") for name in s3.direct.find(url)}
+    assert {"run.json", "sealed.json", "local/scalars.csv", "store/rank_00000/delivery.db"} <= there
+    with stepscope.read_run(url) as record:
+        assert len(record.scalars("loss")) == STEPS
+        assert len(record.images("weight/0")) == STEPS // 20
+        assert not (record.path / "local").exists()  # nobody asked for it
+    with pytest.raises(RunExistsError, match="already holds a run"):
+        stepscope.open_run(url, sinks=[])
+
+
+def test_credentials_reach_no_file(s3: S3, tmp_path: Path, url: str, elsewhere: Path) -> None:
+    with training(tmp_path / "run", [], steps=10, at=url, environment=variables(s3, tmp_path)) as run:
+        assert run.result()["complete"]
+    assert counts_there(url) == emitted_by(10)
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and SECRET in path.read_bytes()]
+    assert written == []
+    assert not [name for name in s3.direct.find(url) if SECRET in s3.direct.cat_file(name)]
+
+
+@pytest.mark.parametrize("mode", ["refuse", "busy", "cut"])
+def test_an_endpoint_that_fails_for_a_while_costs_nothing(
+    s3: S3, tmp_path: Path, url: str, elsewhere: Path, mode: str, *, fault_report: FaultReport
+) -> None:
+    before = s3.proxy.faults
+    with training(
+        tmp_path / "run", [], steps=STEPS, pauses=[5], at=url, close_timeout=1.0, environment=variables(s3, tmp_path)
+    ) as run:
+        run.wait_for_step(5)
+        s3.proxy.mode = mode
+        run.go_on()
+        result = run.result()
+        assert not result["complete"]
+        assert result["stored"] == result["emitted"]
+        until(lambda: s3.proxy.faults > before)
+        s3.proxy.mode = "pass"
+        seconds = until(lambda: b'"writer": null' in (s3.direct.cat_file(f"{url}/sealed.json")))
+    assert counts_there(url) == emitted_by(STEPS)
+    fault_report.add(f"object store: {mode} while a run is copied", recovery_s=seconds)
+
+
+def test_an_upload_that_is_killed_is_started_again(
+    s3: S3, tmp_path: Path, url: str, elsewhere: Path, fault_report: FaultReport
+) -> None:
+    pauses = [10, 30]
+    with training(tmp_path / "run", [], steps=STEPS, pauses=pauses, at=url, environment=variables(s3, tmp_path)) as run:
+        for step in pauses:
+            run.wait_for_step(step)
+            until(lambda: uploading(run.process.pid))
+            for child in uploading(run.process.pid):
+                child.kill()
+                child.wait(20)
+            run.go_on()
+        assert run.result()["complete"]
+    assert counts_there(url) == emitted_by(STEPS)
+    fault_report.add("object store: the copying process killed", runs=len(pauses))
+
+
+def test_a_killed_run_goes_on_on_another_machine(
+    s3: S3, tmp_path: Path, url: str, elsewhere: Path, fault_report: FaultReport
+) -> None:
+    with training(tmp_path / "run", [], steps=STEPS, pauses=[20], at=url, environment=variables(s3, tmp_path)) as run:
+        run.wait_for_step(20)
+        (child,) = until_some(lambda: uploading(run.process.pid))
+        # What was emitted in the last 100 ms may be lost with the process.
+        until(lambda: stored_counts(next((tmp_path / "cache" / "runs").iterdir())) == emitted_by(21))
+        run.process.send_signal(signal.SIGKILL)
+        psutil.wait_procs([child], timeout=60)
+    with stepscope.read_run(url) as record:
+        assert record.info.status == "failed"
+        assert record.scalars("loss").steps.tolist() == list(range(21))
+    with stepscope.open_run(url, sinks=[], resume=True) as resumed:
+        assert resumed.attempt == 2
+        for step in range(21, 30):
+            resumed.scalar("loss", 1.0, step=step)
+    with stepscope.read_run(url) as record:
+        assert record.scalars("loss").steps.tolist() == list(range(30))
+        assert record.info.status == "finished"
+    fault_report.add("object store: run killed, resumed on another machine")
+
+
+def until_some(found: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
+    until(found)
+    return found()
+
+
+def test_the_commands_take_urls_and_upload_what_was_left(s3: S3, tmp_path: Path, url: str, elsewhere: Path) -> None:
+    with stepscope.open_run(tmp_path / "local", sinks=[]) as run:
+        run.scalar("loss", 1.5, step=3)
+    uploaded = CliRunner().invoke(main, ["upload", str(tmp_path / "local"), url])
+    assert uploaded.exit_code == 0, uploaded.output
+    assert f"is at {url}" in uploaded.output
+    listed = CliRunner().invoke(main, ["ls", url])
+    assert "loss" in listed.output
+    exported = CliRunner().invoke(main, ["export", url, "--format", "csv", "--output", str(tmp_path / "out")])
+    assert exported.exit_code == 0, exported.output
+    assert "1.5" in (tmp_path / "out" / "scalars.csv").read_text()
+    missing = CliRunner().invoke(main, ["ls", f"s3://{BUCKET}/nothing"])
+    assert (missing.exit_code, missing.output.count("\n")) == (2, 1)
+    assert "holds no stepscope run" in missing.output
+
+
+def test_a_bucket_that_is_not_there_is_said_at_the_callers_line(elsewhere: Path) -> None:
+    with pytest.raises(RunError, match=r"cannot write to s3://no-such-bucket/run: .*expected a place that exists"):
+        stepscope.open_run("s3://no-such-bucket/run", sinks=[])
+    assert not list(elsewhere.rglob("run.json"))
+
+
+NETWORK = """
+import sys, stepscope
+run = stepscope.open_run("shared/exp1", sinks=["local"])
+for step in range(2000):
+    run.scalar("loss", 1.0 / (1 + step), step=step)
+run.page(sys.argv[1], step=3)
+assert run.close(30)
+print(run.path)
+"""
+
+
+def test_on_a_network_file_system_the_live_part_is_local_and_the_rest_is_copied(tmp_path: Path) -> None:
+    (tmp_path / "page_0.pkl").write_bytes(b"page")
+    environment = os.environ | {"STEPSCOPE_LOCAL_STORE": "always", "STEPSCOPE_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", NETWORK, str(tmp_path / "page_0.pkl")]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("is written in") == 1
+    folder = tmp_path / "shared" / "exp1"
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path / "cache")
+    assert not list(folder.rglob("*-wal"))
+    assert len((folder / "local" / "scalars.csv").read_text().splitlines()) == 2001
+    with stepscope.read_run(folder) as record:
+        assert len(record.scalars("loss")) == 2000
+        assert record.pages()[0].path.read_bytes() == b"page"
+        assert record.info.status == "finished"
+    again = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "already holds a run" in again.stderr.splitlines()[-1]
