@@ -40,6 +40,7 @@ class OutputFolder:
         self.path = path
         self._streams: dict[str, BinaryIO] = {}
         self._unsynced: set[Path] = set()
+        self._unsynced_folders: set[Path] = set()
 
     def claim(self, info: RunInfo) -> None:
         """Makes the folder ours, or accepts that it is.
@@ -98,7 +99,8 @@ class OutputFolder:
         path = self.path / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)  # writing in place would change what it may be linked to
-        self._unsynced |= {path, path.parent}
+        self._unsynced.add(path)
+        self._unsynced_folders.add(path.parent)
         return path
 
     def sync(self) -> dict[str, int]:
@@ -109,16 +111,17 @@ class OutputFolder:
             SinkError: When a stream was replaced by another file.
         """
         for path in self._unsynced:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _put_on_disk(path)
+        for folder in self._unsynced_folders:
+            with contextlib.suppress(OSError):  # not every file system can
+                _put_on_disk(folder)
         self._unsynced.clear()
-        for name, stream in self._streams.items():
-            if not os.path.samestat(os.fstat(stream.fileno()), (self.path / name).stat()):
+        self._unsynced_folders.clear()
+        sizes = {name: stream.tell() for name, stream in self._streams.items()}
+        for name, size in sizes.items():
+            if (self.path / name).stat().st_size != size:
                 raise SinkError(f"sink 'local': {self.path / name} was replaced while it was written")
-        return {name: stream.tell() for name, stream in self._streams.items()}
+        return sizes
 
     def close(self) -> None:
         """Closes the streams, also after a failure."""
@@ -182,3 +185,11 @@ class OutputFolder:
             return None
         ours = len(parts) == 3 and parts[0] in FOLDERS.values() and ".." not in parts
         return self.path.joinpath(*parts) if ours else None
+
+
+def _put_on_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

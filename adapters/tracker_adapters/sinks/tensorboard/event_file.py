@@ -119,13 +119,11 @@ class EventFile:
         """
         self._stream.flush()
         os.fsync(self._stream.fileno())
-        try:
-            there = os.path.samestat(os.fstat(self._stream.fileno()), self.path.stat())
-        except FileNotFoundError:
-            there = False
-        if not there:
+        # By size, since not every network file system keeps the numbers of its files.
+        found = self.path.stat().st_size if self.path.exists() else 0
+        if found != self.size:
             raise SinkError(f"the event file {self.path} was removed while it was written")
-        return self._stream.tell()
+        return found
 
     def close(self) -> None:
         """Closes the file, also when what was not synced no longer fits on the disk."""

@@ -8,6 +8,7 @@ import re
 import socket
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from tracker_adapters.sink import RunInfo
@@ -85,9 +86,10 @@ def _seconds(path: Path) -> int:
 
 
 def _sync(folder: Path) -> None:
-    """Puts a new file's name on the disk."""
+    """Puts a new file's name on the disk, where the file system can."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with suppress(OSError):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
