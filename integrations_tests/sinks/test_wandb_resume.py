@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ import pytest
 from readback_wandb import history, read_back, run_folders, run_of
 from tracker_adapters.artifacts import Artifact, Histogram, Image, RunInfo, Scalar
 from tracker_adapters.batch import Batch
-from tracker_adapters.errors import StartOver
+from tracker_adapters.errors import SinkError, StartOver
 from tracker_adapters.sinks.wandb import WandbSink
 from tracker_adapters.testing.contract import INFO, one_of_each
 from wandb_runs import batch, in_python, opened, steps_shown
@@ -106,6 +107,37 @@ def test_a_file_without_what_was_delivered_starts_over(options: dict[str, Any], 
             log_of(folder).write_bytes(b"x" * 100_000)
     with pytest.raises(StartOver):
         WandbSink(**options).open(INFO, token)
+
+
+def test_a_folder_that_is_removed_meanwhile_is_noticed(options: dict[str, Any]) -> None:
+    sink = opened(options)
+    sink.write(batch(0))
+    token = sink.flush()
+    sink.write(batch(1))
+    shutil.rmtree(options["target"])
+    with pytest.raises(SinkError, match="was removed while it was written"):
+        sink.flush()
+    sink.close()
+    with pytest.raises(StartOver):
+        WandbSink(**options).open(INFO, token)
+
+
+def test_a_disk_that_is_full_leaves_no_empty_runs(options: dict[str, Any]) -> None:
+    script = """
+import json, resource, signal, sys
+from tracker_adapters.sinks.wandb import WandbSink
+from tracker_adapters.testing.contract import INFO
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20, 20))
+for _ in range(3):
+    try:
+        WandbSink(**json.loads(sys.argv[1])).open(INFO, None)
+    except OSError as error:
+        print(error.errno)
+"""
+    done = in_python(script, json.dumps(options))
+    assert done.stdout.split() == ["27"] * 3, done.stderr
+    assert list(Path(options["target"], "wandb").iterdir()) == []
 
 
 @pytest.mark.parametrize("token", [b"", b"{}", b'{"run_id": "contract", "rows": 10}'])

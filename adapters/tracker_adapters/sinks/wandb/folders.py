@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,7 +56,11 @@ class RunFolder:
                 number += 1
                 path = path.with_name(f"{name}-{number}")
         folder = cls(path, run_id)
-        folder.note(owner, {})
+        try:
+            folder.note(owner, {})
+        except OSError:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return folder
 
     @property

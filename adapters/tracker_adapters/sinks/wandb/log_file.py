@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from tracker_adapters.errors import StartOver
+from tracker_adapters.errors import SinkError, StartOver
 
 HEADER = struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
 _BLOCK = 32 * 1024
@@ -24,7 +24,7 @@ _CHECKSUM_OF_TYPE = {kind: zlib.crc32(bytes([kind])) for kind in (_FULL, _FIRST,
 
 
 class LogFile:
-    """One ``.wandb`` file, open for appending. What it raises of its own accord are StartOver and OSError."""
+    """One ``.wandb`` file, open for appending. What it raises of its own accord are SinkError and OSError."""
 
     def __init__(self, path: Path, stream: BinaryIO, size: int) -> None:
         self.path = path
@@ -42,8 +42,9 @@ class LogFile:
         file = cls(path, unnamed.open("wb"), len(HEADER))
         file._stream.write(HEADER)
         file.append(records)
-        file.sync()
+        file._stream.flush()
         unnamed.rename(path)
+        file.sync()
         return file
 
     @classmethod
@@ -73,9 +74,19 @@ class LogFile:
         self.size += len(frames)
 
     def sync(self) -> int:
-        """Puts every record on the disk and returns the file's size in bytes."""
+        """Puts every record on the disk and returns the file's size in bytes.
+
+        Raises:
+            SinkError: When the file was removed or replaced meanwhile.
+        """
         self._stream.flush()
         os.fsync(self._stream.fileno())
+        try:
+            there = os.path.samestat(os.fstat(self._stream.fileno()), self.path.stat())
+        except FileNotFoundError:
+            there = False
+        if not there:
+            raise SinkError(f"the W&B log {self.path} was removed while it was written")
         return self.size
 
     def close(self) -> None:

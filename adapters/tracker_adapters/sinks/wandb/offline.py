@@ -5,6 +5,7 @@ The service's own offline file is no durable log: killed, it lost up to all rows
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,10 +85,14 @@ class OfflineRun:
         """
         start_ns = max(time.time_ns(), after_ns + 10**9)
         folder = RunFolder.make(target, str(place["id"]), info.id, start_ns)
-        # wandb sync writes there, also when the run has no media.
-        (folder.path / "files").mkdir()
         run = records.run(place, info.config, tags, start_ns)
-        log = LogFile.create(folder.log, [records.header("stepscope"), run, records.step_metric(STEP_KEY)])
+        try:
+            # wandb sync writes there, also when the run has no media.
+            (folder.path / "files").mkdir()
+            log = LogFile.create(folder.log, [records.header("stepscope"), run, records.step_metric(STEP_KEY)])
+        except OSError:  # delivery tries again, for as long as a disk is full
+            shutil.rmtree(folder.path, ignore_errors=True)
+            raise
         return cls(folder, log, place=place, info=info, keys=keys, start_ns=start_ns, rows=rows)
 
     @classmethod
