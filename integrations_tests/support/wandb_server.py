@@ -108,6 +108,16 @@ class Server:
             }
         if operation in ("ServerInfo", "ServerFeaturesQuery"):
             return {"serverInfo": {"features": [], "cliVersionInfo": {"max_cli_version": "0.99.0"}}}
+        if operation == "RunResumeStatus":
+            run = self.runs[variables["name"]]
+            lines = len(run.history)
+            bucket = {
+                "id": "r", "name": variables["name"], "displayName": "", "config": "{}", "tags": [], "notes": "",
+                "summaryMetrics": json.dumps(run.summary), "logLineCount": 0, "historyLineCount": lines,
+                "eventsLineCount": 0, "historyTail": json.dumps([json.dumps(line) for line in run.history[-1:]]),
+                "eventsTail": "[]", "wandbConfig": '{"t": 1}',
+            }  # fmt: skip
+            return {"model": {"id": "p", "name": variables["project"], "entity": entity, "bucket": bucket}}
         if operation == "ArtifactType":
             return {"project": {"artifact": None, "artifactType": None}}
         self.unknown.append(operation)

@@ -1,0 +1,89 @@
+"""The W&B sink online, through the SDK and its service process: it ends in time, and starts anew after a bad end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tracker_adapters.errors import StartOver
+from tracker_adapters.sinks.wandb import WandbSink, online
+from tracker_adapters.testing.contract import INFO
+from wandb_runs import batch, opened, services, within
+from wandb_server import Server, wandb_server
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with wandb_server() as found:
+        monkeypatch.setenv("WANDB_BASE_URL", found.url)
+        monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
+        yield found
+
+
+@pytest.fixture
+def options(server: Server, tmp_path: Path) -> dict[str, Any]:
+    return WandbSink.resolve({"mode": "online", "project": "p"}, tmp_path / "run")
+
+
+def test_after_a_clean_end_it_goes_on_in_the_same_run(server: Server, options: dict[str, Any]) -> None:
+    token = None
+    for step in range(3):
+        sink = opened(options, token)
+        sink.write(batch(step))
+        token = sink.flush()
+        sink.finish("finished")
+        sink.close()
+    assert [row["step"] for row in server.runs["contract"].history] == [0, 1, 2]
+    assert not services()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # in the SDK's own threads
+def test_a_killed_service_is_an_error_and_a_new_run_takes_over(server: Server, options: dict[str, Any]) -> None:
+    threads = set(threading.enumerate())
+    sink = opened(options)
+    sink.write(batch(0))
+    token = sink.flush()
+    (service,) = services()
+    service.kill()
+    started = time.monotonic()
+    with pytest.raises(Exception):  # noqa: B017  the SDK raises what its socket raised
+        for step in range(1, 1000):
+            sink.write(batch(step))
+            sink.flush()
+    sink.close()
+    assert time.monotonic() - started < 20
+    assert within(10, lambda: set(threading.enumerate()) <= threads)
+    with pytest.raises(StartOver):
+        WandbSink(**options).open(INFO, token)
+    sink = opened(options)
+    for step in (0, 1):
+        sink.write(batch(step))
+    sink.flush()
+    sink.finish("finished")
+    sink.close()
+    assert [row["step"] for row in server.runs["contract.2"].history] == [0, 1]
+    assert not services()
+
+
+def test_a_service_that_hangs_is_killed_at_the_deadline(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(online, "STOP_TIMEOUT_S", 0.5)
+    sink = opened(options)
+    sink.write(batch(0))
+    token = sink.flush()
+    threads = set(threading.enumerate())
+    services()[0].send_signal(signal.SIGSTOP)
+    started = time.monotonic()
+    sink.close()
+    assert time.monotonic() - started < 10
+    assert not services()
+    # The thread that waited for the service ends once the service has gone.
+    assert within(10, lambda: set(threading.enumerate()) <= threads)
+    with pytest.raises(StartOver):
+        WandbSink(**options).open(INFO, token)
