@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from faults import accounts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow.exceptions import MlflowException
@@ -17,9 +19,12 @@ from mlflow_delivery import client_of, opened, scalars, the_run, with_database
 from readback_mlflow import artifact_paths, read_back
 from tracker_adapters.artifacts import Histogram, Page
 from tracker_adapters.batch import Batch
+from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.sinks.mlflow.description import Entries, send_entries
 from tracker_adapters.testing.contract import TIME_NS
+
+import stepscope
 
 LIMIT_OF_AN_OLD_SERVER = 500
 
@@ -114,6 +119,23 @@ def test_a_page_whose_file_is_gone_fails_alone(options: dict[str, Any], tmp_path
     sink.write(Batch.of(histograms(range(2)), first_seq=3))
     sink.flush()
     assert sorted(seen.kind for seen in read_back(options)) == ["histogram", "histogram", "scalar"]
+
+
+def test_delivery_skips_the_one_artifact_that_cannot_be_shown(options: dict[str, Any], tmp_path: Path) -> None:
+    folder = tmp_path / "exp1"
+    with stepscope.open_run(folder, sinks=[]) as run:
+        for step in range(30):
+            run.scalar("loss", step / 8, step=step)
+            (tmp_path / "notes").write_text(f"notes of step {step}")
+            run.file(tmp_path / "notes", name="notes", step=step)
+    with stepscope.read_run(folder) as record:
+        stored = record.files()
+    stored[17].path.unlink()
+    assert Lane(folder, 0, "mlflow", options["target"], lambda: MLflowSink(**options)).run() == "done"
+    assert accounts(folder)["mlflow"].failed == {"refused": 1}
+    seen = Counter((one.kind, one.step) for one in read_back(options))
+    expected = Counter((kind, step) for kind in ("scalar", "file") for step in range(30))
+    assert seen == expected - Counter([("file", 17)])
 
 
 def test_the_users_own_garbage_collection_is_left_as_it_was(options: dict[str, Any]) -> None:
