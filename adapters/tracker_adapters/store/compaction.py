@@ -10,8 +10,9 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tracker_adapters.artifacts import Alert, Page, Text
 from tracker_adapters.store import schema
@@ -24,6 +25,8 @@ from tracker_adapters.store.thin_rows import EveryNth, HistogramThinner, ScalarT
 TEMPORARY = ".compacting.db"
 _ROWS_AT_ONCE = {"scalar": 50_000, "histogram": 5_000}
 _NOTES = (Text.kind, Alert.kind)
+_Part: TypeAlias = tuple[Segment, dict[int, int]]
+"""A segment that is compacted, and the new numbers of its series."""
 
 
 def compact(run_folder: Path, parts: Sequence[Path], level: int, *, notes_bytes: int) -> Path:
@@ -96,23 +99,22 @@ def _fill(connection: sqlite3.Connection, segments: Sequence[Segment], level: in
         "INSERT INTO meta VALUES (?,?)",
         [("schema_version", SCHEMA_VERSION), ("first_seq", segments[0].first_seq)],
     )
-    for segment in segments:
-        halvings = level - segment.level
-        numbers = {old: series.one(*key) for old, key in segment.series().items()}
-        connection.executemany(
-            "INSERT OR IGNORE INTO attempt VALUES (?,?,?)",
-            segment.connection.execute("SELECT attempt, first_seq, started_ns FROM attempt ORDER BY attempt"),
-        )
+    for halvings, group in groupby(segments, key=lambda segment: level - segment.level):
+        parts = [(segment, {old: series.one(*key) for old, key in segment.series().items()}) for segment in group]
+        for segment, numbers in parts:
+            connection.executemany(
+                "INSERT OR IGNORE INTO attempt VALUES (?,?,?)",
+                segment.connection.execute("SELECT attempt, first_seq, started_ns FROM attempt ORDER BY attempt"),
+            )
+            _add_rollups(connection, segment, rollup_shift, numbers)
+        # Parts of one level are thinned as one: a bucket or group may begin in the first and end in the second.
         for table, rows in (
-            ("scalar", _thinned(segment, "scalar", SCALAR_COLUMNS, ScalarThinner(halvings))),
-            ("histogram", _thinned(segment, "histogram", HISTOGRAM_COLUMNS, HistogramThinner(halvings))),
-            ("artifact", _thinned_artifacts(segment, halvings, note_halvings)),
+            ("scalar", _thinned(parts, "scalar", SCALAR_COLUMNS, ScalarThinner(halvings))),
+            ("histogram", _thinned(parts, "histogram", HISTOGRAM_COLUMNS, HistogramThinner(halvings))),
+            ("artifact", _thinned_artifacts(parts, halvings, note_halvings)),
         ):
             marks = ",".join("?" * WIDTHS[table])
-            connection.executemany(
-                f"INSERT INTO {table} VALUES ({marks})", ((row[0], numbers[row[1]], *row[2:]) for row in rows)
-            )
-        _add_rollups(connection, segment, rollup_shift, numbers)
+            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
     connection.executemany("INSERT INTO series VALUES (?,?,?)", series.unstored())
     connection.execute("COMMIT")
     connection.executescript(schema.DDL_INDEXES)
@@ -121,22 +123,24 @@ def _fill(connection: sqlite3.Connection, segments: Sequence[Segment], level: in
 
 
 def _thinned(
-    segment: Segment, table: str, columns: str, thinner: ScalarThinner | HistogramThinner
+    parts: Sequence[_Part], table: str, columns: str, thinner: ScalarThinner | HistogramThinner
 ) -> Iterator[tuple[Any, ...]]:
-    cursor = segment.connection.execute(f"SELECT {columns} FROM {table} ORDER BY seq")
-    while rows := cursor.fetchmany(_ROWS_AT_ONCE[table]):
-        yield from thinner.push(rows)
+    for segment, numbers in parts:
+        cursor = segment.connection.execute(f"SELECT {columns} FROM {table} ORDER BY seq")
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE[table]):
+            yield from thinner.push([(row[0], numbers[row[1]], *row[2:]) for row in rows])
     yield from thinner.finish()
 
 
-def _thinned_artifacts(segment: Segment, halvings: int, note_halvings: int) -> Iterator[tuple[Any, ...]]:
-    series = segment.series()
+def _thinned_artifacts(parts: Sequence[_Part], halvings: int, note_halvings: int) -> Iterator[tuple[Any, ...]]:
     others, notes = EveryNth(halvings), EveryNth(note_halvings)
-    for row in segment.connection.execute(f"SELECT {ARTIFACT_COLUMNS} FROM artifact ORDER BY seq"):
-        kind = series[row[1]][0]
-        # Pages have a name each.
-        if notes.keeps(row[1]) if kind in _NOTES else others.keeps(kind if kind == Page.kind else row[1]):
-            yield row
+    for segment, numbers in parts:
+        series = segment.series()
+        for row in segment.connection.execute(f"SELECT {ARTIFACT_COLUMNS} FROM artifact ORDER BY seq"):
+            kind, number = series[row[1]][0], numbers[row[1]]
+            # Pages have a name each.
+            if notes.keeps(number) if kind in _NOTES else others.keeps(kind if kind == Page.kind else number):
+                yield (row[0], number, *row[2:])
 
 
 def _note_halvings(segments: Sequence[Segment], notes_bytes: int) -> int:

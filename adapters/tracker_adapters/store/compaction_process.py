@@ -11,11 +11,10 @@ from pathlib import Path
 
 import tracker_adapters
 from tracker_adapters.store.layout import COMPACTION_LOG, STORE
-from tracker_adapters.store.retention import SEGMENTS_IN_LIMIT
+from tracker_adapters.store.retention import segment_bytes_within
 
 logger = logging.getLogger(__name__)
 
-MIN_SEGMENT_BYTES = 128 * 1024
 COMMAND = (sys.executable, "-P", "-m", "tracker_adapters.compact")  # -P: as in delivery, no file stands for a package
 
 
@@ -30,9 +29,9 @@ class CompactionProcess:
 
         Room for two segments is kept free: for the one that fills, with its log, and for a new one beside its parts.
         """
-        self.segment_bytes = min(segment_bytes, max(max_bytes // SEGMENTS_IN_LIMIT, MIN_SEGMENT_BYTES))
+        self.segment_bytes = min(segment_bytes, segment_bytes_within(max_bytes))
         self._run_folder = run_folder
-        self._goal = max(0, max_bytes - 2 * self.segment_bytes)
+        self.goal_bytes = max(0, max_bytes - 2 * self.segment_bytes)
         self._sealed = 0
         self._child: subprocess.Popen[bytes] | None = None
         self._warned = False
@@ -48,7 +47,7 @@ class CompactionProcess:
         try:
             with self._log.open("ab") as log:
                 self._child = subprocess.Popen(
-                    [*COMMAND, str(self._run_folder), "--max-bytes", str(self._goal)],
+                    [*COMMAND, str(self._run_folder), "--max-bytes", str(self.goal_bytes)],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

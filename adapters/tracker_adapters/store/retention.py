@@ -26,10 +26,14 @@ from tracker_adapters.store.layout import (
     segments,
 )
 from tracker_adapters.store.lock import FileLock
+from tracker_adapters.store.segment import SEGMENT_BYTES
 from tracker_adapters.store.tail import Segment
 
 SEGMENTS_IN_LIMIT = 16
 """A run that has a limit has segments of a sixteenth of it, or of their usual size where that is less."""
+MIN_SEGMENT_BYTES = 128 * 1024
+SLACK_BYTES = 64 * 1024
+"""What an empty segment takes."""
 MAX_LEVEL = 40
 WORTHWHILE = 0.9
 """A segment that compacting leaves larger than this share of its parts is not compacted again at once."""
@@ -60,6 +64,11 @@ class Retained:
     bytes_after: int
     replaced: int = 0
     made: int = 0
+
+
+def segment_bytes_within(max_bytes: int) -> int:
+    """Returns the size of the segments of a run that may take ``max_bytes``."""
+    return min(SEGMENT_BYTES, max(max_bytes // SEGMENTS_IN_LIMIT, MIN_SEGMENT_BYTES))
 
 
 def run_bytes(run_folder: Path) -> int:
@@ -102,13 +111,15 @@ def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) 
     before = run_bytes(run_folder)
     replaced = made = 0
     stuck: set[Path] = set()
+    last_seqs: dict[Path, int] = {}
     with contextlib.ExitStack() as held:
         ended = {folder for folder in folders if whole and _hold_if_ended(folder, held)}
         while run_bytes(run_folder) > max_bytes:
             choices = [
                 choice
                 for folder in folders
-                if (choice := _choice(sealed_segments(folder, ended=folder in ended), max_bytes, stuck)) is not None
+                if (choice := _choice(sealed_segments(folder, folder in ended, last_seqs), max_bytes, stuck))
+                is not None
             ]
             if not choices:
                 break
@@ -134,28 +145,48 @@ def _choice(found: Sequence[Sealed], max_bytes: int, stuck: Set[Path]) -> tuple[
         recent_from -= 1
         room -= found[recent_from].nbytes
     choices = []
-    for place, one in enumerate(found):
-        for parts in ([one], list(found[place : place + 2])):
-            levels = [part.level for part in parts]
-            level = levels[0] + 1 if len(set(levels)) == 1 else max(levels)
-            cost = (not all(part.is_taken for part in parts), place + len(parts) > recent_from, level)
-            if level <= MAX_LEVEL and not any(part.path in stuck for part in parts):
-                choices.append(((*cost, len(parts) == 1, place), level, [part.path for part in parts]))
+    for place in range(len(found)):
+        for parts in (found[place : place + 1], found[place : place + 2]):
+            level = _resulting_level(parts, segment_bytes_within(max_bytes))
+            if level is None or level > MAX_LEVEL or any(part.path in stuck for part in parts):
+                continue
+            is_recent = place + len(parts) > recent_from
+            cost = (not all(part.is_taken for part in parts), is_recent, level, len(parts) == 1, place)
+            choices.append((cost, level, [part.path for part in parts]))
     return min(choices, default=None)
 
 
-def sealed_segments(folder: Path, *, ended: bool) -> list[Sealed]:
-    """Returns a rank's sealed segments in order; of a run that has ended the last one too."""
+def _resulting_level(parts: Sequence[Sealed], segment_bytes: int) -> int | None:
+    """The level of a segment made of one or two; None for two that should not become one.
+
+    Two of one level become one of their size. Two of different levels only where they are small: the finer one becomes
+    as coarse as the other.
+    """
+    levels, nbytes = {part.level for part in parts}, sum(part.nbytes for part in parts)
+    if len(levels) == 1:
+        return levels.pop() + 1 if len(parts) == 1 or nbytes <= 2 * segment_bytes + SLACK_BYTES else None
+    return max(levels) if nbytes <= segment_bytes // 2 else None
+
+
+def sealed_segments(folder: Path, ended: bool, last_seqs: dict[Path, int]) -> list[Sealed]:
+    """Returns a rank's sealed segments in order.
+
+    Args:
+        folder: The rank's folder.
+        ended: Whether nobody writes to it: then the last segment counts as sealed.
+        last_seqs: What is known of paths already; filled in.
+    """
     taken = _taken(folder)
     found = []
     for path in segments(folder)[: None if ended else -1]:
-        connection = schema.open_for_reading(path)
-        if connection is None:
-            continue
-        with contextlib.closing(connection):
-            segment = Segment(connection, folder)
-            last_seq = segment.last_seq()
-            found.append(Sealed(path, _size(path), segment_name(path).level, last_seq, last_seq <= taken))
+        if path not in last_seqs:
+            connection = schema.open_for_reading(path)
+            if connection is None:
+                continue
+            with contextlib.closing(connection):
+                last_seqs[path] = Segment(connection, folder).last_seq()
+        last_seq = last_seqs[path]
+        found.append(Sealed(path, _size(path), segment_name(path).level, last_seq, last_seq <= taken))
     return found
 
 
