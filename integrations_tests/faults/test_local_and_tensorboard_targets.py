@@ -204,7 +204,20 @@ def test_two_runs_with_one_target_at_once(tmp_path: Path, fault_report: FaultRep
         assert account["tensorboard"].pending == 0
         assert account["local"].pending == (0 if done else stored_counts(tmp_path / name).total())
         assert done or "expected a folder of its own for each run" in account["local"].error
-    fault_report.add("two runs in one target folder at once", runs=2)
+    beside = _native_at_once(tmp_path / "native")
+    fault_report.add("two runs in one target folder at once", runs=2, native=beside)
+
+
+def _native_at_once(folder: Path) -> str:
+    """What TensorBoard shows of two SummaryWriters that log 100 points each into one folder."""
+    from torch.utils.tensorboard import SummaryWriter
+
+    with SummaryWriter(str(folder)) as one, SummaryWriter(str(folder)) as two:
+        for step in range(100):
+            one.add_scalar("loss", 1.0, step)
+            two.add_scalar("loss", 2.0, step)
+    points = readback_tensorboard.read_with_data_server(folder)["scalars", "loss"].points
+    return f"SummaryWriter: {200 - len(points)} of 200 points not shown"
 
 
 def _folders(at: Path) -> list[str]:
