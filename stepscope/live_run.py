@@ -21,7 +21,7 @@ from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
 
 from stepscope.stats import RunStats
-from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, forget
+from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, commit_at_exit, forget
 
 if TYPE_CHECKING:
     from tracker_adapters.remote.process import UploadProcess
@@ -153,6 +153,10 @@ class Run(Emitter):
                 self._manifest = self._manifest.with_status(status)
                 self._closed = self._close(deadline)
                 self._raise_failures()
+        except KeyboardInterrupt:
+            commit_at_exit(self)
+            raise
+        else:
             return self._closed
         finally:
             self._closing.release()

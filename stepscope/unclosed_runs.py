@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 30.0
 """How long closing takes at most unless its caller says otherwise, and all runs together when the script ends."""
+COMMIT_TIMEOUT_S = 1.0
+"""What each run gets in any case: committing takes that, whatever the sinks do."""
 
 
 class Closable(Protocol):
@@ -28,6 +30,7 @@ class Closable(Protocol):
 
 
 _open_runs: set[Closable] = set()
+_interrupted: set[Closable] = set()
 
 
 def close_at_exit(run: Closable) -> None:
@@ -38,6 +41,13 @@ def close_at_exit(run: Closable) -> None:
 def forget(run: Closable) -> None:
     """Leaves a run alone that was closed."""
     _open_runs.discard(run)
+    _interrupted.discard(run)
+
+
+def commit_at_exit(run: Closable) -> None:
+    """Has a run whose closing was interrupted wait no longer for its sinks when the interpreter ends."""
+    if run in _open_runs:
+        _interrupted.add(run)
 
 
 def _close_all() -> None:
@@ -45,9 +55,9 @@ def _close_all() -> None:
     failed = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     deadline = time.monotonic() + CLOSE_TIMEOUT_S
     for run in list(_open_runs):
+        left = COMMIT_TIMEOUT_S if run in _interrupted else max(COMMIT_TIMEOUT_S, deadline - time.monotonic())
         try:
-            # At least a second for each: committing takes that, whatever the sinks of the others do.
-            run.finish("failed" if failed is not None else "finished", timeout=max(1.0, deadline - time.monotonic()))
+            run.finish("failed" if failed is not None else "finished", timeout=left)
         except KeyboardInterrupt:
             logger.warning("interrupted while closing the run in %s; what its sinks lack waits in its store", run.path)
             deadline = 0.0
