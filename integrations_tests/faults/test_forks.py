@@ -11,9 +11,7 @@ import stepscope
 
 pytestmark = pytest.mark.fault
 
-FORKS = 1000
-
-FORK_WHILE_EMITTING = f"""
+FORK_WHILE_EMITTING = """
 import os, sys, threading, warnings, numpy as np, stepscope
 warnings.simplefilter("ignore")
 run = stepscope.open_run(sys.argv[1], sinks=["local"])
@@ -21,7 +19,7 @@ stop, emitted = threading.Event(), [0] * 3
 pixels = np.zeros((16, 16), np.uint8)
 def emit(thread):
     while not stop.wait(0.0002):
-        run.scalar(f"thread/{{thread}}", 1.0, step=emitted[thread])
+        run.scalar(f"thread/{thread}", 1.0, step=emitted[thread])
         emitted[thread] += 1
         if emitted[thread] % 100 == 0:
             run.image("picture", pixels, layout="HW", step=emitted[thread])
@@ -29,13 +27,13 @@ threads = [threading.Thread(target=emit, args=(number,)) for number in range(3)]
 for thread in threads:
     thread.start()
 wrong = 0
-for number in range({FORKS}):
+for number in range(int(sys.argv[2])):
     pid = os.fork()
     if pid == 0:
         run.scalar("child", 1.0, step=number)
         run.scoped("child").text("note", "x", step=number)
         stats = run.stats
-        exact = (stats.emitted, stats.stored, stats.lost) == (2, 0, {{"emitted_in_forked_process": 2}})
+        exact = (stats.emitted, stats.stored, stats.lost) == (2, 0, {"emitted_in_forked_process": 2})
         waited = run.flush_store(), run.flush(0.1), run.close(0.1)
         # Every tenth ends as a script does, and takes apart what it inherited.
         (os._exit if number % 10 else sys.exit)(0 if exact and waited == (False,) * 3 else 1)
@@ -49,17 +47,18 @@ print("counts", wrong, sum(emitted) + pictures, run.stats.emitted, run.stats.sto
 """
 
 
-@pytest.mark.slow
-def test_a_thousand_forks_while_emitting(tmp_path: Path, fault_report: FaultReport) -> None:
+@pytest.mark.parametrize("forks", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_forks_while_emitting(tmp_path: Path, forks: int, fault_report: FaultReport) -> None:
     folder = tmp_path / "run"
-    with program(folder, FORK_WHILE_EMITTING) as run:
+    with program(folder, FORK_WHILE_EMITTING.replace("sys.argv[2]", str(forks))) as run:
         wrong, wanted, emitted, stored, lost = map(int, run.wait_for_line("counts", 200).split()[1:])
         assert run.end() == 0, run.errors()
     assert (wrong, emitted, stored, lost) == (0, wanted, wanted, 0)
     assert stored_counts(folder).total() == wanted
     assert accounts(folder)["local"].delivered == wanted
     assert [info.name for info in stepscope.read_run(folder).names() if "child" in info.name] == []
-    fault_report.add("fork while three threads emit", runs=FORKS)
+    if forks == 1000:
+        fault_report.add("fork while three threads emit", runs=forks)
 
 
 def test_data_loader_workers_count_and_warn_once_and_write_nothing(tmp_path: Path, fault_report: FaultReport) -> None:
@@ -152,3 +151,21 @@ os.waitpid(survivor, 0)
         assert run.end() == 0, run.errors()
     assert stepscope.read_run(tmp_path / "run").scalars("loss").values.tolist() == [0.0, 1.0, 2.0]
     assert accounts(tmp_path / "run")["local"].delivered == 3
+
+
+def test_a_forked_worker_may_open_a_run_of_its_own(tmp_path: Path) -> None:
+    source = """
+import os, sys, stepscope
+with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:
+    run.scalar("loss", 1.0, step=0)
+    pid = os.fork()
+    if pid == 0:
+        own = stepscope.open_run(sys.argv[1], sinks=[], rank=1)
+        own.scalar("loss", 2.0, step=0)
+        os._exit(0 if own.close(30) and own.stats.stored == 1 else 1)
+    print("worker", os.waitpid(pid, 0)[1])
+"""
+    with program(tmp_path / "run", source) as run:
+        run.wait_for_line("worker 0")
+        assert run.end() == 0, run.errors()
+    assert stepscope.read_run(tmp_path / "run").scalars("loss", rank="all").values.tolist() == [1.0, 2.0]

@@ -68,6 +68,41 @@ def test_a_second_interrupt_while_closing_ends_the_process_at_once(tmp_path: Pat
     fault_report.add("SIGINT twice, while flushing and while closing", recovery_s=recovery)
 
 
+def test_an_interrupt_at_exit_waits_no_longer_for_delivery_and_commits_every_run(tmp_path: Path) -> None:
+    source = (
+        INTERRUPTIBLE
+        + """
+import sys, stepscope
+runs = [stepscope.open_run(sys.argv[1] + name, sinks=["local"]) for name in ("_a", "_b", "_c")]
+print("opened")
+sys.stdin.readline()
+for run in runs:
+    for step in range(1000):
+        run.scalar("loss", step, step=step)
+"""
+    )
+    folders = [tmp_path / f"run{name}" for name in ("_a", "_b", "_c")]
+    with program(tmp_path / "run", source) as run:
+        run.wait_for_line("opened")
+        children = run.delivery_processes()
+        assert len(children) == 3
+        for child in children:
+            child.suspend()
+        run.go_on()
+        until(lambda: any(stepscope.read_run(folder).info.status == "finished" for folder in folders))
+        start = time.monotonic()
+        run.process.send_signal(signal.SIGINT)
+        assert run.end() == 0
+        assert time.monotonic() - start < 10
+        assert "interrupted while closing the run" in run.errors()
+        for child in children:
+            child.resume()
+        drained(children)
+    for folder in folders:
+        assert stepscope.read_run(folder).info.status == "finished"
+        assert accounts(folder)["local"].delivered == 1000
+
+
 def test_sigterm_kills_the_training_and_its_orphan_delivers(tmp_path: Path, fault_report: FaultReport) -> None:
     folder = tmp_path / "run"
     with training(folder, ["local"], steps=1000, pauses=[200]) as run:
