@@ -138,6 +138,17 @@ def test_delivery_skips_the_one_artifact_that_cannot_be_shown(options: dict[str,
     assert seen == expected - Counter([("file", 17)])
 
 
+def test_a_file_of_somebody_elses_in_the_index_is_left_alone(options: dict[str, Any]) -> None:
+    sink = opened(options)
+    sink.write(Batch.of(histograms(range(2))))
+    token = sink.flush()
+    client_of(options).log_text(the_run(options).info.run_id, "not ours", "index/notes.txt")
+    sink = opened(options, token)
+    sink.write(Batch.of(histograms(range(2, 3)), first_seq=3))
+    sink.finish("finished")
+    assert [seen.step for seen in read_back(options)] == [0, 1, 2]
+
+
 def test_the_users_own_garbage_collection_is_left_as_it_was(options: dict[str, Any]) -> None:
     import gc
 

@@ -81,7 +81,10 @@ def read_index(
     found: dict[int, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="stepscope_") as folder:
         for entry in client.list_artifacts(run_id, prefix + INDEX_FOLDER):
-            part = int(PurePosixPath(entry.path).stem)
+            number = PurePosixPath(entry.path).stem
+            if not number.isdecimal():  # a file of somebody else's
+                continue
+            part = int(number)
             if end is not None and part > end.part:
                 continue
             if time.monotonic() > deadline:
