@@ -20,6 +20,7 @@ from tracker_adapters.errors import RunError, RunExistsError
 
 import stepscope
 from stepscope.cli import main
+from stepscope.run_places import fetch_run
 
 STEPS = 60
 SECRET = b"zanzibar-s3-4711"
@@ -168,6 +169,7 @@ def test_the_commands_take_urls_and_upload_what_was_left(s3: S3, tmp_path: Path,
     assert f"is at {url}" in uploaded.output
     listed = CliRunner().invoke(main, ["ls", url])
     assert "loss" in listed.output
+    assert (fetch_run(url) / "run.json").exists()
     exported = CliRunner().invoke(main, ["export", url, "--format", "csv", "--output", str(tmp_path / "out")])
     assert exported.exit_code == 0, exported.output
     assert "1.5" in (tmp_path / "out" / "scalars.csv").read_text()

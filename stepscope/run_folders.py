@@ -11,7 +11,7 @@ from tracker_adapters.errors import NotARunError
 from tracker_adapters.remote.place import is_url
 from tracker_adapters.store.layout import MANIFEST
 
-from stepscope.run_places import local_folder_of
+from stepscope.run_places import fetch_run
 
 
 def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -51,7 +51,7 @@ def run_labels(runs: Sequence[Path]) -> list[str]:
 
 def _expanded(place: str) -> list[Path]:
     if is_url(place):
-        return [local_folder_of(place)]
+        return [fetch_run(place)]
     path = Path(place)
     if not path.exists() and glob.has_magic(place):
         return [Path(match) for match in sorted(glob.glob(place, recursive=True))]  # noqa: PTH207

@@ -78,7 +78,7 @@ def open_record(path: object) -> RunRecord:
     return read_remote(str(path))
 
 
-def local_folder_of(path: str | PathLike[str]) -> Path:
+def fetch_run(path: str | PathLike[str]) -> Path:
     """Returns a run's folder on this machine; a run at a URL is downloaded whole."""
     local = _local_path(path)
     if local is not None:

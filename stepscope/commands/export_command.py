@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -22,10 +21,9 @@ from stepscope.commands.common import console, one_line_errors, progress_line, r
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
-    default=Path("export"),
+    default="export",
     show_default=True,
-    help="The folder for the tables; it must not hold anything.",
+    help="The folder or URL for the tables; it must not hold anything.",
 )
 @click.option(
     "--names", multiple=True, metavar="PATTERN", help="Only these names, such as 'grad/*'; may be given several times."
@@ -36,10 +34,10 @@ from stepscope.commands.common import console, one_line_errors, progress_line, r
 @click.option("--all-attempts", is_flag=True, help="Also what was recorded again after a resume.")
 @click.option("--overwrite", is_flag=True, help="Replace an export that lies in the output folder.")
 @one_line_errors
-def command(runs: tuple[str, ...], output: Path, file_format: Any, **options: Any) -> None:
+def command(runs: tuple[str, ...], output: str, file_format: Any, **options: Any) -> None:
     """Write what runs hold as one tidy table for each kind, all runs together.
 
-    RUN is a run's folder, a folder that contains runs, or a pattern such as 'runs/*'.
+    RUN is a run's folder or URL, a folder that contains runs, or a pattern such as 'runs/*'.
     """
     from stepscope.export import export_runs
 

@@ -14,12 +14,14 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from tracker_adapters.artifacts import File, Image, Page
 from tracker_adapters.errors import RunError
+from tracker_adapters.remote.place import is_url
 
 from stepscope.export.attempts import LatestAttempts
 from stepscope.export.columns import TABLES, Chunk, ColumnType, row_count
-from stepscope.export.output import MANIFEST, OutputFolder, output_folder, safe_part
+from stepscope.export.output import MANIFEST, OutputFolder, safe_part
 from stepscope.export.parquet_format import ParquetTable, import_pyarrow
 from stepscope.export.reading import read_rows
+from stepscope.export.remote_output import output_at
 from stepscope.export.selection import ExportError, Ranks, Selection
 from stepscope.export.tables import TableBuilder
 from stepscope.export.text_formats import CsvTable, JsonLinesTable
@@ -37,7 +39,7 @@ class Exported:
     """What an export wrote.
 
     Attributes:
-        output: The folder, absolute.
+        output: The folder, absolute, or its URL.
         rows: Rows of each table that has any.
         runs: How many runs.
         unmatched: Names and patterns that matched nothing.
@@ -45,7 +47,7 @@ class Exported:
             are left out.
     """
 
-    output: Path
+    output: Path | str
     rows: dict[str, int]
     runs: int
     unmatched: tuple[str, ...]
@@ -73,7 +75,7 @@ def export_runs(
 
     Args:
         runs: Folders of runs, folders that contain runs, or patterns of such folders.
-        output: The export's folder.
+        output: The export's folder, or any URL that fsspec knows; to a URL it is copied when it is complete.
         format: ``csv``, ``parquet`` or ``jsonl``.
         kinds: Only these kinds, such as ``scalar``; all by default.
         names: Only these names; shell patterns are allowed, where ``*`` matches slashes too.
@@ -95,7 +97,7 @@ def export_runs(
     if format == "parquet":
         import_pyarrow()
     folders = find_runs(runs)
-    with output_folder(Path(output), overwrite=overwrite) as folder, ExitStack() as stack:
+    with output_at(output, overwrite=overwrite) as folder, ExitStack() as stack:
         export = _Export(folder, _TABLES[format], selection)
         stack.callback(export.close)
         for number, (run, label) in enumerate(zip(folders, run_labels(folders), strict=True), start=1):
@@ -106,7 +108,7 @@ def export_runs(
             raise ExportError(f"nothing to export: {_nothing(selection, len(folders))}")
         export.finish(folders)
     return Exported(
-        Path(output).absolute(),
+        str(output) if is_url(output) else Path(output).absolute(),
         dict(sorted(export.rows.items())),
         len(folders),
         selection.unused(),

@@ -97,6 +97,15 @@ class RemotePlace:
         with contextlib.suppress(FileNotFoundError):
             self._fs.rm_file(self._path(name))
 
+    def names(self) -> list[str]:
+        """Returns the names of all objects, sorted."""
+        try:
+            found = self._fs.find(self._root)
+        except FileNotFoundError:
+            return []
+        root = str(self._root).strip("/") + "/"
+        return sorted(str(name).strip("/").removeprefix(root) for name in found)
+
     def check_writable(self) -> None:
         """Writes a small object and removes it.
 

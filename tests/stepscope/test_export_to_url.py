@@ -1,0 +1,66 @@
+"""An export at a URL is complete or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from tracker_adapters.remote.place import RemotePlace
+
+import stepscope
+from stepscope.export import export_runs
+from stepscope.export.selection import ExportError
+
+URL = "memory://exports/one"
+
+
+@pytest.fixture(autouse=True)
+def emptied() -> Iterator[None]:
+    yield
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 0.25, step=3)
+        run.text("notes", "a note", step=3)
+    return tmp_path / "run"
+
+
+def test_the_tables_are_there_with_the_manifest(run: Path, tmp_path: Path) -> None:
+    exported = export_runs([run], URL, format="jsonl")
+    export_runs([run], tmp_path / "here", format="jsonl")
+    place = RemotePlace(URL)
+    assert exported.output == URL
+    assert place.names() == sorted(path.name for path in (tmp_path / "here").iterdir())
+    assert place.read("scalars.jsonl") == (tmp_path / "here" / "scalars.jsonl").read_bytes()
+    assert json.loads(place.read("export.json") or b"")
+
+
+def test_what_is_there_is_replaced_only_when_asked(run: Path) -> None:
+    export_runs([run], URL)
+    with pytest.raises(ExportError, match=r"memory://exports/one holds 'export\.json'; choose another place"):
+        export_runs([run], URL)
+    export_runs([run], URL, kinds=["scalar"], overwrite=True)
+    assert RemotePlace(URL).names() == ["export.json", "runs.csv", "scalars.csv"]
+    RemotePlace("memory://exports/two").write("theirs.txt", b"x")
+    with pytest.raises(ExportError, match=r"holds 'theirs\.txt'"):
+        export_runs([run], "memory://exports/two", overwrite=True)
+
+
+def test_an_export_that_is_cut_has_no_manifest(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload = RemotePlace.upload
+
+    def cut(self: RemotePlace, source: Path, name: str) -> None:
+        if name == "scalars.csv":
+            raise OSError("the connection broke")
+        upload(self, source, name)
+
+    monkeypatch.setattr(RemotePlace, "upload", cut)
+    with pytest.raises(ExportError, match="cannot copy the export to memory://exports/one: the connection broke"):
+        export_runs([run], URL)
+    assert "export.json" not in RemotePlace(URL).names()
