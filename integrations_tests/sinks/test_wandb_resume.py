@@ -169,6 +169,26 @@ def test_an_uploaded_file_stays_and_another_folder_of_the_same_run_goes_on(
     assert [[row["_step"] for row in history(folder)] for folder in run_folders(options)] == [[0], [1]]
 
 
+def test_an_uploaded_run_that_is_opened_without_news_stays_alone(options: dict[str, Any]) -> None:
+    sink = opened(options)
+    sink.write(batch(0))
+    token = sink.flush()
+    sink.finish("finished")
+    sink.close()
+    upload(run_folders(options)[0])
+    for _ in range(2):
+        sink = opened(options, token)
+        token = sink.flush()
+        sink.finish("finished")
+        sink.close()
+    assert len(run_folders(options)) == 1
+    sink = opened(options, token)
+    sink.write(batch(1))
+    sink.flush()
+    sink.close()
+    assert steps_shown(options) == [0, 1]
+
+
 def test_what_was_uploaded_beyond_the_token_is_not_uploaded_twice(options: dict[str, Any]) -> None:
     sink = opened(options)
     sink.write(batch(0))

@@ -81,6 +81,8 @@ class WandbSink:
         self._info: RunInfo
         self._base = ""
         self._run: OfflineRun | OnlineRun | None = None
+        self._uploaded: _State | None = None
+        """The position at which another folder goes on, once there is something to write."""
 
     @classmethod
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -122,6 +124,10 @@ class WandbSink:
         Returns:
             ``missing_file``: pages and files that are no longer where they were stored.
         """
+        if self._uploaded is not None:
+            at, self._uploaded = self._uploaded, None
+            position = at["position"]
+            self._begin(at["run_id"], rows=position["rows"], after_ns=position["start_ns"])
         run = self._follow_attempt(batch)
         run.scalars(batch.scalars)
         missing = 0
@@ -139,6 +145,8 @@ class WandbSink:
 
     def flush(self) -> bytes:
         """Offline, puts everything on the disk. Online, waits until the service has taken it."""
+        if self._uploaded is not None:
+            return _packed(self._uploaded)
         assert self._run is not None
         state: _State = {
             "run_id": self._run.id,
@@ -148,7 +156,7 @@ class WandbSink:
             "owners": self._keys.owners,
             "last_steps": self._steps.by_kind,
         }
-        return zlib.compress(json.dumps(state).encode(), 1)
+        return _packed(state)
 
     def finish(self, status: RunStatus) -> None:
         """Ends the W&B run, as failed or not."""
@@ -218,10 +226,15 @@ class WandbSink:
                 folder.supersede(run_id)
         self._folders = state["folders"]
         if last.uploaded:
-            self._begin(run_id, rows=position["rows"], after_ns=position["start_ns"])
+            self._uploaded = state
         else:
             place = self._placed(run_id)
             self._run = OfflineRun.reopen(last, position, place=place, info=self._info, keys=self._keys)
+
+
+def _packed(state: _State) -> bytes:
+    # Of thousands of names, most have the same last step.
+    return zlib.compress(json.dumps(state).encode(), 1)
 
 
 def _unpacked(token: bytes) -> _State:

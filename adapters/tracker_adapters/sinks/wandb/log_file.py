@@ -10,7 +10,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -45,6 +45,7 @@ class LogFile:
         file._stream.flush()
         unnamed.rename(path)
         file.sync()
+        put_on_disk(path.parent)
         return file
 
     @classmethod
@@ -81,11 +82,9 @@ class LogFile:
         """
         self._stream.flush()
         os.fsync(self._stream.fileno())
-        try:
-            there = os.path.samestat(os.fstat(self._stream.fileno()), self.path.stat())
-        except FileNotFoundError:
-            there = False
-        if not there:
+        # By size, since not every network file system keeps the numbers of its files.
+        found = self.path.stat().st_size if self.path.exists() else 0
+        if found != self.size:
             raise SinkError(f"the W&B log {self.path} was removed while it was written")
         return self.size
 
@@ -93,6 +92,16 @@ class LogFile:
         """Closes the file, also when what was not synced no longer fits on the disk."""
         with suppress(OSError):
             self._stream.close()
+
+
+def put_on_disk(path: Path) -> None:
+    """Puts a file, or the names in a folder, on the disk; not every file system can do that for a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError) if path.is_dir() else nullcontext():
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _frames(records: Iterable[bytes], position: int) -> Iterator[bytes]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 import zlib
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.sinks.wandb import records
+from tracker_adapters.sinks.wandb.log_file import put_on_disk
 from tracker_adapters.sinks.wandb.rows import Cells, HtmlPage, Picture, TrackedFile
 
 _NOT_IN_ARTIFACT_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
@@ -35,7 +35,7 @@ class Media:
         self._folder = folder
         self._place = place
         self._owner = owner
-        self._unsynced: list[Path] = []
+        self._unsynced: set[Path] = set()
 
     def write(self, key: str, row: int, value: Picture | HtmlPage | Cells) -> tuple[dict[str, Any], list[bytes]]:
         """Writes the file of one value; returns the value's JSON, and the records to stand before its row."""
@@ -60,11 +60,7 @@ class Media:
     def sync(self) -> None:
         """Puts every file that was written on the disk."""
         for path in self._unsynced:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            put_on_disk(path)
         self._unsynced.clear()
 
     def _file(
@@ -117,7 +113,7 @@ class Media:
         path = self._folder / relative
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        self._unsynced.append(path)
+        self._unsynced |= {path, path.parent}
         return path
 
 

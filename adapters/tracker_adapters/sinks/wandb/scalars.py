@@ -14,6 +14,7 @@ from tracker_adapters.sinks.wandb.records import field, varint
 
 _NOT_IN_JSON = {b"nan": b"NaN", b"inf": b"Infinity", b"-inf": b"-Infinity"}
 _VARINTS = [varint(number) for number in range(4096)]
+_CONTINUED = [bytes([low | 0x80]) for low in range(128)]
 _OWN_KEYS = (STEP_KEY, "_timestamp", "_runtime", "_step")
 
 
@@ -56,21 +57,18 @@ class ScalarEncoder:
             strict=True,
         )
         records: list[bytes] = []
-        row = first_row
-        rows = zip(starts, [*starts[1:], len(names)], own, strict=True)
-        for start, stop, (step_text, timestamp_text, runtime_text, number_text) in rows:
-            num = b"\x08" + varint(row) if row else b""
+        rows = zip(starts, [*starts[1:], len(names)], _varints_from(first_row, len(starts)), own, strict=True)
+        for start, stop, num, (step_text, timestamp_text, runtime_text, number_text) in rows:
             content = b"".join(
                 (
                     step[len(step_text)], step_text, timestamp[len(timestamp_text)], timestamp_text,
                     *items[start:stop],
                     runtime[len(runtime_text)], runtime_text, number[len(number_text)], number_text,
-                    b"\x12", _VARINTS[len(num)], num,
+                    b"\x12", _VARINTS[1 + len(num)], b"\x08", num,
                 )
             )  # fmt: skip
             size = len(content)
             records.append(b"\x12" + (_VARINTS[size] if size < len(_VARINTS) else varint(size)) + content)
-            row += 1
         last = dict(zip(names, items, strict=True))
         texts = (step_text, timestamp_text, runtime_text, number_text)
         own_items = (heads[len(text)] + text for heads, text in zip(self._own, texts, strict=True))
@@ -96,6 +94,15 @@ class _Heads(dict[int, bytes]):
         head = b"\x0a" + varint(len(self._key) + 1 + size) + self._key + varint(size)
         self[size] = head
         return head
+
+
+def _varints_from(first: int, count: int) -> list[bytes]:
+    """The varints of consecutive numbers, of which 128 each share all but the first byte."""
+    found: list[bytes] = []
+    for high in range(first >> 7, (first + count + 0x7F) >> 7):
+        tail = varint(high)
+        found += [low + tail for low in _CONTINUED] if high else _VARINTS[:128]
+    return found[first & 0x7F :][:count]
 
 
 def _row_starts(names: Sequence[str], steps: Sequence[int]) -> list[int]:
