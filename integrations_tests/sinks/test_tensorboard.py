@@ -149,7 +149,7 @@ class TestFolders:
         assert own.name.startswith("other_run-")
         assert [s.value for s in read_back({"target": str(own)})] == [2.0]
         sink = TensorBoardSink(str(tmp_path))
-        sink.open(second, tokens["other"])
+        sink.open(replace(second, name="renamed"), tokens["other"])
         sink.write(Batch.of([Scalar(name="loss", value=3.0, step=0)], attempt=2))
         sink.flush()
         sink.finish("finished")

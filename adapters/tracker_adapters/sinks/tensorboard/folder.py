@@ -38,9 +38,11 @@ class EventFolder:
         TensorBoard recognises a new file by its name, and looks for it behind the one that it follows.
         """
         earlier = self._files()
-        own = self._own in {path.parent for path in earlier} or self._taken()
-        file = self._new_file(self._own if own else self.target, earlier)
-        if not own and self._taken():  # by a run that began at the same moment: one of the two at least gives way
+        home = earlier[-1].parent if earlier else self.target
+        if home == self.target and self._is_taken():
+            home = self._own
+        file = self._new_file(home, earlier)
+        if home == self.target and self._is_taken():  # by a run that began at the same moment: at least one gives way
             file.close()
             file.path.unlink()
             file = self._new_file(self._own, earlier)
@@ -57,9 +59,10 @@ class EventFolder:
         return path.relative_to(self.target).as_posix()
 
     def _files(self) -> list[Path]:
-        return [path for path in _ours((self.target, self._own)) if path.name.endswith(self._mark)]
+        folders = (self.target, *self.target.glob(f"*-{self._mark}"))  # it may have had another name
+        return sorted((path for path in _ours(folders) if path.name.endswith(self._mark)), key=_seconds)
 
-    def _taken(self) -> bool:
+    def _is_taken(self) -> bool:
         return any(not path.name.endswith(self._mark) for path in _ours((self.target,)))
 
     def _new_file(self, folder: Path, earlier: Iterable[Path]) -> EventFile:
