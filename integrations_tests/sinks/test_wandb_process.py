@@ -16,8 +16,10 @@ from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.wandb import WandbSink
 from tracker_adapters.testing.contract import one_of_each
 from wandb_runs import in_python, opened, services
+from wandb_server import wandb_server
 
 SECRET = "s3cr3t-5f2c"
+API_KEY = SECRET.replace("-", "").ljust(40, "0")
 
 
 @pytest.fixture
@@ -50,7 +52,11 @@ assert not psutil.Process().children()
     assert list(home.iterdir()) == []
 
 
-def test_files_tell_nothing_about_the_machine_or_the_program(options: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_files_and_uploads_tell_nothing_about_the_machine_or_the_program(
+    options: dict[str, Any], tmp_path: Path, mode: str
+) -> None:
+    options |= {"mode": mode}
     repository = tmp_path / "repository"
     repository.mkdir()
     git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=e@x"]
@@ -62,20 +68,26 @@ def test_files_tell_nothing_about_the_machine_or_the_program(options: dict[str, 
     program.write_text(
         "import json, sys\n"
         "from tracker_adapters.sinks.wandb import WandbSink\n"
-        "from tracker_adapters.testing.contract import INFO\n"
+        "from tracker_adapters.testing.contract import INFO, Batch, Scalar\n"
         "sink = WandbSink(**json.loads(sys.argv[1]))\n"
-        "sink.open(INFO, None); sink.flush(); sink.finish('finished'); sink.close()\n"
+        "sink.open(INFO, None); sink.write(Batch.of([Scalar(name='x', value=1.0, step=0)])); sink.flush()\n"
+        "sink.finish('finished'); sink.close()\n"
     )
-    variables = {"WANDB_API_KEY": SECRET.ljust(40, "0"), "WANDB_NOTES": SECRET, "MY_TOKEN": SECRET}
+    variables = {"WANDB_API_KEY": API_KEY, "WANDB_NOTES": SECRET, "MY_TOKEN": SECRET}
     command = [sys.executable, str(program), json.dumps(options), SECRET]
-    subprocess.run(command, check=True, cwd=repository, env=os.environ | variables)
-    written = b"".join(path.read_bytes() for path in Path(options["target"]).rglob("*") if path.is_file())
-    assert b"run_id" in written or b"contract" in written
-    for private in (SECRET, commit, str(repository), sys.executable):
-        assert private.encode() not in written
+    with wandb_server() as server:
+        variables["WANDB_BASE_URL"] = server.url
+        subprocess.run(command, check=True, cwd=repository, env=os.environ | variables)
+        if mode == "offline":
+            server.sync(Path(options["target"], "wandb"))
+    files = b"".join(path.read_bytes() for path in Path(options["target"]).rglob("*") if path.is_file())
+    uploaded = repr((server.runs, server.artifacts, server.contents)).encode()
+    assert [row["x"] for row in server.runs["contract"].history] == [1.0]
+    for private in (SECRET, API_KEY, commit, str(repository), sys.executable, platform.node()):
+        assert private.encode() not in files
+        assert private.encode() not in uploaded
     (run,) = (record.run for record in records(run_folders(options)[0]) if record.WhichOneof("record_type") == "run")
     assert (run.host, run.git.commit) == ("", "")
-    assert platform.node() not in str(run)
 
 
 def test_the_users_own_run_is_untouched_and_gives_its_group(tmp_path: Path) -> None:
