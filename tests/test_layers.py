@@ -20,7 +20,7 @@ LAYERS = list(HOMES)
 SINKS = HOMES["tracker_adapters"] / "sinks"
 TRACKERS = re.compile(r"tensorboard|mlflow|wandb|w&b|weights *& *biases", re.IGNORECASE)
 CORE = {f"tracker_adapters.{module}" for module in ("artifacts", "errors", "redaction", "sink")}
-CORE_PACKAGES = {"numpy", "PIL"} | sys.stdlib_module_names
+CORE_PACKAGES = {"msgspec", "numpy", "PIL"} | sys.stdlib_module_names
 
 
 def files_of(folder: Path) -> list[Path]:
