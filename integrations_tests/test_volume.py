@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from simulated_week import simulate
 from tracker_adapters.artifacts import Histogram, RunInfo
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.recording import HistogramBlock, ScalarBlock
+from tracker_adapters.store.compaction import TEMPORARY
 from tracker_adapters.store.compaction_process import COMMAND
 from tracker_adapters.store.layout import rank_folder, segment_name, segments
 from tracker_adapters.store.manifest import Manifest
@@ -78,24 +80,23 @@ def test_a_week_stays_within_its_limit_with_every_name_over_its_whole_range(tmp_
 
 @pytest.mark.fault
 def test_a_killed_compaction_leaves_the_old_or_the_new_content(tmp_path: Path, fault_report: FaultReport) -> None:
-    draw, kills, done = random.Random(0), 0, False
-    folder = tmp_path / "run"
-    write_run(folder)
-    goal = int(run_bytes(folder) * 0.3)
-    while not done:
-        child = subprocess.Popen([*COMMAND, str(folder), "--max-bytes", str(goal)], stderr=subprocess.PIPE)
-        timer = threading.Timer(draw.uniform(0.2, 1.2), child.kill)
-        timer.start()
-        _, errors = child.communicate(timeout=60)
-        timer.cancel()
-        assert child.returncode in (0, -signal.SIGKILL), errors.decode()
-        kills += child.returncode != 0
-        done = child.returncode == 0 or kills == 12
+    draw, pause, kills = random.Random(0), threading.Event(), 0
+    whole = tmp_path / "whole"
+    write_run(whole)
+    for trial in range(10):
+        folder = tmp_path / f"run_{trial}"
+        shutil.copytree(whole, folder)
+        rank = rank_folder(folder, 0)
+        child = subprocess.Popen([*COMMAND, str(folder), "--max-bytes", "1"], stderr=subprocess.DEVNULL)
+        until(lambda rank=rank: (rank / TEMPORARY).exists() or segment_name(segments(rank)[0]).level)
+        pause.wait(draw.uniform(0, 0.1))
+        child.kill()
+        kills += child.wait(30) == -signal.SIGKILL
         check_readable(folder)
-    retain(folder, goal)
-    check_readable(folder)
-    assert run_bytes(folder) <= goal
-    assert not [path for path in rank_folder(folder, 0).iterdir() if path.name.startswith(".compacting")]
+        retain(folder, 1)
+        check_readable(folder)
+        assert not (rank / TEMPORARY).exists()
+    assert kills >= 5
     fault_report.add("compaction killed (kill -9)", runs=kills)
 
 

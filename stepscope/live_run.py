@@ -20,6 +20,7 @@ from tracker_adapters.errors import DeliveryError, RunError
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
 
+from stepscope.forecast import Forecast
 from stepscope.stats import RunStats
 from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, commit_at_exit, forget
 
@@ -57,6 +58,7 @@ class Run(Emitter):
         self._lost_before = manifest.lost if rank == 0 else {}
         self._delivery = Delivery(self.path, rank, sinks, delivery) if sinks else None
         self._upload: UploadProcess | None = None
+        self._forecast = Forecast(self.path, rank, store.max_run_bytes) if rank == 0 and store.attempt == 1 else None
         self._closing = threading.RLock()
         self._closed: bool | None = None
         self._in_place = True
@@ -103,6 +105,8 @@ class Run(Emitter):
             self._upload.watch()
         if self._delivery is not None:
             self._delivery.watch()
+        if self._forecast is not None:
+            self._forecast.look()
 
     def flush_store(self, timeout: float | None = None) -> bool:
         """Waits until everything emitted before is committed to the run store.

@@ -78,6 +78,7 @@ class RunStore:
         """
         self.run_folder = run_folder
         self.folder = rank_folder(run_folder, rank)
+        self.max_run_bytes = max_run_bytes
         self._compaction = None
         if max_run_bytes is not None:
             self._compaction = CompactionProcess(run_folder, max_run_bytes, segment_bytes)
