@@ -13,6 +13,7 @@ import faults
 import numpy as np
 import pandas as pd
 import pytest
+from delivery import export_side
 from readback_export import read_table
 
 import stepscope
@@ -32,6 +33,10 @@ print(exported.rows["scalars"], len(seen), max(seen[len(seen) // 4 :]) - seen[le
 def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "stepscope", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def is_half_written(folder: Path) -> bool:
+    return any(path.stat().st_size > 2**20 for path in folder.glob(".*.partial/scalars.csv"))
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +92,8 @@ def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million: Pat
     (tmp_path / "out").mkdir()
     process = subprocess.Popen([sys.executable, "-m", "stepscope", "export", str(two_million)], cwd=tmp_path / "out")
     try:
-        faults.until(lambda: any(path.stat().st_size > 2**20 for path in tmp_path.glob("out/.*.partial/scalars.csv")))
+        faults.until(lambda: process.poll() is not None or is_half_written(tmp_path / "out"))
+        assert process.poll() is None
         process.send_signal(signal.SIGKILL)
     finally:
         process.kill()
@@ -129,6 +135,13 @@ def test_duckdb_and_pandas_read_the_tables(runs: Path, tmp_path: Path) -> None:
     frame = pd.read_parquet(tmp_path / "out" / "images.parquet")
     assert frame["png"][0].startswith(b"\x89PNG")
     assert str(frame["time"].dt.tz) == "UTC"
+
+
+def test_the_benchmark_runs_every_side(tmp_path: Path) -> None:
+    figures = export_side.sides(tmp_path, rounds=1, rows=2_000, native_rows=1_000)
+    assert len(figures) == 6
+    assert all(rate > 0 for rate in figures.values())
+    assert len((tmp_path / "native.csv").read_text().splitlines()) == 1_000
 
 
 def test_names_that_look_like_formulas_are_data(runs: Path, tmp_path: Path) -> None:
