@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import threading
@@ -187,6 +188,23 @@ def test_an_uploaded_run_that_is_opened_without_news_stays_alone(options: dict[s
     sink.flush()
     sink.close()
     assert steps_shown(options) == [0, 1]
+
+
+def test_a_run_that_went_on_after_an_upload_stays_in_its_file(options: dict[str, Any]) -> None:
+    sink = opened(options)
+    sink.write(batch(0))
+    sink.flush()
+    upload(run_folders(options)[0])
+    sink.write(batch(1))
+    token = sink.flush()
+    sink.close()
+    os.utime(log_of(run_folders(options)[0]))  # a clock that ticks slowly may show both times as one
+    sink = opened(options, token)
+    sink.write(batch(2))
+    sink.flush()
+    sink.close()
+    assert len(run_folders(options)) == 1
+    assert steps_shown(options) == [0, 1, 2]
 
 
 def test_what_was_uploaded_beyond_the_token_is_not_uploaded_twice(options: dict[str, Any]) -> None:

@@ -75,8 +75,14 @@ class RunFolder:
 
     @property
     def uploaded(self) -> bool:
-        """Whether ``wandb sync`` has uploaded the file; it then skips it (wandb/cli/beta_sync.py, 0.31)."""
-        return self._synced.exists()
+        """Whether ``wandb sync`` has uploaded the file, and nothing was written since.
+
+        Its mark makes it skip the file (wandb/cli/beta_sync.py, 0.31), also when the run went on after the upload.
+        """
+        try:
+            return self._synced.stat().st_mtime_ns >= self.log.stat().st_mtime_ns
+        except FileNotFoundError:
+            return False
 
     @property
     def _synced(self) -> Path:
