@@ -137,6 +137,18 @@ def test_opening_at_a_token_restores_the_folder_to_the_byte(target: Path, tmp_pa
     assert not (target / "images" / "other").exists()
 
 
+def test_a_stream_that_was_cut_and_gets_nothing_new_counts_as_long_as_it_is(target: Path, tmp_path: Path) -> None:
+    with opened(target) as sink:
+        token = sink.flush()
+        sink.write(Batch.of(one_of_each(tmp_path)))
+    with opened(target, token) as sink:
+        sink.write(Batch.of([Scalar(name="loss", value=1.0, step=0)]))
+        token = sink.flush()
+    assert json.loads(token) == {stream: (target / stream).stat().st_size for stream in STREAMS}
+    with opened(target, token):
+        pass
+
+
 @pytest.mark.parametrize("stream", STREAMS)
 def test_a_token_beyond_what_is_there_asks_to_start_over(target: Path, tmp_path: Path, stream: str) -> None:
     with opened(target) as sink:

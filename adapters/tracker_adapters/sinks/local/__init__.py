@@ -79,6 +79,7 @@ class LocalSink:
             folder.claim(info)
             self._info, self._folder = info, folder
             folder.rewind(json.loads(token) if token else {})
+            folder.describe(info)  # last: going back has made room on a full disk
 
     def write(self, batch: Batch) -> Unshown:
         """Appends a batch.

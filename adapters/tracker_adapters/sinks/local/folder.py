@@ -54,6 +54,9 @@ class OutputFolder:
                     raise self._taken(name, info)
             self.path.mkdir(parents=True, exist_ok=True)
             self._claim_first(info)
+
+    def describe(self, info: RunInfo) -> None:
+        """Writes what says whose folder it is and what lies in it."""
         self.save_info(info, info.status)
         (self.path / README).write_text(_README, encoding="utf-8")
 
@@ -85,6 +88,7 @@ class OutputFolder:
             stream = (self.path / name).open("ab")
             self._streams[name] = stream
             stream.truncate(sizes.get(name, 0))
+            stream.seek(0, os.SEEK_END)  # truncating leaves the position behind the end
         if not sizes.get(SCALARS):
             self.append(SCALARS, SCALAR_HEADER)
 
@@ -139,8 +143,8 @@ class OutputFolder:
         except FileExistsError:
             if not self.belongs_to(info):
                 raise self._taken(RUN_INFO, info) from None
-        except OSError:  # a file system without links; the caller replaces the file
-            return
+        except OSError:  # a file system without links
+            temporary.replace(self.path / RUN_INFO)
         finally:
             temporary.unlink(missing_ok=True)
 
