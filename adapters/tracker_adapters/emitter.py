@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.arrays import as_array, as_float, check_readable, host_dtype, is_device_tensor
+from tracker_adapters.arrays import as_float, check_readable, host_dtype, is_device_tensor
 from tracker_adapters.artifacts import (
     Alert,
     AlertLevel,
@@ -33,6 +34,8 @@ from tracker_adapters.name_sequences import NameSequences
 from tracker_adapters.plain import as_path
 from tracker_adapters.recording import Deferred, HistogramBlock, PendingArray, Recorder, ScalarBlock, ScalarRow
 from tracker_adapters.redaction import redact
+
+MAX_KNOWN_NAMES = 100_000  # a name a step, by mistake, must not fill the memory
 
 
 class Emitter:
@@ -95,6 +98,8 @@ class Emitter:
             step = self._bound_step("scalar", name)
         if type(name) is not str or (full := self._scope + name) not in self._known_names:
             full = self._full_name("scalar", name)
+            if len(self._known_names) >= MAX_KNOWN_NAMES:
+                self._known_names.clear()
             self._known_names.add(full)
         if type(step) is not int or not 0 <= step <= MAX_STEP:
             step = check_step("scalar", full, step)
@@ -112,17 +117,13 @@ class Emitter:
         """
         now = time.time_ns()
         full, step = self._checked("histogram", name, step)
+        build = partial(Histogram.from_values, full, step=step, time_ns=now)
         if is_device_tensor(values):
             check_readable(f"histogram {full!r}", values)
             pending = self._deferred(f"histogram {full!r}", values)
-            self._put_deferred(
-                Histogram.kind,
-                full,
-                pending.nbytes,
-                lambda: Histogram.from_values(full, pending.resolve(), step=step, time_ns=now),
-            )
+            self._put_deferred(Histogram.kind, full, pending.nbytes, lambda: build(pending.resolve()))
             return
-        histogram = Histogram.from_values(full, values, step=step, time_ns=now)
+        histogram = build(values)
         self._recorder.put(histogram, histogram.bins.nbytes + histogram.counts.nbytes + 256)
 
     def scalars(
@@ -139,13 +140,8 @@ class Emitter:
             time_ns: When they were measured; now by default.
         """
         full, step, time_ns = self._checked_block("scalar", names, step, time_ns)
-        if is_device_tensor(values):
-            raise ArtifactError(f"scalars: got a tensor on {values.device}; expected values on the host")  # type: ignore[union-attr]
-        numbers = np.array(as_array("scalars", values), np.float64)
-        if numbers.shape != (len(full),):
-            raise ArtifactError(f"scalars: got values of shape {numbers.shape}; expected ({len(full)},), one a name")
+        block = ScalarBlock.checked(full, step, time_ns, values)
         if full:
-            block = ScalarBlock(full, step, time_ns, numbers)
             self._recorder.put(block, block.nbytes + 256)
 
     def histograms(
@@ -153,15 +149,8 @@ class Emitter:
     ) -> None:
         """Emits many histograms of one moment, one for each name; see ``scalars``. The columns are not copied."""
         full, step, time_ns = self._checked_block("histogram", names, step, time_ns)
-        row, fault = columns.fault() or (-1, None)
-        if fault is not None and row < 0:
-            raise ArtifactError(f"histograms: {fault}")
-        if len(full) != len(columns):
-            raise ArtifactError(f"histograms: got {len(full)} names for {len(columns)} histograms; expected as many")
-        if fault is not None:
-            raise ArtifactError(f"histogram {full[row]!r}: {fault}")
+        block = HistogramBlock.checked(full, step, time_ns, columns)
         if full:
-            block = HistogramBlock(full, step, time_ns, columns)
             self._recorder.put(block, block.nbytes + 256)
 
     def image(
@@ -179,24 +168,19 @@ class Emitter:
         """
         now = time.time_ns()
         full, step = self._checked("image", name, step)
+        build = partial(Image.from_pixels, full, step=step, time_ns=now)
         if is_device_tensor(values):
             check_readable(f"image {full!r}", values)
             # The shape and dtype are known without the values, so a wrong call still fails at its own line.
             blank = np.zeros(tuple(values.shape), dtype=host_dtype(values))
             pixels(full, blank, layout, value_range)
             pending = self._deferred(f"image {full!r}", values)
-
-            def build() -> Image:
-                return Image.from_pixels(
-                    full, pixels(full, pending.resolve(), layout, value_range), step=step, time_ns=now
-                )
-
-            self._put_deferred(Image.kind, full, pending.nbytes, build)
+            self._put_deferred(
+                Image.kind, full, pending.nbytes, lambda: build(pixels(full, pending.resolve(), layout, value_range))
+            )
             return
         array = pixels(full, values, layout, value_range)
-        self._put_deferred(
-            Image.kind, full, array.nbytes, lambda: Image.from_pixels(full, array, step=step, time_ns=now)
-        )
+        self._put_deferred(Image.kind, full, array.nbytes, lambda: build(array))
 
     def text(self, name: str, text: str, *, step: int | None = None) -> None:
         """Emits a text, shown as Markdown where the tracker can."""
@@ -256,8 +240,10 @@ class Emitter:
         self._put_file(file, 512)
 
     def _derived(self, scope: str, step: int | None) -> Emitter:
-        emitter = Emitter(self._recorder, defer=self._defer, scope=scope, step=step)
-        emitter._name_sequences = self._name_sequences
+        # Its names are remembered with ours: one is derived for each step, and gives the same names each time.
+        emitter = Emitter.__new__(Emitter)
+        emitter._recorder, emitter._defer, emitter._scope, emitter._step = self._recorder, self._defer, scope, step
+        emitter._known_names, emitter._name_sequences = self._known_names, self._name_sequences
         return emitter
 
     def _put_file(self, artifact: Page | File, nbytes: int) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tracker_adapters.arrays import as_array, is_device_tensor
 from tracker_adapters.artifacts import Artifact, File, Histogram, Page, Scalar
+from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram_columns import HistogramColumns
 
 ScalarRow: TypeAlias = tuple[str, int, int, float]
@@ -38,6 +40,20 @@ class ScalarBlock:
     time_ns: int
     values: npt.NDArray[np.float64]
 
+    @classmethod
+    def checked(cls, names: tuple[str, ...], step: int, time_ns: int, values: Any) -> Self:
+        """Returns a block with a copy of ``values``: an array, sequence or host tensor of real numbers.
+
+        Raises:
+            ArtifactError: When they are not one number a name, on the host.
+        """
+        if is_device_tensor(values):
+            raise ArtifactError(f"scalars: got a tensor on {values.device}; expected values on the host")
+        numbers = np.array(as_array("scalars", values), np.float64)
+        if numbers.shape != (len(names),):
+            raise ArtifactError(f"scalars: got values of shape {numbers.shape}; expected ({len(names)},), one a name")
+        return cls(names, step, time_ns, numbers)
+
     def __len__(self) -> int:
         return len(self.names)
 
@@ -60,6 +76,22 @@ class HistogramBlock:
     step: int
     time_ns: int
     columns: HistogramColumns
+
+    @classmethod
+    def checked(cls, names: tuple[str, ...], step: int, time_ns: int, columns: HistogramColumns) -> Self:
+        """Returns a block of the columns as they are.
+
+        Raises:
+            ArtifactError: When they are not one histogram a name, or one of them cannot be.
+        """
+        row, fault = columns.fault() or (-1, None)
+        if fault is not None and row < 0:
+            raise ArtifactError(f"histograms: {fault}")
+        if len(names) != len(columns):
+            raise ArtifactError(f"histograms: got {len(names)} names for {len(columns)} histograms; expected as many")
+        if fault is not None:
+            raise ArtifactError(f"histogram {names[row]!r}: {fault}")
+        return cls(names, step, time_ns, columns)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from recording_queue import Queue
+from tracker_adapters import emitter as emitter_module
 from tracker_adapters.artifacts import Alert, File, Histogram, Image, Page, PageEntry, Scalar, Table, Text
 from tracker_adapters.emitter import Deferred, Emitter
 from tracker_adapters.errors import ArtifactError
@@ -177,3 +180,20 @@ def test_many_threads_can_emit_at_once(emitter: MemoryEmitter) -> None:
     for number in range(8):
         steps = [artifact.step for artifact in emitter.artifacts if artifact.name == f"thread{number}/loss"]
         assert steps == list(range(500))
+
+
+def test_a_name_a_step_by_mistake_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(emitter_module, "MAX_KNOWN_NAMES", 50)
+    queue = Queue()
+    emitter = Emitter(queue)
+    for step in range(500):
+        emitter.at(step).scalar(f"loss/{step}", 1.0)
+    assert len(emitter._known_names) <= 50
+    assert [row[0] for row, _ in queue.items] == [f"loss/{step}" for step in range(500)]
+
+
+def test_emitters_of_a_run_cannot_be_pickled_and_are_shared_by_copies_of_what_holds_them() -> None:
+    emitter = Emitter(Queue()).scoped("val")
+    with pytest.raises(TypeError, match=r"^a run belongs to the process that opened it and cannot be pickled"):
+        pickle.dumps({"emitter": emitter})
+    assert copy.deepcopy({"emitter": emitter})["emitter"] is emitter
