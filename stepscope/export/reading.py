@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,6 +23,9 @@ ATTEMPT, STEP = 2, 3
 """Where a row has these; sequence number and series come first."""
 
 
+_CHECKSUM = re.compile("[0-9a-f]{64}")
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentRows:
     """Rows of one table of a segment; ``series`` gives the (kind, name) of the number in a row's second column."""
@@ -33,6 +37,11 @@ class SegmentRows:
 def table_of(kind: str) -> str:
     """Returns which of a segment's tables holds a kind."""
     return kind if kind in ROWS_AT_ONCE else "artifact"
+
+
+def is_checksum(blob: object) -> bool:
+    """Whether this is a SHA-256 in hexadecimal digits, and no path that leads out of the run's folder."""
+    return isinstance(blob, str) and _CHECKSUM.fullmatch(blob) is not None
 
 
 @contextmanager

@@ -9,10 +9,12 @@ from typing import Any, Protocol
 
 import msgspec
 from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Image, Page, Table, Text
+from tracker_adapters.errors import RunError
 from tracker_adapters.store.codec import decode_artifact
 
 from stepscope.export.columns import Chunk, Column, Constant, Names
 from stepscope.export.histograms import histogram_columns
+from stepscope.export.reading import is_checksum
 from stepscope.export.selection import TABLE_OF_KIND
 
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -75,9 +77,8 @@ class TableBuilder:
         payload = 0
         for row in rows:
             kind, name = series[row[1]]
-            try:
-                artifact = decode_artifact(kind, name, row, self._run_folder)
-            except FileNotFoundError:  # a large payload lies in a file of its own
+            artifact = self._decoded(kind, name, row)
+            if artifact is None:
                 self._attachments.miss()
                 continue
             common = {"attempt": row[2], "step": row[3], "time": row[4]}
@@ -89,6 +90,17 @@ class TableBuilder:
                     waiting.clear()
                     payload = 0
         yield from self._joined(waiting)
+
+    def _decoded(self, kind: str, name: str, row: Any) -> Artifact | None:
+        """The artifact of a row; None when its content is missing: a large one lies in a file of its own."""
+        if row[7] is not None and not is_checksum(row[7]):
+            return None
+        try:
+            return decode_artifact(kind, name, row, self._run_folder)
+        except FileNotFoundError:
+            return None
+        except (msgspec.MsgspecError, ValueError, TypeError, KeyError) as error:
+            raise RunError(f"{self._run_folder} holds a damaged {kind}, {name!r} at step {row[3]}: {error}") from error
 
     def _joined(self, waiting: dict[str, list[tuple[str, dict[str, Any]]]]) -> Iterator[tuple[str, Chunk]]:
         for table, named in waiting.items():

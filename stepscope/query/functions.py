@@ -16,6 +16,8 @@ from tracker_adapters.histogram import Histogram
 from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.layout import blob_path
 
+from stepscope.export.reading import is_checksum
+
 _FIELDS = ("count", "nan", "pos_inf", "neg_inf", "zero", "min", "max", "mean", "std")
 
 
@@ -64,11 +66,13 @@ class Functions:
         found: float | None = _plain(float(self._decoded(data).percentile(q)[0]))
         return found
 
-    def _content(self, origin: int, data: bytes | str | None, blob: str | None) -> bytes | str | None:
+    def _content(self, origin: object, data: bytes | str | None, blob: object) -> bytes | str | None:
         if blob is None:
             return data
+        if not is_checksum(blob) or not isinstance(origin, int) or not 0 <= origin < len(self._run_of_origin):
+            return None
         try:
-            return blob_path(self._run_of_origin[origin], blob).read_bytes()
+            return blob_path(self._run_of_origin[origin], str(blob)).read_bytes()
         except FileNotFoundError:
             return None
 

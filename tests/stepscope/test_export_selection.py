@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,32 @@ def test_content_that_is_missing_in_the_run_is_counted(run_folder: Path, tmp_pat
     assert exported.missing == 2
     assert [row["file"] for row in read_table(tmp_path / "out", "files", "jsonl")] == [None]
     assert [row["name"] for row in read_table(tmp_path / "out", "images", "jsonl")] == ["input"]
+
+
+def test_a_run_that_somebody_made_up_leads_to_no_file_outside_of_it(run_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("zanzibar")
+    out_of_it = "../../secret"
+    assert (run_folder / "blobs" / out_of_it[:2] / out_of_it).resolve() == tmp_path / "secret"
+    (segment,) = segments(run_folder / "store" / "rank_00000")
+    with contextlib.closing(sqlite3.connect(segment)) as connection, connection:
+        connection.execute(
+            "UPDATE artifact SET blob = ?, data = NULL WHERE blob IS NOT NULL OR meta = '{}'", (out_of_it,)
+        )
+
+    exported = export_runs([run_folder], tmp_path / "out")
+    assert exported.missing == 3
+    assert not any(b"zanzibar" in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    for sql in ("select text from texts", f"select content(0, null, '{out_of_it}')"):
+        with query_runs([run_folder], sql) as rows:
+            assert [value for (value,) in rows] == [None]
+
+
+def test_an_artifact_that_is_damaged_is_named(run_folder: Path, tmp_path: Path) -> None:
+    (segment,) = segments(run_folder / "store" / "rank_00000")
+    with contextlib.closing(sqlite3.connect(segment)) as connection, connection:
+        connection.execute("UPDATE artifact SET meta = '{' WHERE series = (SELECT id FROM series WHERE name = 'input')")
+    with pytest.raises(RunError, match="a damaged image, 'input' at step 1"):
+        export_runs([run_folder], tmp_path / "out")
 
 
 def test_a_damaged_store_is_one_error_and_leaves_nothing(run_folder: Path, tmp_path: Path) -> None:
