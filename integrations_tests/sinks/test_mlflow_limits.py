@@ -20,6 +20,7 @@ from readback_mlflow import artifact_paths, read_back
 from tracker_adapters.artifacts import Histogram, Page
 from tracker_adapters.batch import Batch
 from tracker_adapters.delivery.lane import Lane
+from tracker_adapters.errors import MissingPackageError
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.sinks.mlflow.description import Entries, send_entries
 from tracker_adapters.testing.contract import TIME_NS
@@ -147,6 +148,13 @@ def test_a_file_of_somebody_elses_in_the_index_is_left_alone(options: dict[str, 
     sink.write(Batch.of(histograms(range(2, 3)), first_seq=3))
     sink.finish("finished")
     assert [seen.step for seen in read_back(options)] == [0, 1, 2]
+
+
+def test_a_database_whose_driver_is_not_installed_is_named(tmp_path: Path) -> None:
+    target = "mssql+pymssql://user:hunter2secret@127.0.0.1/mlflow"
+    with pytest.raises(MissingPackageError, match="No module named 'pymssql'") as raised:
+        opened(MLflowSink.resolve({"target": target}, tmp_path))
+    assert "hunter2secret" not in str(raised.value)
 
 
 def test_the_users_own_garbage_collection_is_left_as_it_was(options: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from tracker_adapters.redaction import redact
 OLDEST_VERSION = (3, 1)
 _INSTALL = "pip install 'stepscope[mlflow]'"
 _SQLITE = "sqlite:///"
+_DATABASES = {"sqlite", "postgresql", "mysql", "mssql"}
 _ENVIRONMENT = {
     # Delivery retries by itself, with pauses that grow; MLflow's defaults (120 s, 7 retries) would hold it for minutes,
     # and with retries of its own it would sleep as long as a Retry-After header tells it to.
@@ -37,7 +38,7 @@ def connect(target: str) -> Any:
     """Imports MLflow, silent and impatient unless the environment says otherwise, and returns an MlflowClient.
 
     Raises:
-        MissingPackageError: When MLflow is too old or cannot be imported.
+        MissingPackageError: When MLflow is too old or cannot be imported, or a database's driver is not installed.
         SinkError: When a database cannot be reached; a server is asked only by the first request.
     """
     for name, value in _ENVIRONMENT.items():
@@ -99,14 +100,18 @@ def _import_client() -> Any:
 
 def _reach_database(target: str) -> None:
     """Fails at once where a database does not answer; MLflow would try for 100 seconds."""
-    if target.startswith(("http://", "https://", "databricks")):
+    if target.partition(":")[0].partition("+")[0] not in _DATABASES:
         return
     import sqlalchemy
     from sqlalchemy.pool import NullPool
 
     if target.startswith(_SQLITE):
         Path(target.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
-    engine = sqlalchemy.create_engine(target, poolclass=NullPool)
+    try:
+        engine = sqlalchemy.create_engine(target, poolclass=NullPool)
+    except ImportError as error:
+        wanted = "a driver that is installed, such as postgresql+psycopg2://"
+        raise MissingPackageError(redact(f"cannot open {target}: {error}; install it, or name {wanted}")) from error
     try:
         engine.connect().close()
     except sqlalchemy.exc.SQLAlchemyError as error:
