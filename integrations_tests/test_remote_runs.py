@@ -61,6 +61,11 @@ def counts_there(url: str) -> Counter[str]:
         return counts
 
 
+def is_complete(s3: S3, url: str) -> bool:
+    index = f"{url}/sealed.json"
+    return s3.direct.exists(index) and b'"writer": null' in s3.direct.cat_file(index)
+
+
 def uploading(pid: int) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(pid).children(recursive=True):
@@ -84,14 +89,8 @@ def test_a_run_at_a_url_is_there_when_it_is_closed(s3: S3, tmp_path: Path, url: 
         assert not (record.path / "local").exists()  # nobody asked for it
     with pytest.raises(RunExistsError, match="already holds a run"):
         stepscope.open_run(url, sinks=[])
-
-
-def test_credentials_reach_no_file(s3: S3, tmp_path: Path, url: str, elsewhere: Path) -> None:
-    with training(tmp_path / "run", [], steps=10, at=url, environment=variables(s3, tmp_path)) as run:
-        assert run.result()["complete"]
-    assert counts_there(url) == emitted_by(10)
-    written = [path for path in tmp_path.rglob("*") if path.is_file() and SECRET in path.read_bytes()]
-    assert written == []
+    # The credentials reached no file, here and there.
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET in path.read_bytes()]
     assert not [name for name in s3.direct.find(url) if SECRET in s3.direct.cat_file(name)]
 
 
@@ -111,7 +110,7 @@ def test_an_endpoint_that_fails_for_a_while_costs_nothing(
         assert result["stored"] == result["emitted"]
         until(lambda: s3.proxy.faults > before)
         s3.proxy.mode = "pass"
-        seconds = until(lambda: b'"writer": null' in (s3.direct.cat_file(f"{url}/sealed.json")))
+        seconds = until(lambda: is_complete(s3, url))
     assert counts_there(url) == emitted_by(STEPS)
     fault_report.add(f"object store: {mode} while a run is copied", recovery_s=seconds)
 
@@ -119,7 +118,7 @@ def test_an_endpoint_that_fails_for_a_while_costs_nothing(
 def test_an_upload_that_is_killed_is_started_again(
     s3: S3, tmp_path: Path, url: str, elsewhere: Path, fault_report: FaultReport
 ) -> None:
-    pauses = [10, 30]
+    pauses = [10]
     with training(tmp_path / "run", [], steps=STEPS, pauses=pauses, at=url, environment=variables(s3, tmp_path)) as run:
         for step in pauses:
             run.wait_for_step(step)
@@ -182,6 +181,32 @@ def test_a_bucket_that_is_not_there_is_said_at_the_callers_line(elsewhere: Path)
     with pytest.raises(RunError, match=r"cannot write to s3://no-such-bucket/run: .*expected a place that exists"):
         stepscope.open_run("s3://no-such-bucket/run", sinks=[])
     assert not list(elsewhere.rglob("run.json"))
+
+
+def test_a_place_that_never_answers_is_given_up_at_the_callers_line(
+    s3: S3, url: str, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracker_adapters.remote.opening.OPEN_TIMEOUT_S", 4.0)
+    s3.proxy.mode = "hole"
+    try:
+        with pytest.raises(RunError, match="does not answer within 4 s"):
+            stepscope.open_run(url, sinks=[])
+    finally:
+        s3.proxy.mode = "pass"
+
+
+ALONE = """
+import sys, threading, stepscope
+with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:
+    run.scalar("loss", 1.0, step=0)
+    print(sorted({"fsspec", "s3fs", "botocore"} & sys.modules.keys()), [one.name for one in threading.enumerate()])
+"""
+
+
+def test_the_training_process_has_no_client_of_the_object_store(url: str, elsewhere: Path) -> None:
+    """It would bring threads, and a training process forks."""
+    done = subprocess.run([sys.executable, "-c", ALONE, url], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[] ['MainThread', 'stepscope-store']", "")
 
 
 NETWORK = """

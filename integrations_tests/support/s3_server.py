@@ -22,8 +22,8 @@ BUSY = b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\
 class FaultyProxy:
     """Passes connections on to a server. ``mode`` says what it does to those that come from now on.
 
-    ``pass``; ``refuse``: closes them at once; ``busy``: answers 503; ``cut``: closes them after ``cut_after`` bytes
-    from the client.
+    ``pass``; ``refuse``: closes them at once; ``busy``: answers 503; ``hole``: never answers; ``cut``: closes them
+    after ``cut_after`` bytes from the client.
     """
 
     target: int
@@ -58,6 +58,11 @@ class FaultyProxy:
                 if mode == "busy":
                     client.recv(65536)
                     client.sendall(BUSY)
+                return
+            if mode == "hole":
+                self.faults += 1
+                while client.recv(65536):
+                    pass
                 return
             with socket.create_connection(("127.0.0.1", self.target)) as server:
                 back = threading.Thread(target=_pump, args=(server, client), daemon=True)

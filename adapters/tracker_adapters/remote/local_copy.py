@@ -21,10 +21,20 @@ _HOME = "home.json"
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a local copy belongs, and under which name it was written last."""
+    """Where a local copy belongs, and under which name it was written last.
+
+    ``base`` is the writer whose run it went on with, empty for a new run. The place knows of ``writer`` when it is
+    ``claimed``.
+    """
 
     url: str
     writer: str
+    base: str = ""
+    claimed: bool = False
+
+    def is_newest(self, last_writer: str) -> bool:
+        """Whether nobody else has written to the place since this copy was the newest one."""
+        return last_writer == (self.writer if self.claimed else self.base)
 
     def save(self, folder: Path) -> None:
         """Writes it into the local copy."""

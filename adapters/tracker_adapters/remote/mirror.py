@@ -8,7 +8,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tracker_adapters.artifacts import sha256_of
@@ -107,12 +107,20 @@ class Mirror:
     def _claimed(self) -> SealedIndex:
         index = read_index(self._place)
         if index is None:
-            raise RunError(f"{self._place.url} holds no {INDEX} any more")
+            if self._home.claimed:
+                raise RunError(f"{self._place.url} holds no {INDEX} any more")
+            index = SealedIndex(manifest={})
         self._check_ours(index)
+        if not self._home.claimed:
+            index.last_writer = self._home.writer
+            index.writer = Writer.here(self._home.writer)
+            self._place.write(INDEX, index.encoded())
+            self._home = replace(self._home, claimed=True)
+            self._home.save(self._folder)
         return index
 
     def _check_ours(self, index: SealedIndex) -> None:
-        if index.last_writer != self._home.writer:
+        if not self._home.is_newest(index.last_writer):
             host = index.writer.host if index.writer else "another opening"
             raise TakenOverError(
                 f"{host} has taken over the run at {self._place.url}; what is not copied stays in {self._folder}"

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import logging
+import subprocess
+import sys
 import time
 from pathlib import Path
 
-from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
+from tracker_adapters import errors
+from tracker_adapters.errors import RunBusyError, RunError, RunExistsError, StepscopeError
+from tracker_adapters.remote.child import python_command, python_environment
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.local_copy import PRIVATE, Home, written_copy
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.process import UploadProcess
-from tracker_adapters.remote.sealed import INDEX, SealedIndex, Writer, new_writer_id, read_index
+from tracker_adapters.remote.sealed import SealedIndex, Writer, new_writer_id, read_index
 from tracker_adapters.store.layout import MANIFEST
 from tracker_adapters.store.manifest import load_manifest
 
 logger = logging.getLogger(__name__)
 
+OPEN_TIMEOUT_S = 60.0
+RESUME_TIMEOUT_S = 3600.0
+"""A resumed run may have to be downloaded first."""
+
 
 class RemoteRun:
-    """A run at a place, prepared in ``folder``; ``start`` claims the place and starts to copy."""
+    """A run at a place, prepared in ``folder`` by a process of its own; ``start`` starts to copy.
+
+    Clients of object stores bring threads, which must not live in a training process that forks.
+    """
 
     def __init__(self, url: str, *, resume: bool) -> None:
         """Checks that the place can be written, and brings here what a resumed run needs.
@@ -27,72 +40,110 @@ class RemoteRun:
         Raises:
             RunExistsError: When there is a run and ``resume`` is false.
             RunBusyError: When another machine writes to it.
-            RunError: When the place cannot be written or reached.
+            RunError: When the place cannot be written or reached, or does not answer within a minute.
             MissingPackageError: When a package that the URL needs is not installed.
         """
-        self.place = RemotePlace(url)
-        self.folder = written_copy(self.place.url)
-        self.place.check_writable()
-        index = _read(self.place)
-        if index is None:
-            if self.place.read(MANIFEST) is not None:
-                raise RunExistsError(
-                    f"{self.place.url} holds a run that was written in place, or is being made; choose another folder, "
-                    "or set STEPSCOPE_LOCAL_STORE=never to go on with it there"
-                )
-            return
-        if not resume:
-            raise RunExistsError(
-                f"{self.place.url} already holds a run; pass resume=True to go on with it, or choose another folder"
-            )
-        self._check_free(index)
-        home = Home.load(self.folder)
-        if home is None or home.writer != index.last_writer:
-            self._bring(index)
+        self._url = url.rstrip("/")
+        self.folder = written_copy(self._url)
+        self._base = _prepared_elsewhere(self._url, resume=resume)
 
     def start(self) -> UploadProcess:
-        """Makes this machine the run's writer and starts the process that copies.
-
-        Raises:
-            RunError: When the place cannot be written.
-        """
-        home = Home(self.place.url, new_writer_id())
+        """Starts the process that makes this machine the run's writer and copies."""
+        home = Home(self._url, new_writer_id(), self._base)
         home.save(self.folder)
-        index = _read(self.place) or SealedIndex(manifest={})
-        index.writer, index.last_writer = Writer.here(home.writer), home.writer
-        try:
-            self.place.write(INDEX, index.encoded())
-        except Exception as error:
-            raise RunError(f"cannot write to {self.place.url}: {error or repr(error)}") from error
         return UploadProcess(self.folder, home)
 
-    def _check_free(self, index: SealedIndex) -> None:
-        writer, here = index.writer, Writer.here("")
-        if writer is None or writer.host == here.host:  # on this host, the lock of the local copy tells
-            return
-        seconds = (time.time_ns() - writer.seen_ns) / 1e9
-        if writer.is_seen():
-            raise RunBusyError(
-                f"{writer.host} (process {writer.pid}) writes to {self.place.url}, last seen {seconds:.0f} s ago; "
-                "stop it, or wait three minutes if it has gone"
-            )
-        logger.warning(
-            "%s was the last to write to %s and has not ended the run; it was last seen %.0f s ago. What it had not "
-            "copied is not here",
-            writer.host,
-            self.place.url,
-            seconds,
-        )
 
-    def _bring(self, index: SealedIndex) -> None:
-        """Downloads the run; an older copy on this machine is put aside, since it may hold what was never copied."""
-        if (self.folder / MANIFEST).exists():
-            aside = self.folder.with_name(f"{self.folder.name}.replaced-{time.time_ns()}")
-            self.folder.rename(aside)
-            logger.warning("another machine went on with %s; the older copy here is now %s", self.place.url, aside)
-        if not index.manifest:
-            raise RunError(f"{self.place.url} was claimed by {index.writer}, but nothing of the run was copied to it")
-        Download(self.place, self.folder, index).fetch()
+def prepare(url: str, *, resume: bool) -> str:
+    """Does what ``RemoteRun`` needs of the place; returns the name of the run's last writer, empty for a new run."""
+    place = RemotePlace(url)
+    folder = written_copy(place.url)
+    place.check_writable()
+    index = _read(place)
+    if index is None:
+        if place.read(MANIFEST) is not None:
+            raise RunExistsError(
+                f"{place.url} holds a run that was written in place, or is being made; choose another folder, "
+                "or set STEPSCOPE_LOCAL_STORE=never to go on with it there"
+            )
+        return ""
+    if not resume:
+        raise RunExistsError(
+            f"{place.url} already holds a run; pass resume=True to go on with it, or choose another folder"
+        )
+    _check_free(place, index)
+    home = Home.load(folder)
+    if home is None or not home.is_newest(index.last_writer):
+        _bring(place, folder, index)
+    return index.last_writer
+
+
+def _prepared_elsewhere(url: str, *, resume: bool) -> str:
+    limit = RESUME_TIMEOUT_S if resume else OPEN_TIMEOUT_S
+    command = [*python_command("tracker_adapters.remote.opening"), url, *(["--resume"] if resume else [])]
+    try:
+        done = subprocess.run(
+            command, env=python_environment(), capture_output=True, text=True, timeout=limit, check=False
+        )
+        answer = json.loads(done.stdout.splitlines()[-1])
+    except subprocess.TimeoutExpired:
+        raise RunError(f"{url} does not answer within {limit:.0f} s") from None
+    except (OSError, ValueError, IndexError) as error:
+        raise RunError(f"cannot prepare the run at {url}: {error}") from error
+    for line in answer["warnings"]:
+        logger.warning("%s", line)
+    if "error" in answer:
+        raise getattr(errors, answer["error"], RunError)(answer["message"])
+    base: str = answer["base"]
+    return base
+
+
+def main() -> None:
+    """Prepares a run, and prints what became of it as one line of JSON."""
+    parser = argparse.ArgumentParser(prog="python -m tracker_adapters.remote.opening", description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("--resume", action="store_true")
+    arguments = parser.parse_args()
+    warnings: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    try:
+        answer: dict[str, object] = {"base": prepare(arguments.url, resume=arguments.resume)}
+    except Exception as error:  # clients raise errors of their own
+        name = type(error).__name__ if isinstance(error, StepscopeError) else "RunError"
+        answer = {"error": name, "message": str(error) or repr(error)}
+    sys.stdout.write(json.dumps({**answer, "warnings": warnings}) + "\n")
+
+
+def _check_free(place: RemotePlace, index: SealedIndex) -> None:
+    writer, here = index.writer, Writer.here("")
+    if writer is None or writer.host == here.host:  # on this host, the lock of the local copy tells
+        return
+    seconds = (time.time_ns() - writer.seen_ns) / 1e9
+    if writer.is_seen():
+        raise RunBusyError(
+            f"{writer.host} (process {writer.pid}) writes to {place.url}, last seen {seconds:.0f} s ago; "
+            "stop it, or wait three minutes if it has gone"
+        )
+    logger.warning(
+        "%s was the last to write to %s and has not ended the run; it was last seen %.0f s ago. What it had not "
+        "copied is not here",
+        writer.host,
+        place.url,
+        seconds,
+    )
+
+
+def _bring(place: RemotePlace, folder: Path, index: SealedIndex) -> None:
+    """Downloads the run; an older copy on this machine is put aside, since it may hold what was never copied."""
+    if (folder / MANIFEST).exists():
+        aside = folder.with_name(f"{folder.name}.replaced-{time.time_ns()}")
+        folder.rename(aside)
+        logger.warning("another machine went on with %s; the older copy here is now %s", place.url, aside)
+    if not index.manifest:
+        raise RunError(f"{place.url} was claimed by {index.writer}, but nothing of the run was copied to it")
+    Download(place, folder, index).fetch()
 
 
 def _read(place: RemotePlace) -> SealedIndex | None:
@@ -127,10 +178,11 @@ def upload_existing(folder: Path, url: str | None) -> Home:
     index = _read(place)
     if index is not None and index.manifest.get("id") not in (None, manifest.info.id):
         raise RunExistsError(f"{place.url} holds another run; choose another place")
-    home = Home(place.url, new_writer_id())
-    index = index or SealedIndex(manifest={})
-    index.writer, index.last_writer = Writer.here(home.writer), home.writer
-    place.write(INDEX, index.encoded())
+    home = Home(place.url, new_writer_id(), "" if index is None else index.last_writer)
     (folder / PRIVATE / "copied.json").unlink(missing_ok=True)
     home.save(folder)
     return home
+
+
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,8 @@ from tracker_adapters.errors import MissingPackageError, RunError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _S3_PROTOCOLS = ("s3", "s3a")
+_S3_TIMEOUTS = {"connect_timeout": 10, "read_timeout": 30, "retries": {"max_attempts": 2}}
+"""For botocore, whose own are 60 s each and 5 tries; whoever uses this tries again by itself."""
 
 
 def is_url(path: object) -> bool:
@@ -49,7 +51,11 @@ class RemotePlace:
         try:
             self._fs: Any
             # Listings are not cached: another machine may write here too.
-            self._fs, self._root = url_to_fs(self.url, skip_instance_cache=True, use_listings_cache=False)
+            options: dict[str, Any] = {"skip_instance_cache": True, "use_listings_cache": False}
+            if parts.scheme in _S3_PROTOCOLS:
+                configured = import_module("fsspec.config").conf.get(parts.scheme, {}).get("config_kwargs", {})
+                options["config_kwargs"] = _S3_TIMEOUTS | configured
+            self._fs, self._root = url_to_fs(self.url, **options)
         except ImportError as error:
             raise MissingPackageError(f"{self.url}: {error}: {_install(url)}") from error
         except ValueError as error:

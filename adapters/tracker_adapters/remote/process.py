@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import subprocess
-import sys
-import sysconfig
 import time
 from pathlib import Path
 from typing import Any
 
-import tracker_adapters
+from tracker_adapters.remote.child import python_command, python_environment
 from tracker_adapters.remote.local_copy import PRIVATE, UPLOAD_LOG, Home
 from tracker_adapters.remote.upload import EXIT_CODES, STATE
 
@@ -89,12 +86,7 @@ class UploadProcess:
 
     def _start(self) -> None:
         self._started_at = time.monotonic()
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-        root = str(Path(tracker_adapters.__file__).parent.parent)
-        if root not in sysconfig.get_paths().values():  # an import from a checkout
-            environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        # -P: a file in the working directory must not stand for a package.
-        command = [sys.executable, "-P", "-m", "tracker_adapters.remote.upload", str(self._folder)]
+        command = [*python_command("tracker_adapters.remote.upload"), str(self._folder)]
         try:
             (self._folder / PRIVATE / STATE).unlink(missing_ok=True)
             with (self._folder / UPLOAD_LOG).open("ab") as log:
@@ -103,7 +95,7 @@ class UploadProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=environment,
+                    env=python_environment(),
                     start_new_session=True,  # Ctrl-C in the trainer's terminal is not for the child
                 )
         except OSError as error:

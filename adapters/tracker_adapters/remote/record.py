@@ -95,7 +95,7 @@ def read_remote(url: str) -> RunRecord:
             download = Download(place, read_copy(place.url))
         except Exception:  # not reachable, or nothing of it was copied yet
             return RunRecord(own)
-        return RunRecord(own) if download.index.last_writer == home.writer else RemoteRecord(download)
+        return RunRecord(own) if home.is_newest(download.index.last_writer) else RemoteRecord(download)
     return RemoteRecord(Download(place, read_copy(place.url)))
 
 

@@ -81,7 +81,8 @@ class Uploader:
     def _copy(self) -> bool:
         if self._mirror is None:
             place = RemotePlace(self._home.url)
-            self._mirror = Mirror(self._folder, place, self._home, progressed=self._progressed)
+            home = Home.load(self._folder) or self._home  # it says whether the place is claimed
+            self._mirror = Mirror(self._folder, place, home, progressed=self._progressed)
         done = self._mirror.copy()
         self._progressed()
         if self._said:

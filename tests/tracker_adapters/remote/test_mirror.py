@@ -19,7 +19,7 @@ from tracker_adapters.remote import place as place_module
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.local_copy import Home, read_copy, written_copy
 from tracker_adapters.remote.mirror import Mirror, TakenOverError
-from tracker_adapters.remote.opening import RemoteRun
+from tracker_adapters.remote.opening import prepare
 from tracker_adapters.remote.place import RemotePlace, is_url
 from tracker_adapters.remote.record import RemoteRecord, read_remote
 from tracker_adapters.remote.sealed import INDEX, SealedIndex, Writer, read_index
@@ -46,7 +46,7 @@ def claim(place: RemotePlace, folder: Path, writer: str = "one", host: str = "he
     here = Writer.here(writer)
     index.writer, index.last_writer = Writer(writer, host, here.pid, here.seen_ns), writer
     place.write(INDEX, index.encoded())
-    home = Home(place.url, writer)
+    home = Home(place.url, writer, claimed=True)
     home.save(folder)
     return home
 
@@ -215,6 +215,24 @@ def test_two_machines_do_not_write_to_one_place(place: RemotePlace, tmp_path: Pa
     assert place.read(INDEX) == before
 
 
+def test_a_place_is_claimed_only_for_what_went_on_from_there(place: RemotePlace, tmp_path: Path) -> None:
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    put(store, range(10))
+    Mirror(folder, place, Home(place.url, "one")).copy()
+    index = read_index(place)
+    assert index is not None
+    assert index.last_writer == "one"
+    assert Home.load(folder) == Home(place.url, "one", claimed=True)
+    for stale in (Home(place.url, "two"), Home(place.url, "two", base="zero")):
+        with pytest.raises(TakenOverError):
+            Mirror(folder, place, stale).copy()
+    Mirror(folder, place, Home(place.url, "two", base="one")).copy()
+    with pytest.raises(TakenOverError):
+        Mirror(folder, place, Home(place.url, "one", claimed=True)).copy()
+    store.close()
+
+
 def test_a_run_that_another_machine_writes_is_busy_until_it_is_silent(
     place: RemotePlace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -226,12 +244,12 @@ def test_a_run_that_another_machine_writes_is_busy_until_it_is_silent(
     assert mirror.copy()
     claim(place, folder, "two", host="far")
     with pytest.raises(RunBusyError, match=r"far \(process .* writes to memory://.*last seen"):
-        RemoteRun(URL, resume=True)
+        prepare(URL, resume=True)
     with pytest.raises(RunExistsError, match="already holds a run; pass resume=True"):
-        RemoteRun(URL, resume=False)
+        prepare(URL, resume=False)
     monkeypatch.setattr("tracker_adapters.remote.sealed.WRITER_SILENT_S", 0.0)
     with caplog.at_level(logging.WARNING):
-        assert RemoteRun(URL, resume=True).folder == folder
+        assert prepare(URL, resume=True) == "two"
     assert "far was the last to write to" in caplog.text
 
 
@@ -246,7 +264,8 @@ def test_a_run_goes_on_on_another_machine(
     assert Mirror(folder, place, home).copy()
 
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "elsewhere"))
-    there = RemoteRun(URL, resume=True).folder
+    assert prepare(URL, resume=True) == "one"
+    there = written_copy(URL)
     assert there != folder
     store = open_store(there, resume=True)
     home = claim(place, there, "two")
@@ -259,7 +278,7 @@ def test_a_run_goes_on_on_another_machine(
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
     with read_remote(URL) as record:
         assert record.scalars("loss").steps.tolist() == list(range(2000))
-    assert RemoteRun(URL, resume=True).folder == folder
+    assert prepare(URL, resume=True) == "two"
     assert "the older copy here is now" in caplog.text
     store = open_store(folder, resume=True)
     assert store.last_seq == 2000
