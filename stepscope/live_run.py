@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import threading
@@ -13,10 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
+from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.handle import Delivery, DeliveryMode
 from tracker_adapters.delivery.ledger import Position
 from tracker_adapters.emitter import Emitter, PendingArray
 from tracker_adapters.errors import DeliveryError, RunError
+from tracker_adapters.redaction import redact
+from tracker_adapters.registry import load_sink
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
 
@@ -64,6 +68,8 @@ class Run(Emitter):
         self._in_place = True
         self._before_close: list[Callable[[], object]] = []
         close_at_exit(self)
+        with contextlib.suppress(Exception):  # a third-party sink that cannot say it
+            logger.info("run %s; look at it: %s", self.path, self.look())
 
     @property
     def info(self) -> RunInfo:
@@ -82,6 +88,20 @@ class Run(Emitter):
             self._store.flush(1.0)
         positions = self._positions()
         return RunStats.of(self._store.counts(), self._lost(), list(positions.values()))
+
+    def look(self) -> dict[str, str]:
+        """Returns how to look at the run: for each sink a command, or where its output lies.
+
+        Sinks that are objects are left out; two sinks of one type are told apart by their target.
+        """
+        configs = [sink for sink in self.sinks if isinstance(sink, SinkConfig)]
+        types = Counter(config.type for config in configs)
+        return {
+            config.type if types[config.type] == 1 else redact(f"{config.type}:{config.target}"): redact(
+                load_sink(config.type).look(config.options)
+            )
+            for config in configs
+        }
 
     @property
     def background_seconds(self) -> float:
