@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tracker_adapters.batch import HistogramRows
-from tracker_adapters.sink import Batch
+from tracker_adapters.sink import Batch, HistogramRows
 
 
 class LastSteps:
