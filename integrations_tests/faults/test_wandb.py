@@ -70,10 +70,10 @@ def test_the_process_that_writes_is_stopped_and_goes_on(tmp_path: Path, fault_re
     with NativeClient(tmp_path / "native") as client:
         client.service.suspend()
         client.go_on()
-        calls = len(client.said())
+        said = client.said()
         client.service.resume()
         recovered = client.said(silence_s=30.0)[-1:] == ["finished"]
-    assert calls < 1000
+    assert "finished" not in said
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[100, STEPS - 1]) as run:
         run.wait_for_step(100)
         (child,) = run.delivery_processes()
@@ -88,7 +88,7 @@ def test_the_process_that_writes_is_stopped_and_goes_on(tmp_path: Path, fault_re
     fault_report.add(
         "W&B: the process that writes the file is stopped (SIGSTOP), later continued",
         recovery_s=seconds,
-        native=f"run.log blocks after {calls} calls, until its service goes on ({recovered=})",
+        native=f"run.log blocks after {len(said)} calls, until its service goes on ({recovered=})",
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 PAUSE_AFTER = 500
-CALLS = 2000
+CALLS = 5000
 _SILENCE_S = 3.0
 
 
