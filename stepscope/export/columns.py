@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -71,16 +71,13 @@ def row_count(chunk: Chunk) -> int:
     return len(next(iter(chunk.values())))
 
 
-def iso_times(times_ns: Sequence[int]) -> list[str]:
+def iso_times(times_ns: Sequence[int]) -> Iterator[str]:
     """Returns times as ISO 8601 in UTC with nanoseconds, as in ``2026-01-31T23:59:59.123456789Z``."""
     seconds: dict[int, str] = {}
-    texts = []
-    previous, text = -1, ""
-    for time_ns in times_ns:
-        if time_ns != previous:  # a block of scalars shares one moment
-            second, rest = divmod(time_ns, 10**9)
-            if second not in seconds:
-                seconds[second] = str(np.datetime64(second, "s"))
-            previous, text = time_ns, f"{seconds[second]}.{rest:09d}Z"
-        texts.append(text)
-    return texts
+    texts: dict[int, str] = {}
+    for time_ns in dict.fromkeys(times_ns):  # the scalars of a block share one moment
+        second, rest = divmod(time_ns, 10**9)
+        if second not in seconds:
+            seconds[second] = str(np.datetime64(second, "s"))
+        texts[time_ns] = f"{seconds[second]}.{rest:09d}Z"
+    return map(texts.__getitem__, times_ns)

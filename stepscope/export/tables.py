@@ -63,7 +63,11 @@ class TableBuilder:
         start |= {"attempt": Constant(attempts[0], len(rows)) if is_one else attempts, "step": steps, "time": times_ns}
         if table == "scalar":
             nan = float("nan")
-            yield "scalars", start | {"value": [nan if value is None else value for value in values]}
+            has_nan = None in values
+            yield (
+                "scalars",
+                start | {"value": [nan if value is None else value for value in values] if has_nan else values},
+            )
         else:
             yield "histograms", start | histogram_columns(values)
 
