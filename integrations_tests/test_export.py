@@ -144,6 +144,18 @@ def test_the_benchmark_runs_every_side(tmp_path: Path) -> None:
     assert len((tmp_path / "native.csv").read_text().splitlines()) == 1_000
 
 
+def test_without_its_package_a_format_names_the_extra(runs: Path, tmp_path: Path) -> None:
+    without = "import sys; sys.modules.update(pyarrow=None, torch=None); from stepscope.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", without, "export", "runs", "--format", "parquet"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "pip install 'stepscope[export]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
 def test_names_that_look_like_formulas_are_data(runs: Path, tmp_path: Path) -> None:
     done = run_command("export", "runs", "--kinds", "text", "--output", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -89,6 +89,21 @@ def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path: Path
     assert len(shown) == 4004
 
 
+@pytest.mark.parametrize("package", ["tensorboard", "google_crc32c"])
+def test_without_its_package_an_import_names_the_extra(tmp_path: Path, package: str) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "events.out.tfevents.1.host").write_bytes(b"torn")
+    without = f"import sys; sys.modules.update(torch=None, {package}=None); from stepscope.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", without, "import", "logs"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "pip install 'stepscope[tensorboard]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list((tmp_path / "runs").glob("*")) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
