@@ -94,6 +94,44 @@ def test_a_run_at_a_url_is_there_when_it_is_closed(s3: S3, tmp_path: Path, url: 
     assert not [name for name in s3.direct.find(url) if SECRET in s3.direct.cat_file(name)]
 
 
+NATIVE = """
+import sys
+from torch.utils.tensorboard import SummaryWriter
+writer = SummaryWriter(sys.argv[1], flush_secs=1)
+writer.add_scalar("loss", 1.0, 0)
+writer.flush()
+print("writing", flush=True)
+sys.stdin.readline()
+try:
+    for step in range(1, 500):
+        writer.add_scalar("loss", 1.0, step)
+        writer.flush()
+    writer.close()
+except Exception as error:
+    print(f"SummaryWriter raised {type(error).__name__} in the training at step {step}")
+else:
+    print("SummaryWriter went on")
+"""
+
+
+def native_summary_writer(s3: S3, url: str, mode: str) -> str:
+    """Does the same to TensorBoard's own client of S3; returns what it did. Only for the report: it takes long."""
+    if "STEPSCOPE_FAULT_REPORT" not in os.environ:
+        return ""
+    variables = os.environ | s3.variables | {"S3_ENDPOINT": s3.variables["AWS_ENDPOINT_URL"]}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", NATIVE, f"{url}-native"], env=variables, text=True, **pipes) as writer:
+        try:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "writing\n"
+            s3.proxy.mode = mode
+            return writer.communicate("\n", timeout=120)[0].strip()
+        finally:
+            s3.proxy.mode = "pass"
+            writer.kill()
+
+
+@pytest.mark.fault
 @pytest.mark.parametrize("mode", ["refuse", "busy", "cut"])
 def test_an_endpoint_that_fails_for_a_while_costs_nothing(
     s3: S3, tmp_path: Path, url: str, elsewhere: Path, mode: str, *, fault_report: FaultReport
@@ -112,9 +150,11 @@ def test_an_endpoint_that_fails_for_a_while_costs_nothing(
         s3.proxy.mode = "pass"
         seconds = until(lambda: is_complete(s3, url))
     assert counts_there(url) == emitted_by(STEPS)
-    fault_report.add(f"object store: {mode} while a run is copied", recovery_s=seconds)
+    native = native_summary_writer(s3, url, mode)
+    fault_report.add(f"object store: {mode} while a run is copied", recovery_s=seconds, native=native)
 
 
+@pytest.mark.fault
 def test_an_upload_that_is_killed_is_started_again(
     s3: S3, tmp_path: Path, url: str, elsewhere: Path, fault_report: FaultReport
 ) -> None:
@@ -132,6 +172,7 @@ def test_an_upload_that_is_killed_is_started_again(
     fault_report.add("object store: the copying process killed", runs=len(pauses))
 
 
+@pytest.mark.fault
 def test_a_killed_run_goes_on_on_another_machine(
     s3: S3, tmp_path: Path, url: str, elsewhere: Path, fault_report: FaultReport
 ) -> None:
