@@ -164,8 +164,10 @@ def test_a_run_whose_folder_goes_away_trains_on(tmp_path: Path, how: str, fault_
     lost = emitted_by(300).total() - emitted_by(101).total()
     assert not found["complete"]
     assert (found["stored"], found["lost"]) == (emitted_by(101).total(), {"store_not_writable": lost})
-    assert len(run.errors().splitlines()) == 1, run.errors()
-    assert "was deleted or moved; it keeps trying" in run.errors()
+    told = [line for line in run.errors().splitlines() if "a day at this pace" not in line]
+    assert sum("was deleted or moved; it keeps trying" in line for line in told) == 1
+    # Deleting takes a moment, in which the ledger may be looked into.
+    assert len(told) == 1 or (how == "deleted" and len(told) == 2), told
     if how == "deleted":
         assert not folder.exists()
         fault_report.add("run folder deleted during the training", lost=lost)
