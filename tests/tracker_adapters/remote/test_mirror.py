@@ -13,14 +13,13 @@ import fsspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tracker_adapters.artifacts import RunInfo, Scalar, sha256_of
-from tracker_adapters.errors import MissingPackageError, NotARunError, RunBusyError, RunError, RunExistsError
-from tracker_adapters.remote import place as place_module
+from tracker_adapters.artifacts import RunInfo, sha256_of
+from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.local_copy import Home, read_copy, written_copy
 from tracker_adapters.remote.mirror import Mirror, TakenOverError
 from tracker_adapters.remote.opening import prepare
-from tracker_adapters.remote.place import RemotePlace, is_url
+from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.record import RemoteRecord, read_remote
 from tracker_adapters.remote.sealed import INDEX, SealedIndex, Writer, read_index
 from tracker_adapters.store.manifest import Manifest
@@ -299,66 +298,3 @@ def test_what_arrives_with_another_checksum_is_refused(place: RemotePlace) -> No
     with pytest.raises(RunError, match=r"cannot copy .*segment_000000.db after 3 tries: .*SHA-256"):
         record.scalars("loss")
     assert not list(read_copy(place.url).rglob("segment_*.db"))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"no json",
-        b"{}",
-        b'{"format": "stepscope-sealed", "version": 9}',
-        b'{"format":"stepscope-sealed","version":1,"manifest":{},"writer":null,"last_writer":"",'
-        b'"files":{"../../x":{"size":1,"sha256":"","key":"a"}}}',
-        b'{"format":"stepscope-sealed","version":1,"manifest":{},"writer":null,"last_writer":"",'
-        b'"files":{"/x":{"size":1,"sha256":"","key":"a"}}}',
-    ],
-)
-def test_an_index_that_is_none_is_refused(place: RemotePlace, content: bytes) -> None:
-    place.write(INDEX, content)
-    with pytest.raises(NotARunError, match=r"sealed\.json (is damaged|has version)"):
-        read_index(place)
-
-
-@pytest.mark.parametrize(
-    ("url", "error", "message"),
-    [
-        ("s3://key:hunter2@bucket/run", RunError, "holds credentials; expected them in the environment"),
-        ("nosuch://bucket/run", RunError, "Protocol not known: nosuch"),
-        ("memory://bucket/missing", NotARunError, "holds no stepscope run"),
-    ],
-)
-def test_a_url_that_cannot_be_is_explained(url: str, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message) as caught:
-        read_remote(url)
-    assert "hunter2" not in str(caught.value)
-
-
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(place_module, "import_module", missing)
-    with pytest.raises(MissingPackageError, match=r"pip install 'stepscope\[s3\]'"):
-        RemotePlace("s3://bucket/run")
-    with pytest.raises(MissingPackageError, match=r"pip install 'stepscope\[remote\]'"):
-        RemotePlace("gs://bucket/run")
-
-
-@pytest.mark.parametrize(
-    ("path", "answer"), [("s3://b/x", True), ("a/b", False), ("C:/x", False), (Path("s3:/b"), False)]
-)
-def test_urls_are_told_from_paths(path: object, answer: bool) -> None:
-    assert is_url(path) is answer
-
-
-def test_scalars_are_the_same_there_as_here(place: RemotePlace) -> None:
-    folder = written_copy(place.url)
-    store = open_store(folder)
-    home = claim(place, folder)
-    store.put(Scalar(name="loss", value=float("nan"), step=0, time_ns=5), 0)
-    store.flush(10)
-    store.close()
-    assert Mirror(folder, place, home).copy()
-    with RemoteRecord(Download(place, read_copy(place.url))) as record:
-        assert [(one.name, one.kind, one.count) for one in record.names("all")] == [("loss", "scalar", 1)]
-        assert str(record.scalars("loss").values.tolist()) == "[nan]"

@@ -1,0 +1,88 @@
+"""URLs, the packages that they need, and the index of what is there: wrong ones are explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from tracker_adapters.errors import MissingPackageError, NotARunError, RunError
+from tracker_adapters.remote import place as place_module
+from tracker_adapters.remote.place import RemotePlace, is_url
+from tracker_adapters.remote.record import read_remote
+from tracker_adapters.remote.sealed import INDEX, read_index
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemotePlace]:
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
+    yield RemotePlace("memory://bucket/runs/exp1")
+    fsspec.filesystem("memory").store.clear()
+
+
+def test_objects_are_written_copied_and_removed(place: RemotePlace, tmp_path: Path) -> None:
+    local = RemotePlace((tmp_path / "there").as_uri())
+    (tmp_path / "source").write_bytes(b"content")
+    for one in (place, local):
+        assert one.names() == []
+        assert one.read("a/b") is None
+        one.upload(tmp_path / "source", "a/b")
+        one.write("c", b"new")
+        assert (one.names(), one.read("a/b"), one.read("c")) == (["a/b", "c"], b"content", b"new")
+        one.download("a/b", tmp_path / "back")
+        assert (tmp_path / "back").read_bytes() == b"content"
+        one.remove("a/b")
+        one.remove("a/b")
+        one.check_writable()
+        assert one.names() == ["c"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no json",
+        b"{}",
+        b'{"format": "stepscope-sealed", "version": 9}',
+        b'{"format":"stepscope-sealed","version":1,"manifest":{},"writer":null,"last_writer":"",'
+        b'"files":{"../../x":{"size":1,"sha256":"","key":"a"}}}',
+        b'{"format":"stepscope-sealed","version":1,"manifest":{},"writer":null,"last_writer":"",'
+        b'"files":{"/x":{"size":1,"sha256":"","key":"a"}}}',
+    ],
+)
+def test_an_index_that_is_none_is_refused(place: RemotePlace, content: bytes) -> None:
+    place.write(INDEX, content)
+    with pytest.raises(NotARunError, match=r"sealed\.json (is damaged|has version)"):
+        read_index(place)
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("s3://key:hunter2@bucket/run", RunError, "holds credentials; expected them in the environment"),
+        ("nosuch://bucket/run", RunError, "Protocol not known: nosuch"),
+        ("memory://bucket/missing", NotARunError, "holds no stepscope run"),
+    ],
+)
+def test_a_url_that_cannot_be_is_explained(url: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        read_remote(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(place_module, "import_module", missing)
+    with pytest.raises(MissingPackageError, match=r"pip install 'stepscope\[s3\]'"):
+        RemotePlace("s3://bucket/run")
+    with pytest.raises(MissingPackageError, match=r"pip install 'stepscope\[remote\]'"):
+        RemotePlace("gs://bucket/run")
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"), [("s3://b/x", True), ("a/b", False), ("C:/x", False), (Path("s3:/b"), False)]
+)
+def test_urls_are_told_from_paths(path: object, answer: bool) -> None:
+    assert is_url(path) is answer
