@@ -27,6 +27,7 @@ from tracker_adapters.store.segment import SegmentWriter
 from tracker_adapters.store.tail import StoreReader
 
 import stepscope
+from stepscope.sync import sync
 
 STEPS = 1500
 NAMES = ("a", "b", "c")
@@ -127,6 +128,21 @@ def test_a_live_run_keeps_its_limit_and_its_sink_gets_everything(tmp_path: Path)
         assert found[-1].step == steps - 1
     (account,) = accounts(folder).values()
     assert (account.pending, account.delivered + sum(account.failed.values())) == (0, steps * (len(names) + 1))
+
+
+def test_a_sink_that_comes_after_a_compaction_counts_what_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    write_run(folder)
+    retain(folder, int(run_bytes(folder) * 0.4))
+    (result,) = sync(folder, to=["local"])
+    assert result.complete
+    (account,) = accounts(folder).values()
+    assert account.pending == 0
+    gone = account.failed["compacted"]
+    assert account.delivered + gone == 2 * len(NAMES) * STEPS
+    with RunRecord(folder) as record:
+        left = sum(len(record.scalars(name)) + len(record.histograms(name)) for name in NAMES)
+    assert left == account.delivered
 
 
 def test_gc_makes_a_finished_run_smaller(tmp_path: Path) -> None:

@@ -160,10 +160,10 @@ def _note_halvings(segments: Sequence[Segment], notes_bytes: int) -> int:
 
 
 def _add_rollups(connection: sqlite3.Connection, segment: Segment, shift: int, numbers: dict[int, int]) -> None:
-    _, own_shift = segment.ranges(fine=True)
+    table, own_shift = segment.ranges(fine=True)
     rows = segment.connection.execute(
-        "SELECT series, bucket >> ?, count, non_finite, min, max, first_step, last_step, last_value FROM rollup "
-        "ORDER BY last_step",
+        "SELECT series, bucket >> ?, count, non_finite, min, max, first_step, last_step, last_value "
+        f"FROM {table} ORDER BY last_step",
         (shift - own_shift,),
     )
     connection.executemany(

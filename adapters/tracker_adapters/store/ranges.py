@@ -36,7 +36,7 @@ def read_ranges(segments: Sequence[tuple[Segment, int]], max_ranges: int | None)
         segments: At least one, each with the number that the series has in it.
         max_ranges: Join neighbours until at most this many are left; None for as fine as all segments have them.
     """
-    shift = max(segment.ranges(fine=True)[1] for segment, _ in segments)
+    shift = max(segment.ranges(fine=True, scalars=True)[1] for segment, _ in segments)
     if max_ranges is not None:
         shift = max(shift, _shift_for(segments, max_ranges))
     parts = [_rows(segment, number, shift) for segment, number in segments]
@@ -58,7 +58,7 @@ def _shift_for(segments: Sequence[tuple[Segment, int]], max_ranges: int) -> int:
     """Binary logarithm of the span of at most ``max_ranges`` ranges."""
     first = last = None
     for segment, number in segments:
-        table, _ = segment.ranges(fine=False)
+        table, _ = segment.ranges(fine=False, scalars=True)
         low, high = segment.connection.execute(
             f"SELECT min(first_step), max(last_step) FROM {table} WHERE series = ?", (number,)
         ).fetchone()
@@ -72,9 +72,9 @@ def _shift_for(segments: Sequence[tuple[Segment, int]], max_ranges: int) -> int:
 
 
 def _rows(segment: Segment, number: int, shift: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    table, own_shift = segment.ranges(fine=shift < SUMMARY_SHIFT)
+    table, own_shift = segment.ranges(fine=shift < SUMMARY_SHIFT, scalars=True)
     if own_shift > shift:
-        table, own_shift = segment.ranges(fine=True)
+        table, own_shift = segment.ranges(fine=True, scalars=True)
     rows = segment.connection.execute(
         f"SELECT bucket >> ?, count, non_finite, min, max FROM {table} WHERE series = ?", (shift - own_shift, number)
     ).fetchall()

@@ -12,8 +12,8 @@ ROLLUP_SHIFT = 8
 SUMMARY_SHIFT = 14
 """A row of the summary, which a sealed segment has, covers 2**14 steps, or as many as a roll-up where that is more."""
 
-GROUP_SHIFT = 12
-"""Scalars and histograms are indexed by series within groups of 2**12 consecutive numbers.
+GROUP_SHIFT = 11
+"""Scalars and histograms are indexed by series within groups of 2**11 consecutive numbers.
 
 An index by series alone would change a page for each series at each step: 4 kB in the log for an entry of 12 bytes.
 """
@@ -58,7 +58,7 @@ ON CONFLICT(series, bucket) DO UPDATE SET
 
 # One statement a commit keeps the work inside SQLite, which holds no Python lock while it runs. The last value is that
 # of the highest step, and of several at that step the last one: both numbers are packed into one to find it.
-_UPDATE_SCALAR_ROLLUPS = f"""
+UPDATE_ROLLUPS = f"""
 INSERT INTO rollup
 SELECT series, bucket, count, non_finite, low, high, first_step, (bucket << {ROLLUP_SHIFT}) + (latest >> {_SEQ_BITS}),
        (SELECT value FROM scalar WHERE seq = latest & {2**_SEQ_BITS - 1})
@@ -71,17 +71,13 @@ FROM (
     FROM scalar WHERE seq BETWEEN ? AND ? GROUP BY bucket, series)
 WHERE true {MERGE_RANGES}
 """
-_UPDATE_OTHER_ROLLUPS = f"""
-INSERT INTO rollup
-SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*), 0, NULL, NULL, min(step), max(step), NULL
-FROM {{table}} WHERE seq BETWEEN ? AND ? GROUP BY bucket, series
-{MERGE_RANGES}
-"""
-UPDATE_ROLLUPS = {
-    "scalar": _UPDATE_SCALAR_ROLLUPS,
-    **{table: _UPDATE_OTHER_ROLLUPS.format(table=table) for table in ("histogram", "artifact")},
-}
-"""By table, what adds the artifacts between two numbers to the roll-ups."""
+_OTHER_ROLLUPS = " UNION ALL ".join(
+    f"SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*) AS count, 0 AS non_finite, NULL AS min, NULL AS max, "
+    f"min(step) AS first_step, max(step) AS last_step, NULL AS last_value FROM {table} GROUP BY 1, 2"
+    for table in ("histogram", "artifact")
+)
+OPEN_ROLLUPS = f"(SELECT * FROM rollup UNION ALL {_OTHER_ROLLUPS})"
+"""The roll-ups of a segment that is not sealed: at first only scalars have stored ones, which saves time."""
 
 SUMMARIZE = """
 INSERT INTO summary
@@ -101,7 +97,7 @@ SELECT max(coalesce((SELECT max(seq) FROM scalar), 0), coalesce((SELECT max(seq)
 
 
 def seal(connection: sqlite3.Connection, last_seq: int, *, level: int = 0, rollup_shift: int = ROLLUP_SHIFT) -> None:
-    """Marks a segment as one that gets no more artifacts, and sums its roll-ups up.
+    """Marks a segment as one that gets no more artifacts, completes its roll-ups and sums them up.
 
     Args:
         connection: The segment, open for writing, outside a transaction.
@@ -115,7 +111,8 @@ def seal(connection: sqlite3.Connection, last_seq: int, *, level: int = 0, rollu
     shifts = {"rollup_shift": rollup_shift, "summary_shift": max(rollup_shift, SUMMARY_SHIFT)}
     connection.execute("BEGIN")
     try:
-        connection.execute("DELETE FROM summary")
+        if level == 0:
+            connection.execute(f"INSERT INTO rollup {_OTHER_ROLLUPS}")
         connection.execute(SUMMARIZE, shifts)
         meta = {"last_seq": last_seq, "level": level, **shifts}
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?,?)", meta.items())

@@ -63,9 +63,8 @@ class SegmentWriter:
         try:
             connection.executemany("INSERT INTO series VALUES (?,?,?)", self._series.unstored())
             rows.insert(connection)
-            for table, values in rows.values.items():
-                if values:
-                    connection.execute(schema.UPDATE_ROLLUPS[table], (self.last_seq + 1, rows.last_seq))
+            if rows.values["scalar"]:
+                connection.execute(schema.UPDATE_ROLLUPS, (self.last_seq + 1, rows.last_seq))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:

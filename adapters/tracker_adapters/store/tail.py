@@ -133,15 +133,16 @@ class Segment:
         last: int = self.connection.execute(schema.LAST_SEQ).fetchone()[0]
         return last
 
-    def ranges(self, *, fine: bool) -> tuple[str, int]:
+    def ranges(self, *, fine: bool, scalars: bool = False) -> tuple[str, int]:
         """Returns the table of roll-ups and the binary logarithm of the steps that each row covers.
 
         Args:
             fine: Whether the finest are wanted; else the summary, where there is one.
+            scalars: Whether only those of scalars are wanted, which a segment has while it is written.
         """
-        if not fine and "last_seq" in self._meta:
-            return "summary", self._meta["summary_shift"]
-        return "rollup", self._meta.get("rollup_shift", schema.ROLLUP_SHIFT)
+        if "last_seq" not in self._meta:
+            return "rollup" if scalars else schema.OPEN_ROLLUPS, schema.ROLLUP_SHIFT
+        return ("rollup", self._meta["rollup_shift"]) if fine else ("summary", self._meta["summary_shift"])
 
     def series(self) -> dict[int, tuple[str, str]]:
         """The (kind, name) of every series number."""
