@@ -1,0 +1,85 @@
+"""Roll-ups and names: the same whether segments are sealed or not, and joined as coarsely as wanted."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tracker_adapters.artifacts import Histogram, RunInfo, Text
+from tracker_adapters.store.layout import rank_folder, segments
+from tracker_adapters.store.manifest import Manifest
+from tracker_adapters.store.record import NameInfo, RunRecord
+from tracker_adapters.store.segment import SegmentWriter
+
+points = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(0, 70_000), st.sampled_from([1.5, -2.0, math.nan, math.inf])),
+    min_size=1,
+    max_size=60,
+)
+
+
+def record_of(run_folder: Path, commits: list[list[object]], *, segment_bytes: int) -> RunRecord:
+    folder = rank_folder(run_folder, 0)
+    folder.mkdir(parents=True)
+    writer = SegmentWriter(folder, lambda _: "", segment_bytes=segment_bytes)
+    for items in commits:
+        writer.commit(items)  # type: ignore[arg-type]
+    writer.close()
+    return RunRecord(run_folder)
+
+
+@settings(max_examples=15, deadline=None)
+@given(points, st.booleans())
+def test_the_last_value_is_that_of_the_highest_step(
+    tmp_path_factory: pytest.TempPathFactory, picks: list[tuple[str, int, float]], sealed: bool
+) -> None:
+
+    run_folder = tmp_path_factory.mktemp("run")
+    Manifest(RunInfo(id="id", name="run")).save(run_folder)
+    commits = [[(name, step, 0, value) for name, step, value in picks[at : at + 7]] for at in range(0, len(picks), 7)]
+    record = record_of(run_folder, commits, segment_bytes=1 if sealed else 10**9)
+    for info in record.names():
+        mine = [(step, place, value) for place, (name, step, value) in enumerate(picks) if name == info.name]
+        step, _, value = max(mine)
+        assert (info.count, info.last_step) == (len(mine), step)
+        in_first = [one for one in mine if one[0] == step]
+        if sealed and len(in_first) > 1:
+            continue  # which of two segments says it is not promised
+        assert str(info.last_value) == str(value)
+    record.close()
+
+
+def test_histograms_and_texts_are_counted_before_and_after_the_seal(run_folder: Path) -> None:
+    histogram = Histogram.from_values("grad", [1.0], step=5)
+    commits: list[list[object]] = [[histogram, Text(name="note", text="x", step=3)], [histogram]]
+    record = record_of(run_folder, commits, segment_bytes=1)
+    assert len(segments(rank_folder(run_folder, 0))) == 3
+    assert record.names() == [NameInfo("grad", "histogram", 2, 5), NameInfo("note", "text", 1, 3)]
+
+
+@pytest.mark.parametrize("segment_bytes", [100_000, 10**9])
+def test_ranges_are_joined_until_few_enough_are_left(run_folder: Path, segment_bytes: int) -> None:
+    values = np.sin(np.arange(100_000) / 777) * np.arange(100_000)
+    commits: list[list[object]] = [
+        [("loss", step, 0, float(values[step])) for step in range(start, start + 2000)]
+        for start in range(0, 100_000, 2000)
+    ]
+    record = record_of(run_folder, commits, segment_bytes=segment_bytes)
+    fine = record.scalar_ranges("loss")
+    assert (fine.span, len(fine.counts)) == (256, -(-100_000 // 256))
+    for wanted in (1000, 200, 50, 3, 1):
+        found = record.scalar_ranges("loss", max_ranges=wanted)
+        assert len(found.counts) <= wanted
+        assert (found.first_steps % found.span == 0).all()
+        assert found.counts.sum() == 100_000
+        for place, first in enumerate(found.first_steps.tolist()):
+            inside = values[first : first + found.span]
+            assert (found.counts[place], found.min[place], found.max[place]) == (
+                inside.size,
+                inside.min(),
+                inside.max(),
+            )
