@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 from tracker_adapters.redaction import redact
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""The numbers of the OSErrors that a large artifact meets where a small one still fits."""
 
 
 class StepscopeError(Exception):
@@ -18,6 +23,10 @@ class ArtifactError(StepscopeError, ValueError):
 
 class SinkError(StepscopeError):
     """A sink could not take a batch now; delivery retries from the last token."""
+
+
+class SinkUnavailable(SinkError):
+    """The place where a sink writes has no room now: no artifact is at fault, and none is skipped."""
 
 
 class StartOver(SinkError):

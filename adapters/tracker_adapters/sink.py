@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
-from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
+from tracker_adapters.errors import NO_ROOM, SinkConfigError, SinkError, SinkUnavailable, StartOver
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.redaction import redact, redact_config
 
@@ -138,6 +138,7 @@ def local_folder(kind: str, target: str) -> str:
 
 
 __all__ = [
+    "NO_ROOM",
     "Batch",
     "Column",
     "HistogramColumns",
@@ -148,6 +149,7 @@ __all__ = [
     "Sink",
     "SinkConfigError",
     "SinkError",
+    "SinkUnavailable",
     "StartOver",
     "Unshown",
     "checked_options",

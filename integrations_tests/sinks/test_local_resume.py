@@ -17,7 +17,7 @@ from local_folder import opened, snapshot
 from readback_local import read_back
 from tracker_adapters.artifacts import RunInfo, Scalar, Text
 from tracker_adapters.batch import Batch
-from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
+from tracker_adapters.errors import SinkConfigError, SinkError, SinkUnavailable, StartOver
 from tracker_adapters.sinks.local import LocalSink
 from tracker_adapters.sinks.local.folder import STREAMS
 from tracker_adapters.testing.contract import INFO, ODD_NAMES, TIME_NS, one_of_each, shown
@@ -182,7 +182,7 @@ def test_a_full_disk_is_reported_and_the_next_sink_carries_on(target: Path, tmp_
         for batch in (Batch.of([long_text], first_seq=9), Batch.of(scalars, first_seq=10)):
             try:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
-                with pytest.raises(SinkError, match=r"cannot write to .*local"):
+                with pytest.raises(SinkUnavailable, match=r"cannot write to .*local"):
                     sink.write(batch)
                 sink.close()
             finally:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from readback_tensorboard import read_back
 from tracker_adapters.artifacts import Alert, Artifact, Histogram, Image, Scalar
 from tracker_adapters.batch import Batch
-from tracker_adapters.errors import SinkError, StartOver
+from tracker_adapters.errors import SinkUnavailable, StartOver
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
 from tracker_adapters.testing.contract import INFO, TIME_NS
 
@@ -170,7 +170,7 @@ def test_a_full_disk_is_reported_and_recovered_from(tmp_path: Path) -> None:
     token = sink.flush()
     with file_size_limit(event_file(tmp_path).stat().st_size + 10):
         sink.write(series([10]))
-        with pytest.raises(SinkError, match=r"cannot write to .*: File too large"):
+        with pytest.raises(SinkUnavailable, match=r"cannot write to .*: File too large"):
             sink.flush()
         sink.close()
     sink = opened(tmp_path, token)

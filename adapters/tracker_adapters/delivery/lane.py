@@ -22,7 +22,7 @@ from tracker_adapters.delivery.idle import IdleClock
 from tracker_adapters.delivery.ledger import LaneState, Ledger, Position, position_key
 from tracker_adapters.delivery.probe import another, kind_of_single, kinds_of
 from tracker_adapters.delivery.thinning import Thinning
-from tracker_adapters.errors import MissingPackageError, SinkConfigError, SinkError, StartOver
+from tracker_adapters.errors import MissingPackageError, SinkConfigError, SinkError, SinkUnavailable, StartOver
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.lock import FileLock, is_locked
@@ -286,7 +286,7 @@ class Lane:
         self._failures += 1
         message = f"{type(error).__name__}: {error}"
         trying, self._trying = self._trying, None
-        if trying is not None and self._bisection.failed(*trying):
+        if trying is not None and not isinstance(error, SinkUnavailable) and self._bisection.failed(*trying):
             self._note("retrying", message)
             self.stopping.wait(FIRST_RETRY_S)
             return True

@@ -13,11 +13,13 @@ from typing import Any, ClassVar
 
 from tracker_adapters.artifacts import KINDS, Artifact, File, Image, Page, Table, Text
 from tracker_adapters.sink import (
+    NO_ROOM,
     Batch,
     HistogramRows,
     RunInfo,
     RunStatus,
     SinkError,
+    SinkUnavailable,
     StartOver,
     Unshown,
     checked_options,
@@ -149,7 +151,8 @@ class LocalSink:
         try:
             yield
         except OSError as error:
-            raise SinkError(f"sink 'local': cannot write to {self.target}: {error.strerror or error}") from error
+            kind = SinkUnavailable if error.errno in NO_ROOM else SinkError
+            raise kind(f"sink 'local': cannot write to {self.target}: {error.strerror or error}") from error
 
 
 def _relative_path(seq: int, artifact: Artifact) -> str:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracker_adapters.sink import (
+    NO_ROOM,
     Batch,
     RunInfo,
     RunStatus,
     SinkError,
+    SinkUnavailable,
     StartOver,
     Unshown,
     checked_options,
@@ -172,7 +174,8 @@ class TensorBoardSink:
         try:
             yield
         except OSError as error:
-            raise SinkError(f"sink 'tensorboard': cannot write to {self.target}: {error.strerror or error}") from error
+            kind = SinkUnavailable if error.errno in NO_ROOM else SinkError
+            raise kind(f"sink 'tensorboard': cannot write to {self.target}: {error.strerror or error}") from error
 
 
 def _place(token: bytes) -> tuple[str, int, int, int]:
