@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ pytestmark = pytest.mark.fault
 SINKS = ("local", "tensorboard")
 STEPS = 100_000  # never reached
 COMMITTED_AFTER_S = 0.1
+OVERLOADED_S = 0.5
+"""What a process needs that gets no processor for a while."""
 
 NATIVE_TENSORBOARD = """
 import sys
@@ -49,7 +52,8 @@ def kill_once(folder: Path, seed: int) -> Killed:
     with training(folder, SINKS, steps=STEPS) as run:
         run.wait_for_step(step)
         children = run.delivery_processes()
-        threading.Event().wait(COMMITTED_AFTER_S + moment.uniform(0, 0.1))
+        committed_after = OVERLOADED_S if os.getloadavg()[0] > (os.cpu_count() or 1) + 2 else COMMITTED_AFTER_S
+        threading.Event().wait(committed_after + moment.uniform(0, 0.1))
         run.process.kill()
         run.end()
         recovery = until(lambda: not any(child.is_running() for child in children), 120)
@@ -129,7 +133,7 @@ def test_a_training_killed_with_all_sinks_is_delivered_to_each(tmp_path: Path) -
 @pytest.mark.slow
 def test_fifty_kills_at_random_moments(tmp_path: Path, fault_report: FaultReport) -> None:
     seeds = range(1, 51)
-    with ThreadPoolExecutor(3) as pool:
+    with ThreadPoolExecutor(2) as pool:
         kills = list(pool.map(lambda seed: kill_once(tmp_path / f"run{seed}", seed), seeds))
     lost, duplicated = sum(kill.lost for kill in kills), sum(kill.duplicated for kill in kills)
     with program(tmp_path / "native", NATIVE_TENSORBOARD) as native:
