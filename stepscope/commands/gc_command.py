@@ -14,21 +14,24 @@ from stepscope.byte_sizes import format_bytes, parse_bytes
 from stepscope.commands.common import one_line_errors
 
 
-@click.command("gc")
+EXAMPLES = """\b
+Examples:
+  stepscope gc runs/exp1 --max-bytes 10GB
+  stepscope gc runs/* --max-bytes 500MB --dry-run
+"""
+
+
+@click.command("gc", epilog=EXAMPLES)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--max-bytes", help="What each run may take, such as 10GB; without it, sizes are only shown.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 @one_line_errors
 def command(runs: tuple[Path, ...], max_bytes: str | None, dry_run: bool) -> None:
-    r"""Make each RUN smaller by compacting its oldest parts.
+    """Make each RUN smaller by compacting its oldest parts.
 
     Every name stays readable over its whole range, more coarsely: histograms are merged with their neighbours, of
     scalars the lowest, highest, first and last points of each stretch stay, of images, pages and files every second
     one. Alerts and texts stay as long as they can. What a sink has not taken yet is compacted last.
-
-    \b
-      stepscope gc runs/exp1 --max-bytes 10GB
-      stepscope gc runs/* --max-bytes 500MB --dry-run
     """
     limit = None if max_bytes is None else parse_bytes("--max-bytes", max_bytes)
     for run in runs:

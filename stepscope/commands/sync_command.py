@@ -17,6 +17,12 @@ from stepscope.commands.common import one_line_errors
 from stepscope.sync import SyncProgress, SyncResult, sync
 
 INTERRUPTED = 130
+EXAMPLES = """\b
+Examples:
+  stepscope sync runs/exp1 --to tensorboard
+  stepscope sync 'runs/2026-*' --to mlflow:http://127.0.0.1:5000
+  stepscope sync runs/exp1 --to wandb --follow
+"""
 _MEANINGS = {
     "busy": "another process delivers to it now",
     "crashed": "its delivery process died again and again",
@@ -24,7 +30,7 @@ _MEANINGS = {
 }
 
 
-@click.command("sync")
+@click.command("sync", epilog=EXAMPLES)
 @click.argument("runs", nargs=-1, required=True)
 @click.option(
     "--to",
@@ -39,15 +45,10 @@ _MEANINGS = {
 @click.option("--jobs", type=click.IntRange(min=1), help="Deliveries at once [as many as processors].")
 @one_line_errors
 def command(runs: tuple[str, ...], sinks: tuple[str, ...], follow: bool, rank: int, jobs: int | None) -> None:
-    r"""Carry RUNS into sinks, each from where it was left, without gaps or doubles.
+    """Carry RUNS into sinks, each from where it was left, without gaps or doubles.
 
     RUNS are run folders, folders that contain runs, or patterns: finished, crashed, copied or still running ones.
     What was interrupted goes on with the same command. The exit code is 1 when something is left.
-
-    \b
-      stepscope sync runs/exp1 --to tensorboard
-      stepscope sync 'runs/2026-*' --to mlflow:http://127.0.0.1:5000
-      stepscope sync runs/exp1 --to wandb --follow
     """
     try:
         with _bars() as show:
