@@ -13,7 +13,6 @@ from tracker_adapters.store.retention import retain, run_bytes
 from stepscope.byte_sizes import format_bytes, parse_bytes
 from stepscope.commands.common import one_line_errors
 
-
 EXAMPLES = """\b
 Examples:
   stepscope gc runs/exp1 --max-bytes 10GB
