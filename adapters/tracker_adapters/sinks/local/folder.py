@@ -101,7 +101,8 @@ class OutputFolder:
     def new_file(self, relative: str) -> Path:
         """Returns the path for a file whose index line is written; nothing is there, its folder is."""
         path = self.path / relative
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (path.parent.parent, path.parent):  # fails where the whole output was removed
+            folder.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)  # writing in place would change what it may be linked to
         self._unsynced.add(path)
         self._unsynced_folders.add(path.parent)
