@@ -33,14 +33,18 @@ _KEYS = re.compile(
     r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
     r"|[spr]k[-_](?=[\w-]*\d)[A-Za-z0-9_-]{16,}|AIza[\w-]{30,}|ya29\.[\w.-]{20,}|xox[abeoprs]-[\w-]{10,}"
     r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{40,}|dapi[0-9a-f]{32}|SG\.[\w-]{16,}\.[\w-]{16,}|[a-z]{4,8}_v1_[\w-]{40,}"
-    r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"
+    r"|hooks\.slack\.com/services/[\w/-]+|eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"
     r")"
 )
 _BEARER = re.compile(r"\b(bearer\s+)(?=\S*\d)[\w.~+/=-]{12,}", re.I)
 _AUTHORIZATION = re.compile(r"\b(authorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)[^\s\"',;]+", re.I)
+_COOKIES = re.compile(r"\b((?:set-)?cookie[\"']?\s*[:=]\s*[\"']?)(?=[\w.-]+=)[^\n\"']+", re.I)
 # Two patterns, since one that takes name and value at once needs quadratic time.
 _NAME = re.compile(r"(?<![\w.-])([A-Za-z_-][\w.-]{0,200})([\"']?\s{0,3}(?:=>|=|:)\s{0,3}|[ \t]{1,3})")
-_VALUE = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|[^\s,;&\"'(){}\[\]]+")
+_VALUE = re.compile(
+    r"[bBrRuUfF]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
+    r"|\([^()\n]*\)|\[[^\[\]\n]*\]|[^\s,;&\"'(){}\[\]]+"
+)
 _remembered: set[str] = set()
 _MOST_REMEMBERED = 1000
 _LOOKS_RANDOM = re.compile(r"(?=.*\d).{8,}", re.DOTALL)
@@ -64,6 +68,7 @@ def redact(text: str) -> str:
     text = _KEYS.sub(MASK, text)
     text = _BEARER.sub(rf"\1{MASK}", text)
     text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
+    text = _COOKIES.sub(rf"\1{MASK}", text)
     return _redact_assigned(text)
 
 
@@ -162,7 +167,7 @@ def _redact_assigned(text: str) -> str:
         if not is_secret_name(name) or (value := _VALUE.match(text, start)) is None:
             continue
         if _gives_away(name, sign, value[0]):
-            quote = value[0][0] if value[0][0] in "\"'" else ""
+            quote = value[0][-1] if value[0][-1] in "\"'" else ""
             pieces += text[kept:start], f"{quote}{MASK}{quote}"
             kept = start = value.end()
     return "".join([*pieces, text[kept:]])

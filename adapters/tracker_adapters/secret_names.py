@@ -22,10 +22,12 @@ _KINDS_OF_TOKENS = frozenset(
      "session", "slack", "user", "web", "xsrf")
 )  # fmt: skip
 _TOKENS_OF_TEXTS = frozenset(
-    ("additional", "begin", "bos", "class", "cls", "current", "decoder", "dist", "distillation", "end", "eos", "eot",
-     "every", "first", "fake", "image", "last", "mask", "max", "min", "new", "next", "no", "num", "pad", "per",
-     "prefix", "previous", "prompt", "register", "sep", "separator", "single", "sos", "sot", "special", "start", "stop",
-     "suffix", "text", "unk", "unknown", "use", "video", "with")
+    ("action", "additional", "audio", "begin", "blank", "boi", "bos", "boundary", "class", "cls", "current", "decoder",
+     "dist", "distillation", "end", "eoi", "eos", "eot", "every", "fake", "first", "global", "hidden", "image", "lang",
+     "language", "last", "latent", "mask", "max", "memory", "min", "new", "next", "no", "num", "obs", "observation",
+     "oov", "pad", "patch", "per", "prefix", "previous", "prompt", "query", "reg", "register", "reward", "sep",
+     "separator", "single", "sos", "sot", "speaker", "special", "start", "stop", "suffix", "text", "think", "time",
+     "unk", "unknown", "use", "video", "vision", "vocab", "with", "word")
 )  # fmt: skip
 _ABOUT_A_SECRET = frozenset(
     ("bits", "bytes", "count", "dim", "dir", "directory", "enabled", "expiry", "file", "filename", "folder", "format",

@@ -61,6 +61,8 @@ PLAIN_NAMES = [
     "pad_token_id",
     "token_type_ids",
     "loss_per_token",
+    "audio_token",
+    "vocab_token",
     "max_new_tokens",
     "monkey",
     "keyboard",
@@ -91,6 +93,13 @@ GIVEN_AWAY = {
     "{'password': 'hunter 2', 'lr': 3}": "{'password': '***', 'lr': 3}",
     '{"headers": {"token": "hunter2"}}': '{"headers": {"token": "***"}}',
     "password: hunter2": "password: ***",
+    "password=b'hunter2'": "password='***'",
+    r'{"password": "he said \"x\" hunter2"}': '{"password": "***"}',
+    "get(url, auth=('me', 'hunter2'), n=3)": "get(url, auth=***, n=3)",
+    "secrets: ['hunter2', 'b']": "secrets: ***",
+    "Cookie: sid=hunter2; user=me": "Cookie: ***",
+    "{'Set-Cookie': 'sid=hunter2; path=/', 'n': 3}": "{'Set-Cookie': '***', 'n': 3}",
+    "at https://hooks.slack.com/services/T0/B0/hunter2": "at https://***",
     "Authorization: Bearer hunter2": "Authorization: Bearer ***",
     "sent Bearer abcdef0123456789": "sent Bearer ***",
     "key AKIAIOSFODNN7EXAMPLE.": "key ***.",
@@ -106,6 +115,7 @@ HARMLESS = (
     "aiobotocore.credentials: Found them",
     "risk-averse-and-many-more-words-1",
     "password==None",
+    "auth: (see the manual)",
     "the basic understanding of tokens: none",
     "lr=0.1, max_tokens=512, tokenizer=gpt2",
     "s3://bucket/runs/exp1",
@@ -222,6 +232,17 @@ def test_any_configuration_keeps_its_shape(config: dict[str, object]) -> None:
 
 
 def test_a_long_text_takes_linear_time() -> None:
-    for piece in ("a:", "://u:", "password ", "-----BEGIN RSA PRIVATE KEY-----", '"', "eyJaaaaaaaaa."):
+    pieces = (
+        "a:",
+        "://u:",
+        "cookie:a",
+        "auth=(",
+        "password='\\\\",
+        "password ",
+        "-----BEGIN RSA PRIVATE KEY-----",
+        '"',
+        "eyJaaaaaaaaa.",
+    )
+    for piece in pieces:
         text = piece * (200_000 // len(piece))
         assert len(redact(text)) <= len(text) + len(MASK)
