@@ -101,13 +101,14 @@ class Batch:
     """All artifacts from ``first_seq`` to ``last_seq`` of one attempt, each exactly once.
 
     Paths of pages and files are absolute and point into the run's folder. ``absent`` counts those that compaction took
-    away before this reader came.
+    away before this reader came, ``unreadable`` those whose content is damaged, or lay in a file that is gone.
     """
 
     first_seq: int
     last_seq: int
     attempt: int = 1
     absent: int = 0
+    unreadable: int = 0
     scalars: ScalarColumns = field(default_factory=lambda: ScalarColumns.of(()))
     histograms: Column[Histogram] = Column()
     images: Column[Image] = Column()

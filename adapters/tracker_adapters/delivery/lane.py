@@ -228,6 +228,10 @@ class Lane:
         token, unshown = self._write(sink, shown) if len(shown) else (position.token, Counter())
         if batch.absent:
             unshown["compacted"] = batch.absent
+        if batch.unreadable:
+            unshown["unreadable"] = batch.unreadable
+            lost = f"{batch.unreadable} of the artifacts {batch.first_seq} to {batch.last_seq}"
+            logger.error("sink %s goes without %s: the store cannot give them any more", self.sink_type, lost)
         if self._failures >= FAILURES_TO_QUARANTINE:
             logger.warning("sink %s (%s) has recovered", self.sink_type, position.target)
         self._failures = 0

@@ -10,11 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from tracker_adapters.artifacts import Artifact, Image
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
-from tracker_adapters.errors import RunError
+from tracker_adapters.errors import ArtifactError, RunError
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS, decode_artifact
 from tracker_adapters.store.histogram_codec import decode
@@ -24,6 +25,8 @@ T = TypeVar("T")
 MAX_ROWS = 10_000
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 MAX_LOOKS = 10
+_DAMAGED = (ArtifactError, ValueError, TypeError, LookupError, msgspec.MsgspecError)
+"""What an artifact raises whose bytes are no longer those that were written."""
 _TABLES = {"scalar": ("scalar", SCALAR_COLUMNS), "histogram": ("histogram", HISTOGRAM_COLUMNS)}
 _COLUMN_OF_KIND = {
     "image": "images", "text": "texts", "alert": "alerts", "table": "tables", "page": "pages", "file": "files",
@@ -51,9 +54,15 @@ class StoreReader:
     def read(self, after: int, *, max_rows: int = MAX_ROWS) -> Batch | None:
         """Returns the next batch after a sequence number, or None when there is nothing yet.
 
-        A batch holds at most ``max_rows`` artifacts and about 16 MB of payload, and never spans attempts.
+        A batch holds at most ``max_rows`` artifacts and about 16 MB of payload, and never spans attempts. What is
+        damaged, or lay in a file beside the store that somebody has removed, is counted in ``Batch.unreadable``.
         """
-        return self._retried(lambda: self._read(after, max_rows))
+        try:
+            return self._retried(lambda: self._read(after, max_rows))
+        except (FileNotFoundError, *_DAMAGED):
+            if not self._run_folder.exists():
+                raise
+            return self._read(after, max_rows, leave_out_unreadable=True)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -72,13 +81,15 @@ class StoreReader:
             self._opened.pop(path).connection.close()
         return [segment for path in paths if (segment := self._open(path)) is not None]
 
-    def _read(self, after: int, max_rows: int) -> Batch | None:
+    def _read(self, after: int, max_rows: int, *, leave_out_unreadable: bool = False) -> Batch | None:
         for path in reversed(segments(self._folder)):
             first_seq = self._first_seq(path)
             if first_seq is not None and first_seq <= after + 1:
                 self._close_all_but(path)
                 segment = self._open(path)
-                return segment.read(after, max_rows) if segment is not None else None
+                if segment is None:
+                    return None
+                return segment.read(after, max_rows, leave_out_unreadable=leave_out_unreadable)
         return None
 
     def _open(self, path: Path) -> Segment | None:
@@ -166,8 +177,13 @@ class Segment:
         finally:
             self.connection.execute("ROLLBACK")
 
-    def read(self, after: int, max_rows: int) -> Batch | None:
-        """The next batch of this segment after a sequence number."""
+    def read(self, after: int, max_rows: int, *, leave_out_unreadable: bool = False) -> Batch | None:
+        """The next batch of this segment after a sequence number.
+
+        Raises:
+            FileNotFoundError: When a file beside the store is gone, unless ``leave_out_unreadable``; damaged content
+                raises what decoding it does.
+        """
         with self.transaction():
             last = min(self.last_seq(), after + max_rows)
             if last <= after:
@@ -180,14 +196,20 @@ class Segment:
             last = min([last, *(first - 1 for _, first in started if first > after + 1)])
             series = self.series()
             others: dict[str, tuple[list[int], list[Artifact]]] = defaultdict(lambda: ([], []))
-            payload = 0
+            payload = unreadable = 0
             for row in self.connection.execute(
                 f"SELECT {ARTIFACT_COLUMNS} FROM artifact WHERE seq BETWEEN ? AND ? ORDER BY seq", (after + 1, last)
             ):
                 kind, name = series[row[1]]
                 seqs, artifacts = others[_COLUMN_OF_KIND[kind]]
+                try:
+                    artifacts.append(decode_artifact(kind, name, row, self._run_folder))
+                except (FileNotFoundError, *_DAMAGED):
+                    if not leave_out_unreadable:
+                        raise
+                    unreadable += 1
+                    continue
                 seqs.append(row[0])
-                artifacts.append(decode_artifact(kind, name, row, self._run_folder))
                 payload += _payload_bytes(row, artifacts[-1])
                 if payload > MAX_PAYLOAD_BYTES:
                     last = row[0]
@@ -211,8 +233,8 @@ class Segment:
             scalars=_scalar_columns(scalars, series),
             **columns,
         )
-        absent = last - after - len(batch)
-        return replace(batch, absent=absent) if absent else batch
+        absent = last - after - len(batch) - unreadable
+        return replace(batch, absent=absent, unreadable=unreadable) if absent or unreadable else batch
 
 
 def histogram_rows(rows: Sequence[Any], names: Sequence[str]) -> HistogramRows:

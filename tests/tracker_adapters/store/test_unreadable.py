@@ -1,0 +1,52 @@
+"""Artifacts whose content is gone or damaged: readers leave them out and count them, and read on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tracker_adapters.store.codec import MAX_INLINE_BYTES
+from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.testing import MemorySink
+
+import stepscope
+
+WAYS: dict[str, Callable[[Path], object]] = {
+    "gone": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "damaged": lambda path: path.write_bytes(b"no picture"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_others_are_read_and_delivered(tmp_path: Path, way: str) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 320, 320, 3), np.uint8)
+    assert pixels[0].nbytes > MAX_INLINE_BYTES
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step, picture in enumerate(pixels):
+            run.scalar("loss", float(step), step=step)
+            run.image("picture", picture, layout="HWC", step=step)
+    damaged, *_ = [path for path in (tmp_path / "run" / "blobs").rglob("*") if path.is_file()]
+    WAYS[way](damaged)
+
+    batch = StoreReader(tmp_path / "run").read(0)
+    assert batch is not None
+    assert (len(batch.scalars), len(batch.images), batch.unreadable, batch.absent) == (3, 2, 1, 0)
+
+    sink = MemorySink()
+    with stepscope.open_run(tmp_path / "run", sinks=[sink], resume=True) as run:
+        run.scalar("loss", 3.0, step=3)
+    assert run.stats.sinks["MemorySink"].failed == {"unreadable": 1}
+    assert run.stats.sinks["MemorySink"].delivered == len(sink.artifacts) == 6
+    assert run.stats.sinks["MemorySink"].pending == 0
+
+
+def test_a_folder_that_is_away_is_not_taken_for_damage(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.text("notes", "x" * (MAX_INLINE_BYTES + 1), step=0)
+    reader = StoreReader(tmp_path / "run")
+    assert reader.last_seq() == 1
+    (tmp_path / "run").rename(tmp_path / "away")
+    assert reader.read(0) is None
