@@ -163,7 +163,7 @@ def _add_rollups(connection: sqlite3.Connection, segment: Segment, shift: int, n
     table, own_shift = segment.ranges(fine=True)
     rows = segment.connection.execute(
         "SELECT series, bucket >> ?, count, non_finite, min, max, first_step, last_step, last_value "
-        f"FROM {table} ORDER BY last_step",
+        f"FROM {table} ORDER BY last_step, is_late",
         (shift - own_shift,),
     )
     connection.executemany(

@@ -92,7 +92,8 @@ class RunRecord:
             table, _ = segment.ranges(fine=False)
             # SQLite takes a bare column from the row that holds the maximum.
             rows = segment.connection.execute(
-                f"SELECT series, sum(count), max(last_step), last_value FROM {table} GROUP BY series"
+                f"SELECT series, sum(count), max(last_step), last_value FROM {table} "
+                "GROUP BY is_late, series ORDER BY is_late"
             ).fetchall()
             for number, count, last_step, last_value in rows:
                 kind, name = segment.series()[number]

@@ -9,6 +9,9 @@ from pathlib import Path
 ROLLUP_SHIFT = 8
 """A roll-up covers 2**8 steps: bucket = step >> 8. In a compacted segment it covers more: its meta says how many."""
 
+ROLLUP_ROWS = 2**14
+"""Scalars are rolled up this many at a time, which takes a third of what rolling up each commit does."""
+
 SUMMARY_SHIFT = 14
 """A row of the summary, which a sealed segment has, covers 2**14 steps, or as many as a roll-up where that is more."""
 
@@ -56,28 +59,32 @@ ON CONFLICT(series, bucket) DO UPDATE SET
     last_step = max(last_step, excluded.last_step)
 """
 
-# One statement a commit keeps the work inside SQLite, which holds no Python lock while it runs. The last value is that
-# of the highest step, and of several at that step the last one: both numbers are packed into one to find it.
-UPDATE_ROLLUPS = f"""
-INSERT INTO rollup
-SELECT series, bucket, count, non_finite, low, high, first_step, (bucket << {ROLLUP_SHIFT}) + (latest >> {_SEQ_BITS}),
-       (SELECT value FROM scalar WHERE seq = latest & {2**_SEQ_BITS - 1})
+_ROLLED_SEQ = "coalesce((SELECT value FROM meta WHERE key = 'rolled_seq'), 0)"
+# The last value is that of the highest step, and of several at that step the last one: both numbers are packed into one
+# to find it.
+_NEW_SCALARS = f"""
+SELECT series, bucket, count, non_finite, low AS min, high AS max, first_step,
+       (bucket << {ROLLUP_SHIFT}) + (latest >> {_SEQ_BITS}) AS last_step,
+       (SELECT value FROM scalar WHERE seq = latest & {2**_SEQ_BITS - 1}) AS last_value
 FROM (
     SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*) AS count,
            sum(value IS NULL OR abs(value) > 1.7976931348623157e308) AS non_finite,
            min(CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END) AS low,
            max(CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END) AS high,
            min(step) AS first_step, max((step & {2**ROLLUP_SHIFT - 1}) << {_SEQ_BITS} | seq) AS latest
-    FROM scalar WHERE seq BETWEEN ? AND ? GROUP BY bucket, series)
-WHERE true {MERGE_RANGES}
+    FROM scalar WHERE seq > {_ROLLED_SEQ} GROUP BY step >> {ROLLUP_SHIFT}, series)
 """
-_OTHER_ROLLUPS = " UNION ALL ".join(
+_OTHERS = " UNION ALL ".join(
     f"SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*) AS count, 0 AS non_finite, NULL AS min, NULL AS max, "
     f"min(step) AS first_step, max(step) AS last_step, NULL AS last_value FROM {table} GROUP BY 1, 2"
     for table in ("histogram", "artifact")
 )
-OPEN_ROLLUPS = f"(SELECT * FROM rollup UNION ALL {_OTHER_ROLLUPS})"
-"""The roll-ups of a segment that is not sealed: at first only scalars have stored ones, which saves time."""
+SEALED_RANGES = {table: f"(SELECT *, 0 AS is_late FROM {table})" for table in ("rollup", "summary")}
+"""What to select from in a sealed segment; of two rows of a series with one last step, the later one ``is_late``."""
+OPEN_SCALAR_RANGES = f"(SELECT *, 0 AS is_late FROM rollup UNION ALL SELECT *, 1 FROM ({_NEW_SCALARS}))"
+"""The roll-ups of scalars in a segment that is not sealed: those stored, and those of the newest values."""
+OPEN_RANGES = f"(SELECT * FROM {OPEN_SCALAR_RANGES} UNION ALL SELECT *, 0 FROM ({_OTHERS}))"
+"""The roll-ups of a segment that is not sealed: only scalars have stored ones, which saves time."""
 
 SUMMARIZE = """
 INSERT INTO summary
@@ -96,6 +103,15 @@ SELECT max(coalesce((SELECT max(seq) FROM scalar), 0), coalesce((SELECT max(seq)
 """
 
 
+def roll_up(connection: sqlite3.Connection, last_seq: int) -> None:
+    """Rolls up the scalars up to the last one, whose number is ``last_seq``; the caller holds the transaction.
+
+    One statement keeps the work inside SQLite, which holds no Python lock while it runs.
+    """
+    connection.execute(f"INSERT INTO rollup SELECT * FROM ({_NEW_SCALARS}) WHERE true {MERGE_RANGES}")
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('rolled_seq', ?)", (last_seq,))
+
+
 def seal(connection: sqlite3.Connection, last_seq: int, *, level: int = 0, rollup_shift: int = ROLLUP_SHIFT) -> None:
     """Marks a segment as one that gets no more artifacts, completes its roll-ups and sums them up.
 
@@ -112,7 +128,8 @@ def seal(connection: sqlite3.Connection, last_seq: int, *, level: int = 0, rollu
     connection.execute("BEGIN")
     try:
         if level == 0:
-            connection.execute(f"INSERT INTO rollup {_OTHER_ROLLUPS}")
+            roll_up(connection, last_seq)
+            connection.execute(f"INSERT INTO rollup {_OTHERS}")
         connection.execute(SUMMARIZE, shifts)
         meta = {"last_seq": last_seq, "level": level, **shifts}
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?,?)", meta.items())

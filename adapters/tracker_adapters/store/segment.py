@@ -36,7 +36,7 @@ class SegmentWriter:
         self._log_bytes = min(MAX_LOG_BYTES, segment_bytes // 4)
         self._beside_bytes = 0
         existing = _complete_segments(folder)
-        self.last_seq = 0
+        self.last_seq = self._rolled_seq = 0
         self.attempt = 1
         self.sealed = 0
         """How many segments were sealed."""
@@ -63,8 +63,9 @@ class SegmentWriter:
         try:
             connection.executemany("INSERT INTO series VALUES (?,?,?)", self._series.unstored())
             rows.insert(connection)
-            if rows.values["scalar"]:
-                connection.execute(schema.UPDATE_ROLLUPS, (self.last_seq + 1, rows.last_seq))
+            is_due = rows.last_seq - self._rolled_seq >= schema.ROLLUP_ROWS
+            if is_due:
+                schema.roll_up(connection, rows.last_seq)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -72,6 +73,8 @@ class SegmentWriter:
             raise
         self._series.mark_stored()
         self.last_seq = rows.last_seq
+        if is_due:
+            self._rolled_seq = rows.last_seq
         self._beside_bytes += rows.beside_bytes
 
     def close(self) -> None:
@@ -89,6 +92,7 @@ class SegmentWriter:
         found = self._connection.execute(schema.LAST_SEQ).fetchone()[0]
         self.last_seq = max(found, meta["first_seq"] - 1, meta.get("last_seq", 0))
         self.attempt = 1 + self._connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0]
+        self._rolled_seq = meta.get("rolled_seq", meta["first_seq"] - 1)
         if "last_seq" in meta:  # it was sealed, as compacting a run that nobody writes does
             self._go_on()
         else:
@@ -137,6 +141,7 @@ class SegmentWriter:
         self._connection = connection
         self._path = path
         self._series = SeriesNumbers()
+        self._rolled_seq = self.last_seq
         self._beside_bytes = 0
 
     def _attempt_row(self) -> tuple[int, int, int]:

@@ -145,15 +145,16 @@ class Segment:
         return last
 
     def ranges(self, *, fine: bool, scalars: bool = False) -> tuple[str, int]:
-        """Returns the table of roll-ups and the binary logarithm of the steps that each row covers.
+        """Returns the table of roll-ups, for a FROM clause, and the binary logarithm of the steps that each row covers.
 
         Args:
             fine: Whether the finest are wanted; else the summary, where there is one.
-            scalars: Whether only those of scalars are wanted, which a segment has while it is written.
+            scalars: Whether only those of scalars are wanted, which take less time while a segment is written.
         """
         if "last_seq" not in self._meta:
-            return "rollup" if scalars else schema.OPEN_ROLLUPS, schema.ROLLUP_SHIFT
-        return ("rollup", self._meta["rollup_shift"]) if fine else ("summary", self._meta["summary_shift"])
+            return schema.OPEN_SCALAR_RANGES if scalars else schema.OPEN_RANGES, schema.ROLLUP_SHIFT
+        table = "rollup" if fine else "summary"
+        return schema.SEALED_RANGES[table], self._meta[f"{table}_shift"]
 
     def series(self) -> dict[int, tuple[str, str]]:
         """The (kind, name) of every series number."""

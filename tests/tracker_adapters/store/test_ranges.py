@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram, RunInfo, Text
+from tracker_adapters.store import schema
 from tracker_adapters.store.layout import rank_folder, segments
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.record import NameInfo, RunRecord
 from tracker_adapters.store.segment import SegmentWriter
 
 points = st.lists(
-    st.tuples(st.sampled_from("ab"), st.integers(0, 70_000), st.sampled_from([1.5, -2.0, math.nan, math.inf])),
+    st.tuples(
+        st.sampled_from("ab"),
+        st.integers(0, 600) | st.integers(0, 70_000),
+        st.sampled_from([1.5, -2.0, math.nan, math.inf]),
+    ),
     min_size=1,
     max_size=60,
 )
@@ -33,15 +40,17 @@ def record_of(run_folder: Path, commits: list[list[object]], *, segment_bytes: i
 
 
 @settings(max_examples=15, deadline=None)
-@given(points, st.booleans())
+@given(points, st.booleans(), st.integers(1, 30))
 def test_the_last_value_is_that_of_the_highest_step(
-    tmp_path_factory: pytest.TempPathFactory, picks: list[tuple[str, int, float]], sealed: bool
+    tmp_path_factory: pytest.TempPathFactory, picks: list[tuple[str, int, float]], sealed: bool, at_once: int
 ) -> None:
-
+    """However many are rolled up at a time, and whether those that came last are rolled up yet or not."""
     run_folder = tmp_path_factory.mktemp("run")
     Manifest(RunInfo(id="id", name="run")).save(run_folder)
     commits = [[(name, step, 0, value) for name, step, value in picks[at : at + 7]] for at in range(0, len(picks), 7)]
-    record = record_of(run_folder, commits, segment_bytes=1 if sealed else 10**9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "ROLLUP_ROWS", at_once)
+        record = record_of(run_folder, commits, segment_bytes=1 if sealed else 10**9)
     for info in record.names():
         mine = [(step, place, value) for place, (name, step, value) in enumerate(picks) if name == info.name]
         step, _, value = max(mine)
@@ -50,6 +59,10 @@ def test_the_last_value_is_that_of_the_highest_step(
         if sealed and len(in_first) > 1:
             continue  # which of two segments says it is not promised
         assert str(info.last_value) == str(value)
+    for name in {name for name, _, _ in picks}:
+        expected = Counter(step >> 8 for other, step, _ in picks if other == name)
+        ranges = record.scalar_ranges(name)
+        assert dict(zip((ranges.first_steps >> 8).tolist(), ranges.counts.tolist(), strict=True)) == expected
     record.close()
 
 
@@ -83,3 +96,20 @@ def test_ranges_are_joined_until_few_enough_are_left(run_folder: Path, segment_b
                 inside.min(),
                 inside.max(),
             )
+
+
+def test_a_resumed_segment_goes_on_where_it_was_rolled_up(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "ROLLUP_ROWS", 10)
+    folder = rank_folder(run_folder, 0)
+    folder.mkdir(parents=True)
+    for attempt in range(3):
+        writer = SegmentWriter(folder, lambda _: "")
+        for step in range(15):
+            writer.commit([("loss", 15 * attempt + step, 0, 1.0)])
+        writer.close()
+    with RunRecord(run_folder) as record:
+        assert record.names() == [NameInfo("loss", "scalar", 45, 44, 1.0)]
+        assert record.scalar_ranges("loss").counts.tolist() == [45]
+    (path,) = segments(folder)
+    stored = sqlite3.connect(path).execute("SELECT sum(count) FROM rollup").fetchone()
+    assert stored == (40,)
