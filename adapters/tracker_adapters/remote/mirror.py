@@ -8,15 +8,16 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracker_adapters.artifacts import sha256_of
 from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.errors import RunError
+from tracker_adapters.remote.leftovers import Leftovers
 from tracker_adapters.remote.local_copy import PRIVATE, Home, write_private
 from tracker_adapters.remote.place import RemotePlace
-from tracker_adapters.remote.sealed import INDEX, SealedFile, SealedIndex, Writer, read_index
+from tracker_adapters.remote.sealed import INDEX, SealedFile, SealedIndex, Writer, read_head, read_index
 from tracker_adapters.store.layout import (
     BLOBS,
     DELIVERY_DATABASE,
@@ -33,6 +34,8 @@ HEARTBEAT_S = 30.0
 DELIVERY_START_S = 20.0
 INDEX_INTERVAL_S = 5.0
 """How often the index is written while many files are copied: what is not listed is copied again after a crash."""
+COPIED_INTERVAL_S = 60.0
+"""How often what was copied is noted here: after a crash, the rest is compared by its checksum."""
 _COPIED = "copied.json"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _NEVER = (".lock", "-wal", "-shm", "-journal")
@@ -63,13 +66,14 @@ class Mirror:
         self._home = home
         self._progressed = progressed
         self._index: SealedIndex | None = None
-        self._written_at = 0.0
-        self._outdated: list[str] = []
+        self._written_at = self._noted_at = 0.0
+        self._leftovers = Leftovers(folder)
+        self._present: set[str] = set()
         self._ended_at = 0.0
         self._unsettled = False
         try:
             found = json.loads((folder / PRIVATE / _COPIED).read_text(encoding="utf-8"))
-            self._copied = {path: Copied(**entry) for path, entry in found.items()}
+            self._copied = {path: Copied(*entry) for path, entry in found.items()}
         except (OSError, ValueError, TypeError):  # then everything is compared by its checksum
             self._copied = {}
 
@@ -89,7 +93,7 @@ class Mirror:
         index = self._index = self._index or self._claimed()
         self._unsettled = False
         changed = self._copy_manifest(index)
-        for relative, path in self._ready(ended=ended, done=done):
+        for relative, path in self._ready(index, ended=ended, done=done):
             changed |= self._copy_file(index, relative, path)
             self._progressed()
             if changed and time.monotonic() - self._written_at > INDEX_INTERVAL_S:
@@ -114,7 +118,7 @@ class Mirror:
         if not self._home.claimed:
             index.last_writer = self._home.writer
             index.writer = Writer.here(self._home.writer)
-            self._place.write(INDEX, index.encoded())
+            index.write(self._place, self._leftovers.note)
             self._home = replace(self._home, claimed=True)
             self._home.save(self._folder)
         return index
@@ -139,15 +143,22 @@ class Mirror:
         with Ledger(folder) as ledger:
             return any(position.state == "waiting" for position in ledger.positions().values())
 
-    def _ready(self, *, ended: bool, done: bool) -> Iterator[tuple[str, Path]]:
+    def _ready(self, index: SealedIndex, *, ended: bool, done: bool) -> Iterator[tuple[str, Path]]:
         live = set()
         if not ended:
             live = {found[-1] for rank in ranks(self._folder) if (found := segments(rank_folder(self._folder, rank)))}
+        self._present.clear()
         for folder, subfolders, names in os.walk(self._folder):
             subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+            inside = Path(folder).relative_to(self._folder).as_posix()
+            prefix = "" if inside == "." else f"{inside}/"
+            is_blobs = prefix.startswith(f"{BLOBS}/")
             for name in sorted(names):
+                relative = f"{prefix}{name}"
+                self._present.add(relative)
+                if is_blobs and relative in self._copied and relative in index.files:
+                    continue  # named by its content; there are many
                 path = Path(folder, name)
-                relative = path.relative_to(self._folder).as_posix()
                 if name.startswith(".") or name.endswith(_NEVER) or path.is_symlink() or relative in (MANIFEST, INDEX):
                     continue
                 if done or (path not in live and _is_sealed(relative)):
@@ -177,7 +188,8 @@ class Mirror:
                     if old is not None and not self._place.replaces_in_place:
                         # Until the index says otherwise, the old object is what it lists.
                         key = f"{relative}~{sha256[:12]}"
-                        self._outdated.append(old.key)
+                        self._leftovers.note(old.key)
+                    self._leftovers.note(key)
                     self._place.upload(source, key)
             now = _stamp(path)
         except FileNotFoundError:  # compacted meanwhile
@@ -213,26 +225,28 @@ class Mirror:
 
     def _forget_removed(self, index: SealedIndex) -> bool:
         """Leaves out what compaction removed here after it was copied."""
-        removed = [path for path in self._copied if not (self._folder / path).exists()]
+        missed = self._copied.keys() - self._present
+        removed = [path for path in missed if not (self._folder / path).exists()]
         for path in removed:
             del self._copied[path]
             if path in index.files:
-                self._outdated.append(index.files.pop(path).key)
+                self._leftovers.note(index.files.pop(path).key)
         return bool(removed)
 
     def _write_index(self, index: SealedIndex) -> None:
-        current = read_index(self._place)
+        current = read_head(self._place)
         if current is not None:
             self._check_ours(current)
         index.last_writer = self._home.writer
         if index.writer is not None:
             index.writer = Writer.here(self._home.writer)
-        self._place.write(INDEX, index.encoded())
+        index.write(self._place, self._leftovers.note)
         self._written_at = time.monotonic()
-        while self._outdated:
-            self._place.remove(self._outdated[-1])
-            self._outdated.pop()
-        write_private(self._folder, _COPIED, json.dumps({path: asdict(entry) for path, entry in self._copied.items()}))
+        self._leftovers.remove(self._place, index.keys())
+        if index.writer is None or self._written_at - self._noted_at > COPIED_INTERVAL_S:
+            self._noted_at = self._written_at
+            entries = {path: [one.size, one.mtime_ns, one.sha256] for path, one in self._copied.items()}
+            write_private(self._folder, _COPIED, json.dumps(entries))
 
 
 def run_has_ended(folder: Path) -> bool:

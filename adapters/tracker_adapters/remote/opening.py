@@ -14,6 +14,7 @@ from tracker_adapters import errors
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError, StepscopeError
 from tracker_adapters.remote.child import python_command, python_environment
 from tracker_adapters.remote.download import Download
+from tracker_adapters.remote.leftovers import Leftovers
 from tracker_adapters.remote.local_copy import PRIVATE, Home, written_copy
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.process import UploadProcess
@@ -180,6 +181,7 @@ def upload_existing(folder: Path, url: str | None) -> Home:
         raise RunExistsError(f"{place.url} holds another run; choose another place")
     home = Home(place.url, new_writer_id(), "" if index is None else index.last_writer)
     (folder / PRIVATE / "copied.json").unlink(missing_ok=True)
+    Leftovers.forget(folder)
     home.save(folder)
     return home
 

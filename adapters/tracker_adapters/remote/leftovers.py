@@ -1,0 +1,48 @@
+"""Objects at a run's place that its index may not list: half-made by a copy that was killed, or replaced since."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Set
+from pathlib import Path
+
+from tracker_adapters.remote.local_copy import PRIVATE
+from tracker_adapters.remote.place import RemotePlace
+
+_NAME = "leftovers.jsonl"
+
+
+class Leftovers:
+    """Each object is noted in the local copy before it is made or left out, and removed when no index needs it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Reads what a process before this one has noted."""
+        self._path = folder / PRIVATE / _NAME
+        self._keys: set[str] = set()
+        with contextlib.suppress(FileNotFoundError):
+            for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
+                with contextlib.suppress(ValueError):  # the last line of a process that was killed
+                    self._keys.add(str(json.loads(line)))
+
+    def note(self, key: str) -> None:
+        """Remembers an object, also for a process after this one."""
+        if key not in self._keys:
+            self._keys.add(key)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(f"{json.dumps(key)}\n")
+
+    def remove(self, place: RemotePlace, listed: Set[str]) -> None:
+        """Removes what was noted and is not listed; call it when an index that lists just these has been written."""
+        if not self._keys:
+            return
+        for key in sorted(self._keys - listed):
+            place.remove(key)
+        self._path.unlink(missing_ok=True)
+        self._keys.clear()
+
+    @staticmethod
+    def forget(folder: Path) -> None:
+        """Drops what was noted, for a folder that gets another place."""
+        (folder / PRIVATE / _NAME).unlink(missing_ok=True)
