@@ -114,7 +114,7 @@ class Lane:
                         return self._deliver(ledger, reader, self._registered(ledger))
                 except _Probed:
                     continue
-                except Exception as error:
+                except (Exception, SystemExit) as error:  # an SDK may call sys.exit, which would end this thread alone
                     if not self._pause_after(error):
                         return "gave_up"
             return "stopped"
@@ -285,7 +285,7 @@ class Lane:
             thinning=position.thinning,
         )
 
-    def _pause_after(self, error: Exception) -> bool:
+    def _pause_after(self, error: BaseException) -> bool:
         """Records a failure and waits; returns whether to try again."""
         self._failures += 1
         message = f"{type(error).__name__}: {error}"
