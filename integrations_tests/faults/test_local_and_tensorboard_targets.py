@@ -239,8 +239,8 @@ def test_a_clock_that_is_put_back_an_hour_between_two_openings(tmp_path: Path, f
     for shift, steps in ((3600, 60), (0, STEPS)):
         path = os.pathsep.join([str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = {"PYTHONPATH": path, "CLOCK_SHIFT_S": str(shift)}
-        opened = training(tmp_path / "run", sinks_in(tmp_path), steps=steps, environment=environment, resume=shift == 0)
-        with opened as run:
+        resumed: dict[str, Any] = {} if shift else {"resume": True, "emitted_before": emitted_by(60).total()}
+        with training(tmp_path / "run", sinks_in(tmp_path), steps=steps, environment=environment, **resumed) as run:
             assert run.result()["complete"]
     assert_delivered(tmp_path / "run")
     shown = readback_tensorboard.read_back({"target": str(tmp_path / "tensorboard")})

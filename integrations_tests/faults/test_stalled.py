@@ -7,14 +7,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faults import FaultReport, accounts, program, stored_counts, until
+from faults import WHOLE, FaultReport, accounts, program, stored_counts, until
 
 import stepscope
 
 pytestmark = pytest.mark.fault
 
 SINKS = ("local", "tensorboard", "wandb", "mlflow")
-SCALARS, IMAGES = 100_000, 200
+SCALARS, IMAGES = (1_000_000, 2000) if WHOLE else (100_000, 200)
 
 EMIT = f"""
 import json, os, sys, time, numpy as np, psutil, stepscope

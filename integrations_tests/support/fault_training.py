@@ -7,9 +7,13 @@ waits for a line on standard input, so that a fault can be done at a known momen
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
 import sys
+import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,11 +40,9 @@ class Regression:
     """Softmax regression on the digits, by gradient descent on batches of 64."""
 
     def __init__(self) -> None:
-        from sklearn.datasets import load_digits
-
-        digits = load_digits()
-        self.inputs = digits.data / 16.0
-        self.labels = digits.target
+        digits = _digits()
+        self.inputs = digits[:, :-1] / 16.0
+        self.labels = digits[:, -1].astype(int)
         self.weight = np.random.default_rng(0).normal(0, 0.1, (64, 10))
         self.order = np.random.default_rng(1)
 
@@ -59,6 +61,16 @@ class Regression:
         return dict(zip(NAMES, map(float, (*values, *norms)), strict=True))
 
 
+@functools.cache
+def _digits() -> np.ndarray:
+    """Reads scikit-learn's file of digits, 64 pixels and the label a row: importing scikit-learn takes seconds."""
+    place = importlib.util.find_spec("sklearn")
+    assert place is not None
+    assert place.origin is not None
+    return np.loadtxt(Path(place.origin).parent / "datasets" / "data" / "digits.csv.gz", delimiter=",")
+
+
+@functools.cache
 def losses_without_us(steps: int) -> list[str]:
     """Returns the losses of a training that emits nothing, as hexadecimal floats."""
     model = Regression()
@@ -91,6 +103,7 @@ def main() -> None:
         losses.append(values["loss"].hex())
         emit_step(run, model, values, step)
         print("step", step, flush=True)
+        time.sleep(plan["step_s"])
         if step in pauses:
             sys.stdin.readline()
     complete = run.close(plan["close_timeout"])

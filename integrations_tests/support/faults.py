@@ -24,6 +24,10 @@ from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 import stepscope
 
 TRAINING = Path(fault_training.__file__)
+SUPPORT = {"PYTHONPATH": os.pathsep.join([str(TRAINING.parent), *filter(None, [os.environ.get("PYTHONPATH")])])}
+"""Variables with which a program can import ``fault_training``."""
+WHOLE = os.environ.get("STEPSCOPE_WHOLE_FAULTS") == "1"
+"""Whether the longest faults are done at their full size, which takes several minutes more."""
 
 
 @dataclass
@@ -33,6 +37,7 @@ class Training:
     process: subprocess.Popen[str]
     folder: Path
     steps: int
+    emitted_before: int = 0
     lines: queue.Queue[str] = field(default_factory=queue.Queue)
 
     def wait_for_step(self, step: int, timeout_s: float = 60.0) -> None:
@@ -46,13 +51,22 @@ class Training:
         self.process.stdin.flush()
 
     def result(self, timeout_s: float = 120.0) -> dict[str, Any]:
-        """Waits for the end; returns what the training printed, and asserts that no step was disturbed."""
+        """Waits for the end; returns what the training printed.
+
+        It asserts that no step was disturbed, and that the run has counted every artifact: emitted = stored + lost,
+        and stored = delivered + pending + failed in each sink.
+        """
         line = self.wait_for_line("{", timeout_s)
         code = self.process.wait(timeout_s)
         assert code == 0, f"the training ended with {code}: {self.errors()}"
         found: dict[str, Any] = json.loads(line)
         assert found["losses"] == fault_training.losses_without_us(self.steps)
         assert "Traceback" not in self.errors(), self.errors()
+        emitted = self.emitted_before + fault_training.emitted_by(self.steps).total()
+        assert found["emitted"] == emitted == found["stored"] + sum(found["lost"].values()), found
+        for account in found["sinks"].values():
+            counted = account["delivered"] + account["pending"] + sum(account["failed"].values())
+            assert counted == found["stored"], found
         return found
 
     def errors(self) -> str:
@@ -86,10 +100,12 @@ def training(
     sinks: Sequence[Any],
     *,
     steps: int = 200,
+    step_s: float = 0.0,
     pauses: Sequence[int] = (),
     at: str = "",
     close_timeout: float = 60.0,
     environment: dict[str, str] | None = None,
+    emitted_before: int = 0,
     **open_run: Any,
 ) -> Iterator[Training]:
     """Starts a training whose run lies in ``folder``; kills what is left of it at the end of the block.
@@ -98,20 +114,24 @@ def training(
         folder: The run's folder.
         sinks: For ``open_run``; must be JSON.
         steps: Training steps.
+        step_s: What each of them takes in seconds, besides the computing.
         at: A URL at which the run is opened instead.
         pauses: Steps after which it waits for ``Training.go_on``.
         close_timeout: What ``Run.close`` gets, in seconds.
         environment: More variables.
+        emitted_before: What earlier openings of the run have emitted.
         open_run: More arguments of ``open_run``.
     """
     plan = {
         "folder": at or str(folder),
         "open_run": {"sinks": list(sinks), **open_run},
         "steps": steps,
+        "step_s": step_s,
         "pauses": list(pauses),
         "close_timeout": close_timeout,
     }
     with _started([str(TRAINING), json.dumps(plan)], folder, steps, environment) as found:
+        found.emitted_before = emitted_before
         yield found
 
 

@@ -18,8 +18,9 @@ _ALLOWED = dict.fromkeys(("target", "refuse", "crash_on", "hang_on", "hang_in"),
 class OddSink:
     """Writes one line an artifact: kind, name and step.
 
-    Options: ``refuse``, ``crash_on`` and ``hang_on`` are names of artifacts, or ``name@step``, that make ``write`` raise, the process
-    abort or never return; ``hang_in`` is a method that never returns; ``times`` limits how often, counted in a file.
+    Options: ``refuse``, ``crash_on`` and ``hang_on`` are names of artifacts, or ``name@step``, that make ``write``
+    raise, the process abort or never return; ``hang_in`` is a method that never returns; ``times`` limits how often,
+    counted in a file.
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
