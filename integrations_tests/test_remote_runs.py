@@ -49,7 +49,8 @@ def elsewhere(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def variables(s3: S3, tmp_path: Path) -> dict[str, str]:
-    return {**s3.variables, "STEPSCOPE_CACHE": str(tmp_path / "cache")}
+    timeouts = '{"config_kwargs": {"read_timeout": 1, "connect_timeout": 1}}'  # in place of half a minute
+    return {**s3.variables, "STEPSCOPE_CACHE": str(tmp_path / "cache"), "FSSPEC_S3": timeouts}
 
 
 def counts_there(url: str) -> Counter[str]:
@@ -132,7 +133,7 @@ def native_summary_writer(s3: S3, url: str, mode: str) -> str:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("mode", ["refuse", "busy", "cut"])
+@pytest.mark.parametrize("mode", ["refuse", "busy", "cut", "hole", "stall"])
 def test_an_endpoint_that_fails_for_a_while_costs_nothing(
     s3: S3, tmp_path: Path, url: str, elsewhere: Path, mode: str, *, fault_report: FaultReport
 ) -> None:

@@ -23,7 +23,7 @@ class FaultyProxy:
     """Passes connections on to a server. ``mode`` says what it does to those that come from now on.
 
     ``pass``; ``refuse``: closes them at once; ``busy``: answers 503; ``hole``: never answers; ``cut``: closes them
-    after ``cut_after`` bytes from the client.
+    after ``cut_after`` bytes from the client; ``stall``: after as many, passes nothing on any more.
     """
 
     target: int
@@ -67,9 +67,11 @@ class FaultyProxy:
             with socket.create_connection(("127.0.0.1", self.target)) as server:
                 back = threading.Thread(target=_pump, args=(server, client), daemon=True)
                 back.start()
-                left = self.cut_after if mode == "cut" else None
+                left = self.cut_after if mode in ("cut", "stall") else None
                 if _pump(client, server, left):
                     self.faults += 1
+                    while mode == "stall" and client.recv(65536):
+                        pass
                     client.close()
                 else:
                     back.join(30)

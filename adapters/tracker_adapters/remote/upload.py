@@ -26,6 +26,8 @@ from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.store.lock import FileLock
 
 INTERVAL_S = 2.0
+ENDED_INTERVAL_S = 0.2
+"""The first pause once the run has ended, when its trainer waits for the rest; the next ones are longer."""
 LOOK_S = 0.1
 FIRST_RETRY_S = 0.5
 LAST_RETRY_S = 60.0
@@ -55,7 +57,7 @@ class Uploader:
 
     def run(self) -> Outcome:
         """Copies; see ``upload``."""
-        pause = 0.0
+        pause, ended_pause = 0.0, ENDED_INTERVAL_S
         while not self._stopping.is_set():
             ended = run_has_ended(self._folder)
             try:
@@ -75,7 +77,8 @@ class Uploader:
             if ended and time.monotonic() - self._progressed_at > self._give_up_s:
                 logger.error("gave up on %s: nothing was copied for %.0f s", self._home.url, self._give_up_s)
                 return "gave_up"
-            self._wait(pause or INTERVAL_S)
+            self._wait(pause or (ended_pause if ended else INTERVAL_S))
+            ended_pause = min(2 * ended_pause, INTERVAL_S) if ended else ENDED_INTERVAL_S
         return "stopped"
 
     def _copy(self) -> bool:
