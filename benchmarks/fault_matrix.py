@@ -1,6 +1,7 @@
 """Does every fault of ``integrations_tests/faults`` and prints what came of it as a table, beside the native clients.
 
-Run: ``python benchmarks/fault_matrix.py``, or with ``--report FILE`` to print what an earlier run has left.
+Run: ``python benchmarks/fault_matrix.py``, with ``--whole`` for the longest faults at their full size, or with
+``--report FILE`` to print what tests run with ``STEPSCOPE_FAULT_REPORT=FILE`` have left.
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ TITLES = ("fault", "runs", "lost", "doubled", "seconds to recover", "the native 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Faults done to trainings, and what came of them.")
     parser.add_argument("--report", type=Path, help="the lines of an earlier run; nothing is run then")
+    parser.add_argument(
+        "--whole", action="store_true", help="stall a million scalars; kill MLflow's runs 50 times, too"
+    )
     parser.add_argument("--json", type=Path, help="a file for the lines")
     arguments = parser.parse_args()
     report = arguments.report
-    lines = done_now() if report is None else report.read_text(encoding="utf-8").splitlines()
+    lines = done_now(whole=arguments.whole) if report is None else report.read_text(encoding="utf-8").splitlines()
     rows = sorted((json.loads(line) for line in lines), key=lambda row: str(row["fault"]))
     print(table(rows))
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def done_now() -> list[str]:
-    """Runs the tests; raises SystemExit with pytest's code when one of them fails."""
+def done_now(*, whole: bool) -> list[str]:
+    """Runs the tests, at full size if ``whole``; raises SystemExit with pytest's code when one of them fails."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.jsonl"
-        environment = os.environ | {"STEPSCOPE_FAULT_REPORT": str(report)}
+        environment = os.environ | {"STEPSCOPE_FAULT_REPORT": str(report), "STEPSCOPE_WHOLE_FAULTS": str(int(whole))}
         command = [sys.executable, "-m", "pytest", "-q", str(TESTS)]
         done = subprocess.run(command, env=environment, stdout=sys.stderr, check=False, cwd=TESTS.parent.parent)
         if done.returncode:

@@ -14,6 +14,8 @@ from all_sinks import SINKS, assert_each_shows_everything_once, prepared, wait_u
 from fault_training import emitted_by
 from faults import FaultReport, stored_counts, training, until
 
+import stepscope
+
 pytestmark = pytest.mark.fault
 
 
@@ -76,6 +78,7 @@ def test_a_training_that_is_told_to_end_is_delivered_by_its_orphans(folder: Path
         assert run.end() == -signal.SIGTERM
         seconds = until(lambda: all(map(has_ended, children)))
     assert stored_counts(folder) == emitted_by(101)
+    assert stepscope.read_run(folder).info.status == "failed"
     assert_each_shows_everything_once(folder)
     fault_report.add("all four sinks: SIGTERM to the training", recovery_s=seconds)
 

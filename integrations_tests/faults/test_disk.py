@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from all_sinks import wait_until_each_has
 from fault_training import emitted_by
 from faults import FaultReport, accounts, program, stored_counts, training, until
 from tracker_adapters.errors import NotARunError
@@ -183,7 +184,7 @@ def test_a_folder_that_comes_back_gets_everything(tmp_path: Path) -> None:
     folder, away = tmp_path / "run", tmp_path / "away"
     with training(folder, ["local"], steps=300, pauses=[100, 200]) as run:
         run.wait_for_step(100)
-        until(lambda: stored_counts(folder) == emitted_by(101))
+        wait_until_each_has(folder, emitted_by(101).total())
         folder.rename(away)
         run.go_on()
         run.wait_for_step(200)
@@ -191,6 +192,6 @@ def test_a_folder_that_comes_back_gets_everything(tmp_path: Path) -> None:
         away.rename(folder)
         run.go_on()
         found = run.result()
-    assert found["lost"] == {}
+    assert (found["complete"], found["lost"]) == (True, {})
     assert stored_counts(folder) == emitted_by(300)
     assert accounts(folder)["local"].delivered == emitted_by(300).total()

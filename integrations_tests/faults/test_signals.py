@@ -8,8 +8,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fault_training import emitted_by
-from faults import FaultReport, accounts, program, stored_counts, training, until
+from all_sinks import SINKS, assert_each_shows_everything_once, prepared
+from faults import FaultReport, accounts, program, stored_counts, until
 
 import stepscope
 
@@ -19,9 +19,9 @@ INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_
 
 FLUSH_AND_CLOSE = (
     INTERRUPTIBLE
-    + """
+    + f"""
 import sys, stepscope
-with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:
+with stepscope.open_run(sys.argv[1], sinks={SINKS!r}) as run:
     for step in range(1000):
         run.scalar("loss", step, step=step)
     print("emitted")
@@ -41,10 +41,11 @@ def drained(children: list[psutil.Process]) -> float:
 
 
 def test_a_second_interrupt_while_closing_ends_the_process_at_once(tmp_path: Path, fault_report: FaultReport) -> None:
-    folder = tmp_path / "run"
+    folder = prepared(tmp_path / "run")
     with program(folder, FLUSH_AND_CLOSE) as run:
         run.wait_for_line("emitted")
         children = run.delivery_processes()
+        assert len(children) == len(SINKS)
         for child in children:
             child.suspend()
         run.go_on()
@@ -63,9 +64,9 @@ def test_a_second_interrupt_while_closing_ends_the_process_at_once(tmp_path: Pat
         recovery = drained(children)
     assert seconds < 5
     assert stored_counts(folder) == {"scalar": 1000}
-    assert accounts(folder)["local"].delivered == 1000
+    assert_each_shows_everything_once(folder)
     assert stepscope.read_run(folder).info.status == "failed"
-    fault_report.add("SIGINT twice, while flushing and while closing", recovery_s=recovery)
+    fault_report.add("all four sinks: SIGINT twice, while flushing and while closing", recovery_s=recovery)
 
 
 def test_an_interrupt_at_exit_waits_no_longer_for_delivery_and_commits_every_run(tmp_path: Path) -> None:
@@ -101,20 +102,6 @@ for run in runs:
     for folder in folders:
         assert stepscope.read_run(folder).info.status == "finished"
         assert accounts(folder)["local"].delivered == 1000
-
-
-def test_sigterm_kills_the_training_and_its_orphan_delivers(tmp_path: Path, fault_report: FaultReport) -> None:
-    folder = tmp_path / "run"
-    with training(folder, ["local"], steps=1000, pauses=[200]) as run:
-        run.wait_for_step(200)
-        until(lambda: stored_counts(folder) == emitted_by(201))
-        children = run.delivery_processes()
-        run.process.terminate()
-        assert run.end() == -signal.SIGTERM
-        recovery = drained(children)
-    assert accounts(folder)["local"].delivered == emitted_by(201).total()
-    assert stepscope.read_run(folder).info.status == "failed"
-    fault_report.add("SIGTERM to the training", recovery_s=recovery)
 
 
 def test_a_sigterm_handler_that_leaves_closes_the_run_as_failed(tmp_path: Path) -> None:
