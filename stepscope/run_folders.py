@@ -42,11 +42,16 @@ def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
 
 def run_labels(runs: Sequence[Path]) -> list[str]:
     """Returns a short name for each run: its folder's, or, where two are the same, the path from where they part."""
-    labels = [run.name for run in runs]
+    labels = [readable(run.name) for run in runs]
     if len(set(labels)) == len(labels):
         return labels
     common = os.path.commonpath([str(run) for run in runs])
-    return [os.path.relpath(run, common) for run in runs]
+    return [readable(os.path.relpath(run, common)) for run in runs]
+
+
+def readable(path: str | os.PathLike[str]) -> str:
+    """Returns a path as text that can be encoded: what is no UTF-8 in it becomes U+FFFD."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def _expanded(place: str) -> list[Path]:

@@ -3,128 +3,141 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.store.tail import Segment
 
-from stepscope.export.reading import ATTEMPT, STEP, SegmentRows, last_attempt, opened_segments, table_of, wanted_series
+from stepscope.export.reading import (
+    Extent,
+    Integers,
+    SegmentRows,
+    integers_of,
+    opened_segments,
+    table_of,
+    wanted_series,
+)
 from stepscope.export.selection import Selection
 
 SHOWN_BY_STEP = frozenset({"scalar", "histogram", "image", "text", "table"})
 """Kinds of which readers show the latest attempt at a step; of the others they show everything."""
 _Series = tuple[str, str]
-_Integers = npt.NDArray[np.int64]
+_Span = tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What one attempt recorded of a series: its first and last step, and those where it was compacted.
+
+    ``again`` are the steps that an earlier attempt may have recorded too.
+    """
+
+    steps: _Span
+    compacted: _Span | None = None
+    again: Integers = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def replaces(self, steps: Integers) -> npt.NDArray[np.bool_]:
+        """Whether it replaces what earlier attempts recorded at these steps."""
+        at = np.searchsorted(self.again, steps)
+        replaced: npt.NDArray[np.bool_] = at < self.again.size
+        replaced[replaced] = self.again[at[replaced]] == steps[replaced]
+        if self.compacted is not None:  # it may have lost the very steps
+            replaced |= (steps >= self.compacted[0]) & (steps <= self.compacted[1])
+        return replaced
+
+
+_Attempts = dict[int, _Attempt]
 
 
 class LatestAttempts:
-    """Knows which rows of a rank were recorded again at the same step by a later attempt.
+    """Knows which rows of a rank were replaced by a later attempt, by the rule of ``tracker_adapters.store.attempts``.
 
     Only the steps are kept that several attempts can have recorded: eight bytes for each of them and each series.
     """
 
-    def __init__(self, run_folder: Path, rank: int, selection: Selection) -> None:
-        self._again: dict[_Series, list[tuple[int, _Integers]]] = {}
-        if selection.all_attempts:
+    def __init__(self, run_folder: Path, rank: int, selection: Selection, until: Extent) -> None:
+        self._of_series: dict[_Series, _Attempts] = {}
+        tables = sorted({table_of(kind) for kind in selection.kinds & SHOWN_BY_STEP})
+        if selection.all_attempts or until.last_attempt < 2 or not tables:
             return
-        ranges = _ranges_by_attempt(run_folder, rank, selection)
-        overlapping = {key: by_attempt for key, by_attempt in ranges.items() if _may_overlap(by_attempt)}
-        if overlapping:
-            self._again = _steps_again(run_folder, rank, overlapping)
+        found: dict[_Series, _Attempts] = defaultdict(dict)
+        for segment, _ in opened_segments(run_folder, rank):
+            for table in tables:
+                _add_spans(found, segment, table, selection, until)
+        self._of_series = {key: attempts for key, attempts in found.items() if _may_overlap(attempts)}
+        if self._of_series:
+            for segment, _ in opened_segments(run_folder, rank):
+                for table in tables:
+                    _add_again(self._of_series, segment, table, until)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the series of which something was recorded again."""
-        return tuple(sorted({name for _, name in self._again}))
+        """The names of the series of which something may have been recorded again."""
+        return tuple(sorted({name for _, name in self._of_series}))
 
-    def keep(self, found: SegmentRows) -> list[Any]:
-        """Returns the rows that no later attempt replaces, in their order."""
-        places = self._replaced_places(found)
-        return [row for place, row in enumerate(found.rows) if place not in places] if places else found.rows
+    def kept(self, rows: SegmentRows) -> SegmentRows:
+        """Returns the rows that no later attempt replaced."""
+        return rows.where(~self.replaced(rows)) if self._of_series else rows
 
-    def replaced(self, found: SegmentRows) -> list[Any]:
-        """Returns the other rows."""
-        return [found.rows[place] for place in sorted(self._replaced_places(found))]
-
-    def _replaced_places(self, found: SegmentRows) -> set[int]:
-        places: set[int] = set()
-        if not self._again:
-            return places
-        by_series: dict[int, list[int]] = defaultdict(list)
-        for place, row in enumerate(found.rows):
-            by_series[row[1]].append(place)
-        for number, in_series in by_series.items():
-            later = self._again.get(found.series[number])
-            if later is not None:
-                places.update(_replaced(found.rows, in_series, later))
-        return places
+    def replaced(self, rows: SegmentRows) -> npt.NDArray[np.bool_]:
+        """Returns for each row whether a later attempt replaced it; bool (n,)."""
+        replaced = np.zeros(len(rows), np.bool_)
+        order = np.argsort(rows.numbers, kind="stable")
+        for places in np.split(order, np.flatnonzero(np.diff(rows.numbers[order])) + 1):
+            attempts = self._of_series.get(rows.series[int(rows.numbers[places[0]])], {})
+            for number, attempt in attempts.items():
+                earlier = places[rows.attempts[places] < number]
+                replaced[earlier] |= attempt.replaces(rows.steps[earlier])
+        return replaced
 
 
-def _replaced(rows: Sequence[Any], places: list[int], later: list[tuple[int, _Integers]]) -> Iterator[int]:
-    steps = np.array([rows[place][STEP] for place in places], np.int64)
-    attempts = np.array([rows[place][ATTEMPT] for place in places], np.int64)
-    mask = np.zeros(len(places), np.bool_)
-    for attempt, again in later:
-        at = np.searchsorted(again, steps)
-        known = at < again.size
-        known[known] = again[at[known]] == steps[known]
-        mask |= known & (attempts < attempt)
-    yield from np.array(places)[mask].tolist()
-
-
-def _ranges_by_attempt(run_folder: Path, rank: int, selection: Selection) -> dict[_Series, dict[int, tuple[int, int]]]:
-    """The first and last step of each attempt at each series; nothing of a run with one attempt."""
-    found: dict[_Series, dict[int, tuple[int, int]]] = defaultdict(dict)
-    if last_attempt(run_folder, rank) < 2:
-        return found
-    for segment, _ in opened_segments(run_folder, rank):
-        for key, attempt, first, last in _ranges(segment, selection):
-            old = found[key].get(attempt, (first, last))
-            found[key][attempt] = (min(old[0], first), max(old[1], last))
-    return found
-
-
-def _ranges(segment: Segment, selection: Selection) -> Iterator[tuple[_Series, int, int, int]]:
+def _add_spans(
+    found: Mapping[_Series, _Attempts], segment: Segment, table: str, selection: Selection, until: Extent
+) -> None:
     series = segment.series()
-    for table in sorted({table_of(kind) for kind in selection.kinds & SHOWN_BY_STEP}):
-        wanted = wanted_series(series, table, selection)
-        chosen = set(series) if wanted is None else set(wanted)
-        statement = f"SELECT series, attempt, min(step), max(step) FROM {table} GROUP BY series, attempt"
-        for number, attempt, first, last in segment.connection.execute(statement):
-            if number in chosen and series[number][0] in SHOWN_BY_STEP:
-                yield series[number], attempt, first, last
+    wanted = wanted_series(series, table, selection)
+    chosen = set(series) if wanted is None else set(wanted)
+    statement = f"SELECT series, attempt, min(step), max(step) FROM {table} WHERE seq <= ? GROUP BY series, attempt"
+    for number, attempt, first, last in segment.connection.execute(statement, (until.last_seq,)):
+        if number in chosen and series[number][0] in SHOWN_BY_STEP:
+            known = found[series[number]].setdefault(attempt, _Attempt((first, last)))
+            known.steps = _joined(known.steps, (first, last))
+            if segment.level:
+                known.compacted = _joined(known.compacted or (first, last), (first, last))
 
 
-def _may_overlap(by_attempt: dict[int, tuple[int, int]]) -> bool:
-    highest = -1
-    for attempt in sorted(by_attempt):
-        first, last = by_attempt[attempt]
-        if first <= highest:
-            return True
-        highest = max(highest, last)
-    return False
+def _joined(one: _Span, other: _Span) -> _Span:
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
-def _steps_again(
-    run_folder: Path, rank: int, overlapping: dict[_Series, dict[int, tuple[int, int]]]
-) -> dict[_Series, list[tuple[int, _Integers]]]:
-    """The steps that each attempt recorded and an earlier one may have recorded too."""
-    collected: dict[_Series, dict[int, list[_Integers]]] = defaultdict(lambda: defaultdict(list))
-    for segment, _ in opened_segments(run_folder, rank):
-        for number, key in segment.series().items():
-            by_attempt = overlapping.get(key, {})
-            for attempt in by_attempt:
-                highest = max((last for one, (_, last) in by_attempt.items() if one < attempt), default=-1)
-                steps = segment.connection.execute(
-                    f"SELECT step FROM {table_of(key[0])} WHERE series = ? AND attempt = ? AND step <= ?",
-                    (number, attempt, highest),
-                ).fetchall()
-                if steps:
-                    collected[key][attempt].append(np.unique(np.array(steps, np.int64)))
-    return {
-        key: [(attempt, np.unique(np.concatenate(parts))) for attempt, parts in sorted(by_attempt.items())]
-        for key, by_attempt in collected.items()
+def _may_overlap(attempts: _Attempts) -> bool:
+    return any(attempt.steps[0] <= reached for attempt, reached in _with_reached(attempts))
+
+
+def _with_reached(attempts: _Attempts) -> Iterator[tuple[_Attempt, int]]:
+    """Yields each attempt with the last step that those before it reached."""
+    reached = -1
+    for _, attempt in sorted(attempts.items()):
+        yield attempt, reached
+        reached = max(reached, attempt.steps[1])
+
+
+def _add_again(of_series: Mapping[_Series, _Attempts], segment: Segment, table: str, until: Extent) -> None:
+    series = segment.series()
+    reached = {
+        key: {id(attempt): step for attempt, step in _with_reached(attempts)} for key, attempts in of_series.items()
     }
+    highest = max(step for steps in reached.values() for step in steps.values())
+    statement = (
+        f"SELECT series, attempt, group_concat(step) FROM {table} "
+        "WHERE seq <= ? AND step <= ? AND attempt > 1 GROUP BY series, attempt"
+    )
+    for number, attempt, text in segment.connection.execute(statement, (until.last_seq, highest)):
+        known = of_series.get(series[number], {}).get(attempt)
+        if known is not None:
+            steps = integers_of(text)
+            steps = steps[steps <= reached[series[number]][id(known)]]
+            known.again = np.unique(np.concatenate([known.again, steps]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -43,7 +43,7 @@ TABLES: Mapping[str, Mapping[str, ColumnType]] = {
 class Names:
     """A column of texts that repeat: row i holds ``names[codes[i]]``."""
 
-    codes: Sequence[int]
+    codes: Sequence[int] | npt.NDArray[np.int64]
     names: Sequence[str]
 
     def __len__(self) -> int:
@@ -71,13 +71,8 @@ def row_count(chunk: Chunk) -> int:
     return len(next(iter(chunk.values())))
 
 
-def iso_times(times_ns: Sequence[int]) -> Iterator[str]:
+def iso_times(times_ns: Sequence[int] | npt.NDArray[np.int64]) -> Names:
     """Returns times as ISO 8601 in UTC with nanoseconds, as in ``2026-01-31T23:59:59.123456789Z``."""
-    seconds: dict[int, str] = {}
-    texts: dict[int, str] = {}
-    for time_ns in dict.fromkeys(times_ns):  # the scalars of a block share one moment
-        second, rest = divmod(time_ns, 10**9)
-        if second not in seconds:
-            seconds[second] = str(np.datetime64(second, "s"))
-        texts[time_ns] = f"{seconds[second]}.{rest:09d}Z"
-    return map(texts.__getitem__, times_ns)
+    # The scalars of a block share one moment.
+    moments, codes = np.unique(np.asarray(times_ns, np.int64), return_inverse=True)
+    return Names(codes, np.char.add(np.datetime_as_string(moments.view("M8[ns]")), "Z").tolist())

@@ -20,13 +20,13 @@ from stepscope.export.attempts import LatestAttempts
 from stepscope.export.columns import TABLES, Chunk, ColumnType, row_count
 from stepscope.export.output import MANIFEST, OutputFolder, safe_part
 from stepscope.export.parquet_format import ParquetTable, import_pyarrow
-from stepscope.export.reading import read_rows
+from stepscope.export.reading import extent, read_rows
 from stepscope.export.remote_output import output_at
 from stepscope.export.selection import ExportError, Ranks, Selection
 from stepscope.export.tables import TableBuilder
 from stepscope.export.text_formats import CsvTable, JsonLinesTable
 from stepscope.run import read_run
-from stepscope.run_folders import find_runs, run_labels
+from stepscope.run_folders import find_runs, readable, run_labels
 
 Format: TypeAlias = Literal["csv", "parquet", "jsonl"]
 Table: TypeAlias = CsvTable | JsonLinesTable | ParquetTable
@@ -140,10 +140,11 @@ class _Export:
         attachments = _Attachments(self, self._folder, f"{number}-{safe_part(label)}", self._table.embeds_images)
         try:
             for rank in ranks:
-                latest = LatestAttempts(run, rank, self._selection)
+                until = extent(run, rank)
+                latest = LatestAttempts(run, rank, self._selection, until)
                 builder = TableBuilder(run, label, rank, attachments)
-                for table, found in read_rows(run, rank, self._selection):
-                    for name, chunk in builder.chunks(table, found.series, latest.keep(found)):
+                for table, rows in read_rows(run, rank, self._selection, until):
+                    for name, chunk in builder.chunks(table, latest.kept(rows)):
                         self._write(name, chunk)
                     yield
         except sqlite3.Error as error:
@@ -225,7 +226,7 @@ def _run_row(info: Any, label: str, run: Path) -> Chunk:
         "created": [info.created_ns],
         "tags": [json.dumps(list(info.tags), ensure_ascii=False)],
         "config": [json.dumps(info.config, ensure_ascii=False)],
-        "path": [str(run)],
+        "path": [readable(run)],
     }
 
 

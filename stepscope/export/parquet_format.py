@@ -71,10 +71,12 @@ class ParquetTable:
         if isinstance(column, Constant):
             return arrow.repeat(arrow.scalar(column.value, wanted), len(column))
         if isinstance(column, Names):
-            codes = arrow.array(column.codes, arrow.int32())
+            codes = arrow.array(np.asarray(column.codes, np.int32))
             return arrow.DictionaryArray.from_arrays(codes, arrow.array(column.names, wanted)).dictionary_decode()
         if kind == "float":
             return arrow.array(np.asarray(column, np.float64))  # a list would make NaN and None alike
+        if kind == "time":
+            return arrow.array(np.asarray(column, np.int64)).view(wanted)
         if kind in ("floats", "ints"):
             ends = np.cumsum([0, *map(len, column)])
             inner = np.concatenate([np.empty(0, np.float64 if kind == "floats" else np.int64), *column])

@@ -1,4 +1,8 @@
-"""Reads rows out of the segments of a run, some thousand at a time: neither long transactions nor much memory."""
+"""Reads rows out of the segments of a run, some thousand at a time: neither long transactions nor much memory.
+
+Scalars come as columns: SQLite puts the integers of many rows into one text, which numpy reads in a third of the time
+that Python takes to build a row.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +11,67 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from tracker_adapters.errors import RunError
 from tracker_adapters.store import layout, schema
-from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
+from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS
 from tracker_adapters.store.tail import MAX_LOOKS, Segment
 
 from stepscope.export.selection import Selection
 
-ROWS_AT_ONCE = {"scalar": 5_000, "histogram": 2_000, "artifact": 64}
-_COLUMNS = {"scalar": SCALAR_COLUMNS, "histogram": HISTOGRAM_COLUMNS, "artifact": ARTIFACT_COLUMNS}
-ATTEMPT, STEP = 2, 3
-"""Where a row has these; sequence number and series come first."""
-
-
+Integers = npt.NDArray[np.int64]
+ROWS_AT_ONCE = {"scalar": 10_000, "histogram": 500, "artifact": 64}
+_COLUMNS = {"histogram": HISTOGRAM_COLUMNS, "artifact": ARTIFACT_COLUMNS}
+_INTEGERS = ("seq", "series", "attempt", "step", "time_ns")
 _CHECKSUM = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRows:
-    """Rows of one table of a segment; ``series`` gives the (kind, name) of the number in a row's second column."""
+    """Rows of one table of a segment, by column.
+
+    Attributes:
+        series: The (kind, name) of each number in ``numbers``.
+        seqs: Sequence numbers, int64 (n,), as are ``numbers``, ``attempts``, ``steps`` and ``times_ns``.
+        content: Of scalars the values, float64 (n,); of histograms their bytes; of others (meta, data, blob).
+    """
 
     series: dict[int, tuple[str, str]]
-    rows: list[Any]
+    seqs: Integers
+    numbers: Integers
+    attempts: Integers
+    steps: Integers
+    times_ns: Integers
+    content: Any
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> SegmentRows:
+        """Returns the rows for which ``wanted``, of shape (n,), is true."""
+        content = self.content
+        return SegmentRows(
+            self.series,
+            self.seqs[wanted],
+            self.numbers[wanted],
+            self.attempts[wanted],
+            self.steps[wanted],
+            self.times_ns[wanted],
+            content[wanted] if isinstance(content, np.ndarray) else [content[i] for i in np.flatnonzero(wanted)],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a rank holds at one moment: the numbers of its last artifact and of its last attempt, 0 for none."""
+
+    last_seq: int
+    last_attempt: int
 
 
 def table_of(kind: str) -> str:
@@ -42,6 +82,11 @@ def table_of(kind: str) -> str:
 def is_checksum(blob: object) -> bool:
     """Whether this is a SHA-256 in hexadecimal digits, and no path that leads out of the run's folder."""
     return isinstance(blob, str) and _CHECKSUM.fullmatch(blob) is not None
+
+
+def integers_of(text: str) -> Integers:
+    """Returns the numbers that ``group_concat`` joined."""
+    return np.fromstring(text, np.int64, sep=",")
 
 
 @contextmanager
@@ -96,28 +141,33 @@ def opened_segments(run_folder: Path, rank: int) -> Iterator[tuple[Segment, int]
             reached = layout.segment_name(path).last
 
 
-def last_attempt(run_folder: Path, rank: int) -> int:
-    """Returns the number of a rank's last attempt; 0 when there is none."""
-    last = 0
+def extent(run_folder: Path, rank: int) -> Extent:
+    """Returns what a rank holds now; what comes later is not read, so that attempts and rows fit each other."""
+    last_seq = last_attempt = 0
     for segment, _ in opened_segments(run_folder, rank):
-        last = max(last, segment.connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0])
-    return last
+        last_attempt = max(last_attempt, segment.connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0])
+        last_seq = max(last_seq, segment.last_seq())
+    return Extent(last_seq, last_attempt)
 
 
-def read_rows(run_folder: Path, rank: int, selection: Selection) -> Iterator[tuple[str, SegmentRows]]:
-    """Yields ``(table, rows)`` of what a rank holds now and the selection wants, by segment, table and arrival.
+def read_rows(run_folder: Path, rank: int, selection: Selection, until: Extent) -> Iterator[tuple[str, SegmentRows]]:
+    """Yields ``(table, rows)`` of what a rank held then and the selection wants, by segment, table and arrival.
 
-    Several lists of rows follow each other for each table; attempts are not looked at.
+    Several parts follow each other for each table; attempts are not looked at.
     """
     tables = list(dict.fromkeys(map(table_of, sorted(selection.kinds))))
     for segment, after in opened_segments(run_folder, rank):
-        last_seq = segment.last_seq()
+        seqs = (max(after + 1, segment.first_seq), min(segment.last_seq(), until.last_seq))
         series = segment.series()
         for table in tables:
             wanted = wanted_series(series, table, selection)
             if wanted != []:
-                for rows in _rows(segment, table, wanted, selection, (after, last_seq)):
-                    yield table, SegmentRows(series, rows)
+                conditions = f"seq BETWEEN ? AND ? AND step BETWEEN {selection.first_step} AND {selection.last_step}"
+                if wanted is not None:
+                    conditions += f" AND series IN ({','.join(map(str, wanted))})"
+                read = _scalars if table == "scalar" else _others
+                for columns in read(segment.connection, table, conditions, seqs):
+                    yield table, SegmentRows(series, *columns)
 
 
 def wanted_series(series: dict[int, tuple[str, str]], table: str, selection: Selection) -> list[int] | None:
@@ -129,19 +179,30 @@ def wanted_series(series: dict[int, tuple[str, str]], table: str, selection: Sel
     return None if wanted and len(wanted) == len(here) else wanted
 
 
-def _rows(
-    segment: Segment, table: str, wanted: Sequence[int] | None, selection: Selection, seqs: tuple[int, int]
-) -> Iterator[list[Any]]:
-    conditions = "seq > ? AND seq <= ? AND step BETWEEN ? AND ?"
-    if wanted is not None:
-        conditions += f" AND series IN ({','.join(map(str, wanted))})"
-    statement = f"SELECT {_COLUMNS[table]} FROM {table} WHERE {conditions} ORDER BY seq LIMIT ?"
-    at_once, (after, last_seq) = ROWS_AT_ONCE[table], seqs
-    while True:
-        steps = (selection.first_step, selection.last_step)
-        rows = segment.connection.execute(statement, (after, last_seq, *steps, at_once)).fetchall()
-        if rows:
-            yield rows
-        if len(rows) < at_once:
-            return
-        after = rows[-1][0]
+def _scalars(
+    connection: sqlite3.Connection, table: str, conditions: str, seqs: tuple[int, int]
+) -> Iterator[Sequence[Any]]:
+    joined = ", ".join(f"group_concat({column})" for column in _INTEGERS)
+    integers = f"SELECT {joined} FROM (SELECT {', '.join(_INTEGERS)} FROM {table} WHERE {conditions} ORDER BY seq)"
+    floats = f"SELECT value FROM {table} WHERE {conditions} ORDER BY seq"
+    first, last = seqs
+    for start in range(first, last + 1, ROWS_AT_ONCE[table]):
+        bounds = (start, min(start + ROWS_AT_ONCE[table] - 1, last))
+        texts = connection.execute(integers, bounds).fetchone()
+        if texts[0] is not None:
+            # NULL becomes NaN.
+            values = np.array(list(chain.from_iterable(connection.execute(floats, bounds))), np.float64)
+            yield *map(integers_of, texts), values
+
+
+def _others(
+    connection: sqlite3.Connection, table: str, conditions: str, seqs: tuple[int, int]
+) -> Iterator[Sequence[Any]]:
+    statement = f"SELECT {_COLUMNS[table]} FROM {table} WHERE {conditions} ORDER BY seq LIMIT {ROWS_AT_ONCE[table]}"
+    first, last = seqs
+    while rows := connection.execute(statement, (first, last)).fetchall():
+        *integers, content = zip(
+            *((*row[:5], row[5] if table == "histogram" else row[5:]) for row in rows), strict=True
+        )
+        yield *(np.array(column, np.int64) for column in integers), content
+        first = rows[-1][0] + 1

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Image, Page, Table, Text
 from tracker_adapters.errors import RunError
 from tracker_adapters.store.codec import decode_artifact
 
 from stepscope.export.columns import Chunk, Column, Constant, Names
 from stepscope.export.histograms import histogram_columns
-from stepscope.export.reading import is_checksum
+from stepscope.export.reading import Integers, SegmentRows, is_checksum
 from stepscope.export.selection import TABLE_OF_KIND
 
 CHUNK_BYTES = 16 * 1024 * 1024
-"""Payload after which a chunk of other artifacts ends."""
+"""Memory that the records of other artifacts may take until they are written."""
+_RECORD_BYTES = 700  # of a dictionary with its numbers
 _CELL_TYPES = {str: "str", bool: "bool", int: "int", float: "float", type(None): "null"}
 
 
@@ -47,52 +49,53 @@ class TableBuilder:
         self._rank = rank
         self._attachments = attachments
 
-    def chunks(self, table: str, series: dict[int, tuple[str, str]], rows: list[Any]) -> Iterator[tuple[str, Chunk]]:
-        """Yields ``(name of the tidy table, rows)``; rows of the segment's tables hold what ``codec`` says."""
-        if not rows:
+    def chunks(self, table: str, rows: SegmentRows) -> Iterator[tuple[str, Chunk]]:
+        """Yields ``(name of the tidy table, rows)`` of rows of one of a segment's tables."""
+        if not len(rows):
             return
         if table == "artifact":
-            yield from self._artifact_chunks(series, rows)
+            yield from self._artifact_chunks(rows)
             return
-        _, numbers, attempts, steps, times_ns, values = zip(*rows, strict=True)
-        names = dict.fromkeys(numbers)
-        codes = {number: code for code, number in enumerate(names)}
-        start = self._start([codes[number] for number in numbers], [series[number][1] for number in names])
+        numbers, codes = np.unique(rows.numbers, return_inverse=True)
         # Attempts ascend with the sequence numbers.
-        is_one = attempts[0] == attempts[-1]
-        start |= {"attempt": Constant(attempts[0], len(rows)) if is_one else attempts, "step": steps, "time": times_ns}
+        is_one = rows.attempts[0] == rows.attempts[-1]
+        start = self._start(codes, [rows.series[number][1] for number in numbers.tolist()]) | {
+            "attempt": Constant(int(rows.attempts[0]), len(rows)) if is_one else rows.attempts,
+            "step": rows.steps,
+            "time": rows.times_ns,
+        }
         if table == "scalar":
-            nan = float("nan")
-            has_nan = None in values
-            yield (
-                "scalars",
-                start | {"value": [nan if value is None else value for value in values] if has_nan else values},
-            )
+            yield "scalars", start | {"value": rows.content}
         else:
-            yield "histograms", start | histogram_columns(values)
+            yield "histograms", start | histogram_columns(rows.content)
 
-    def _start(self, codes: list[int], names: list[str]) -> dict[str, Column]:
+    def _start(self, codes: Sequence[int] | Integers, names: list[str]) -> dict[str, Column]:
         rank = Constant(self._rank, len(codes))
         # The places of attempt, step and time are kept for the caller.
         return {"run": Constant(self._label, len(codes)), "rank": rank, "attempt": (), "name": Names(codes, names)}
 
-    def _artifact_chunks(self, series: dict[int, tuple[str, str]], rows: list[Any]) -> Iterator[tuple[str, Chunk]]:
+    def _artifact_chunks(self, rows: SegmentRows) -> Iterator[tuple[str, Chunk]]:
         waiting: dict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
-        payload = 0
-        for row in rows:
-            kind, name = series[row[1]]
-            artifact = self._decoded(kind, name, row)
+        nbytes = 0
+        integers = (rows.seqs, rows.numbers, rows.attempts, rows.steps, rows.times_ns)
+        for start, content in zip(
+            zip(*(column.tolist() for column in integers), strict=True), rows.content, strict=True
+        ):
+            seq, number, attempt, step, time_ns = start
+            kind, name = rows.series[number]
+            artifact = self._decoded(kind, name, (*start, *content))
             if artifact is None:
                 self._attachments.miss()
                 continue
-            common = {"attempt": row[2], "step": row[3], "time": row[4]}
-            for record in self._records(artifact, row[0]):
+            common = {"attempt": attempt, "step": step, "time": time_ns}
+            for record in self._records(artifact, seq):
                 waiting[TABLE_OF_KIND[kind]].append((name, common | record))
-                payload += sum(len(value) for value in record.values() if isinstance(value, (bytes, str)))
-                if payload > CHUNK_BYTES:
+                payload = sum(len(value) for value in record.values() if isinstance(value, (bytes, str)))
+                nbytes += _RECORD_BYTES + payload
+                if nbytes > CHUNK_BYTES:
                     yield from self._joined(waiting)
                     waiting.clear()
-                    payload = 0
+                    nbytes = 0
         yield from self._joined(waiting)
 
     def _decoded(self, kind: str, name: str, row: Any) -> Artifact | None:

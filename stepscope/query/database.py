@@ -87,6 +87,8 @@ def query_runs(
         QueryError: For SQL that is wrong, does more than read, or takes too long; also while rows are fetched.
         RunError: When a run's store cannot be read.
     """
+    if not timeout_s >= 0:
+        raise QueryError(f"timeout_s is {timeout_s!r}; expected seconds from 0")
     selection = Selection.checked(names=names, ranks=ranks, steps=steps, all_attempts=all_attempts)
     folders = find_runs(runs)
     for _ in range(MAX_LOOKS):
@@ -103,7 +105,9 @@ def _answered(folders: Sequence[Path], sql: str, selection: Selection, timeout_s
         sources = Sources(connection, folders, selection)
         guard = _Guard(connection, Functions(connection, sources.run_of_origin), timeout_s)
         sources.prepare()
-        sources.load(guard.tables_read_by(sql))
+        tables = guard.tables_read_by(sql)
+        with guard:
+            sources.load(tables, guard.check_time)
         connection.execute("PRAGMA query_only=ON")
         with guard:
             connection.set_authorizer(guard.only_reading)
@@ -133,6 +137,8 @@ class _Guard:
             QueryError: When it is wrong or does more than read.
         """
         with self:
+            # SQLite makes the table functions of JSON when they are first used, which is more than reading.
+            self._connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')").close()
             self._connection.set_authorizer(self.only_reading)
             self._connection.execute(f"EXPLAIN {sql}").close()
         self._connection.set_authorizer(None)
@@ -155,11 +161,15 @@ class _Guard:
         if isinstance(error, (sqlite3.Error, sqlite3.Warning)):
             if self._functions.error is not None:
                 raise QueryError(explained(self._functions.error)) from error
-            if self._is_over():
-                raise QueryError(f"the query took longer than {self._timeout_s:g} s") from error
+            self.check_time()
             raise QueryError(self._refused or f"SQL: {error}") from error
         if isinstance(error, UnicodeEncodeError):
             raise QueryError(f"SQL: {error}") from error
+
+    def check_time(self) -> None:
+        """Raises QueryError when the query has taken too long."""
+        if self._is_over():
+            raise QueryError(f"the query took longer than {self._timeout_s:g} s")
 
     def _is_over(self) -> bool:
         return time.monotonic() > self._deadline

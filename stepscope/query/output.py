@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stepscope.query.database import QueryError
+
 Rows = Iterable[tuple[Any, ...]]
 
 
@@ -37,7 +39,13 @@ def write_csv(columns: Sequence[str], rows: Rows, stream: TextIO) -> None:
 
 
 def write_json_lines(columns: Sequence[str], rows: Rows, stream: TextIO) -> None:
-    """Writes strict JSON, an object a row: infinities as ``"inf"`` and ``"-inf"``, bytes as base64."""
+    """Writes strict JSON, an object a row: infinities as ``"inf"`` and ``"-inf"``, bytes as base64.
+
+    Raises:
+        QueryError: When two columns have one name.
+    """
+    if repeated := {column for column in columns if columns.count(column) > 1}:
+        raise QueryError(f"several columns are called {min(repeated)!r}; JSON needs a name for each: use AS")
     for row in rows:
         values = (str(value) if isinstance(value, float) and math.isinf(value) else _encoded(value) for value in row)
         stream.write(json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False, allow_nan=False) + "\n")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tracker_adapters.errors import RunError
 from tracker_adapters.store import layout
 
 from stepscope.export.attempts import SHOWN_BY_STEP, LatestAttempts
-from stepscope.export.reading import opened_segment, read_rows, table_of
+from stepscope.export.reading import extent, opened_segment, read_rows, table_of
 from stepscope.export.selection import Selection
 from stepscope.query import views
 from stepscope.run import read_run
-from stepscope.run_folders import run_labels
+from stepscope.run_folders import readable, run_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,7 @@ class Sources:
         for run, label in self._runs:
             with read_run(run) as record:
                 self._places += [(run, label, rank) for rank in selection.ranks_of(record.ranks)]
+        self._extents = [extent(run, rank) for run, _, rank in self._places]
         self._places_with_replaced: set[int] = set()
         found = [
             (path, Place(number, *place))
@@ -80,8 +80,8 @@ class Sources:
                 self._attach(source)
         self._make_views()
 
-    def load(self, tables: set[str]) -> None:
-        """Fills the tables that a query reads."""
+    def load(self, tables: set[str], check_time: Callable[[], None]) -> None:
+        """Fills the tables that a query reads; ``check_time`` is called now and then, and may raise."""
         stored = [table for table in views.CONTENT if f"copied_{table}" in tables]
         if "runs" in tables:
             self._load_runs()
@@ -90,10 +90,11 @@ class Sources:
         if "attempts" in tables:
             self._load_attempts()
         if stored:
-            self._find_replaced(stored)
+            self._find_replaced(stored, check_time)
             for source in self._sources:
                 if not source.attached:
-                    self._copy(source, stored)
+                    check_time()
+                    self._copy(source, stored, check_time)
 
     def _make_views(self) -> None:
         selects = {
@@ -105,7 +106,8 @@ class Sources:
     def _select(self, table: str, source: Source) -> str:
         steps = (self._selection.first_step, self._selection.last_step)
         place = source.place.number if source.place.number in self._places_with_replaced else None
-        return views.select_rows(table, source.schema, source.origin, steps=steps, replaced_in=place)
+        last_seq = self._extents[source.place.number].last_seq
+        return views.select_rows(table, source.schema, source.origin, steps=steps, last_seq=last_seq, replaced_in=place)
 
     def _list_series(self, source: Source) -> bool:
         """Notes which series of a segment are wanted; false for a segment that has no tables yet."""
@@ -138,33 +140,36 @@ class Sources:
             source.path.stat()
             raise RunError(f"cannot read {source.path}: {error}") from error
 
-    def _copy(self, source: Source, tables: Sequence[str]) -> None:
+    def _copy(self, source: Source, tables: Sequence[str], check_time: Callable[[], None]) -> None:
         self._attach(source)
         try:
             for table in tables:
                 self._connection.execute(f"INSERT INTO main.copied_{table} {self._select(table, source)}")
         except sqlite3.DatabaseError as error:
+            check_time()
             raise RunError(f"cannot read {source.path}: {error}") from error
         finally:
             self._connection.execute(f"DETACH {source.schema}")
 
-    def _find_replaced(self, tables: Sequence[str]) -> None:
+    def _find_replaced(self, tables: Sequence[str], check_time: Callable[[], None]) -> None:
         kinds = frozenset(kind for kind in SHOWN_BY_STEP if table_of(kind) in tables)
         for number, (run, _, rank) in enumerate(self._places):
             selection = replace(self._selection, kinds=kinds)
+            until = self._extents[number]
             try:
-                latest = LatestAttempts(run, rank, selection)
+                latest = LatestAttempts(run, rank, selection, until)
                 if latest.names:
-                    for _, found in read_rows(run, rank, replace(selection, names=latest.names)):
-                        self._note_replaced(number, latest.replaced(found))
+                    for _, rows in read_rows(run, rank, replace(selection, names=latest.names), until):
+                        check_time()
+                        self._note_replaced(number, rows.seqs[latest.replaced(rows)].tolist())
             except sqlite3.Error as error:
                 raise RunError(f"cannot read the run {run}: {error}") from error
         if self._places_with_replaced:
             self._make_views()
 
-    def _note_replaced(self, place: int, rows: Sequence[Any]) -> None:
-        self._connection.executemany("INSERT INTO replaced VALUES (?,?)", [(place, row[0]) for row in rows])
-        if rows:
+    def _note_replaced(self, place: int, seqs: Sequence[int]) -> None:
+        self._connection.executemany("INSERT INTO replaced VALUES (?,?)", [(place, seq) for seq in seqs])
+        if seqs:
             self._places_with_replaced.add(place)
 
     def _load_runs(self) -> None:
@@ -173,7 +178,7 @@ class Sources:
                 manifest = record.manifest
             info = manifest.info
             texts = [json.dumps(value, ensure_ascii=False) for value in (list(info.tags), info.config)]
-            row = (label, info.id, info.name, info.status, info.created_ns, manifest.ended_ns, *texts, str(run))
+            row = (label, info.id, info.name, info.status, info.created_ns, manifest.ended_ns, *texts, readable(run))
             self._connection.execute("INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?)", row)
 
     def _load_series(self) -> None:

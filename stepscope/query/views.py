@@ -65,7 +65,9 @@ def copies() -> str:
     )
 
 
-def select_rows(table: str, schema: str, origin: int, *, steps: tuple[int, int], replaced_in: int | None) -> str:
+def select_rows(
+    table: str, schema: str, origin: int, *, steps: tuple[int, int], last_seq: int, replaced_in: int | None
+) -> str:
     """Returns the query for the rows of one of a segment's tables, with the columns of ``copies``.
 
     Args:
@@ -73,6 +75,7 @@ def select_rows(table: str, schema: str, origin: int, *, steps: tuple[int, int],
         schema: The name under which the segment is attached.
         origin: Its number.
         steps: The first and the last step.
+        last_seq: The last sequence number.
         replaced_in: Its place, where ``replaced`` says something of it.
     """
     content = ", ".join(f"s.{key}" if key == "kind" else f"a.{key}" for key in CONTENT[table])
@@ -80,7 +83,7 @@ def select_rows(table: str, schema: str, origin: int, *, steps: tuple[int, int],
     query = (
         f"SELECT {origin} AS origin, s.run, s.rank, a.attempt, s.name, a.step, a.time_ns, {content} "
         f"FROM {schema}.{table} AS a CROSS JOIN main.wanted AS s ON s.origin = {origin} AND s.number = a.series "
-        f"WHERE a.step BETWEEN {steps[0]} AND {steps[1]}"
+        f"WHERE a.step BETWEEN {steps[0]} AND {steps[1]} AND a.seq <= {last_seq}"
     )
     if replaced_in is not None:
         query += f" AND NOT EXISTS (SELECT 1 FROM main.replaced AS r WHERE r.place = {replaced_in} AND r.seq = a.seq)"

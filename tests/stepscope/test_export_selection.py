@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import sqlite3
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from tracker_adapters.store.layout import blob_path, segments
 from tracker_adapters.store.run_store import RunStore
 
 import stepscope
-from stepscope.export import ExportError, export_runs
+from stepscope.export import ExportError, export_runs, tables
 from stepscope.query import query_runs
 
 
@@ -58,33 +60,27 @@ def test_names_kinds_ranks_and_steps_choose_rows(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "texts.csv").exists()
 
 
-def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path: Path) -> None:
+def test_a_table_of_many_small_cells_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        for step in range(10):
-            run.scalar("loss", 1.0, step=step)
-            run.histogram("h", np.ones(2), step=step)
-        run.scalar("once", 1.0, step=2)
-        run.alert("slow", "x", step=8)
-    for value, first, last in ((2.0, 6, 12), (3.0, 4, 6)):
-        with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
-            for step in range(first, last):
-                run.scalar("loss", value, step=step)
-                run.histogram("h", np.full(2, value), step=step)
-            run.alert("slow", "x", step=8)
+        run.table("cells", ["a", "b"], [[1, 2]] * 20_000, step=0)
+    monkeypatch.setattr(tables, "CHUNK_BYTES", 2**20)
+    tracemalloc.start()
+    exported = export_runs([tmp_path / "run"], tmp_path / "out")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert exported.rows["tables"] == 40_000
+    assert peak < 12 * 1024 * 1024
 
-    export_runs([tmp_path / "run"], tmp_path / "out")
-    with stepscope.read_run(tmp_path / "run") as record:
-        series = record.scalars("loss")
-    rows = read_table(tmp_path / "out", "scalars", "csv")
-    mine = sorted((row["step"], float(row["value"])) for row in rows if row["name"] == "loss")
-    assert mine == list(zip(series.steps.tolist(), series.values.tolist(), strict=True))
-    assert [row["attempt"] for row in rows if row["name"] == "once"] == [1]
-    histograms = read_table(tmp_path / "out", "histograms", "csv")
-    assert sorted((row["step"], row["mean"]) for row in histograms) == mine
-    assert len(read_table(tmp_path / "out", "alerts", "csv")) == 3
 
-    everything = export_runs([tmp_path / "run"], tmp_path / "all", all_attempts=True)
-    assert everything.rows["scalars"] == 10 + 1 + 6 + 2
+def test_a_folder_whose_name_is_no_utf_8_is_exported_and_asked(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    with stepscope.open_run(folder, sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+    for file_format in ("csv", "parquet", "jsonl"):
+        export_runs([folder], tmp_path / file_format, format=file_format)  # type: ignore[arg-type]
+        assert [row["run"] for row in read_table(tmp_path / file_format, "scalars", file_format)] == ["caf\ufffd"]
+    with query_runs([folder], "select run from scalars") as rows:
+        assert list(rows) == [("caf\ufffd",)]
 
 
 def test_many_runs_lie_in_one_table(tmp_path: Path) -> None:

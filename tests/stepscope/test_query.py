@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import sqlite3
 from pathlib import Path
@@ -17,6 +18,7 @@ from tracker_adapters.store.run_store import RunStore
 import stepscope
 from stepscope.export import ExportError
 from stepscope.query import QueryError, query_runs
+from stepscope.query.output import write_json_lines
 
 
 def answer(runs: Path | list[Path], sql: str, **options: Any) -> list[tuple[Any, ...]]:
@@ -206,11 +208,43 @@ def test_a_query_without_end_is_given_up(run_folder: Path) -> None:
             answer(run_folder, endless.format(what), timeout_s=0.2)
 
 
+def test_a_query_is_given_up_while_it_copies_too(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]):
+        pass
+    store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
+    for step in range(12):
+        store.put(Scalar(name="loss", step=step, value=float(step)), 100)
+        assert store.flush(10)
+    assert store.close()
+    with pytest.raises(QueryError, match="took longer than 0 s"):
+        answer(tmp_path / "run", "select count(*) from scalars", timeout_s=0)
+
+
+def test_bins_and_tables_are_taken_apart_by_the_functions_of_json(run_folder: Path) -> None:
+    sql = "select sum(bin.value) from histograms, json_each(histogram_counts(data)) as bin where step = 5"
+    assert answer(run_folder, sql) == [(6,)]
+    assert answer(run_folder, "select cell.value from tables, json_tree(rows) as cell where cell.path = '$[0]'") == [
+        (1,), ("x",)
+    ]  # fmt: skip
+
+
+def test_json_lines_lose_no_column(run_folder: Path) -> None:
+    stream = io.StringIO()
+    with (
+        query_runs([run_folder], "select a.step, b.step from scalars a, scalars b") as result,
+        pytest.raises(QueryError, match="several columns are called 'step'"),
+    ):
+        write_json_lines(result.columns, result, stream)
+    assert stream.getvalue() == ""
+
+
 def test_a_place_without_a_run_and_wrong_arguments_are_named(run_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(NotARunError, match="is no folder"):
         query_runs([tmp_path / "missing"], "select 1")
     with pytest.raises(ExportError, match="steps are 'x'"):
         query_runs([run_folder], "select 1", steps="x")
+    with pytest.raises(QueryError, match="timeout_s is nan"):
+        query_runs([run_folder], "select 1", timeout_s=float("nan"))
 
 
 def test_the_stores_stay_as_they_are_while_they_are_read(run_folder: Path) -> None:
