@@ -1,17 +1,27 @@
-"""An export at a URL: written on this machine, then copied, its manifest last."""
+"""An export at a URL: written on this machine, then copied, its manifest last.
+
+There the manifest also has ``files``: the size and SHA-256 of each file, so that a copy can be checked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from tracker_adapters.artifacts import sha256_of
 from tracker_adapters.remote.place import RemotePlace, is_url
 
 from stepscope.export.output import MANIFEST, OutputFolder, output_folder
 from stepscope.export.selection import ExportError
+
+RETRY_AFTER_S = (0.5, 2.0, 5.0)
+"""How long to wait before each further try to copy a file."""
 
 
 @contextmanager
@@ -48,9 +58,26 @@ def output_at(target: str | PathLike[str], *, overwrite: bool) -> Iterator[Outpu
 
 
 def _copy(local: Path, place: RemotePlace, there: list[str]) -> None:
-    place.remove(MANIFEST)
-    names = [path.relative_to(local).as_posix() for path in sorted(local.rglob("*")) if path.is_file()]
-    for name in sorted(names, key=lambda name: (name == MANIFEST, name)):
-        place.upload(local / name, name)
-    for name in set(there).difference(names):
-        place.remove(name)
+    _tried(place.remove, MANIFEST)
+    paths = [path for path in sorted(local.rglob("*")) if path.is_file() and path != local / MANIFEST]
+    files = {}
+    for path in paths:
+        name = path.relative_to(local).as_posix()
+        files[name] = {"size": path.stat().st_size, "sha256": sha256_of(path)}
+        _tried(place.upload, path, name)
+    manifest = json.loads((local / MANIFEST).read_bytes()) | {"files": files}
+    (local / MANIFEST).write_bytes(json.dumps(manifest, indent=2, ensure_ascii=False).encode())
+    _tried(place.upload, local / MANIFEST, MANIFEST)
+    for name in set(there).difference(files, [MANIFEST]):
+        _tried(place.remove, name)
+
+
+def _tried(action: Callable[..., None], *arguments: Any) -> None:
+    for wait_s in RETRY_AFTER_S:
+        try:
+            action(*arguments)
+        except Exception:  # clients raise errors of their own
+            time.sleep(wait_s)
+        else:
+            return
+    action(*arguments)

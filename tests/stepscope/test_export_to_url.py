@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from tracker_adapters.remote.place import RemotePlace
 
 import stepscope
-from stepscope.export import export_runs
+from stepscope.export import export_runs, remote_output
 from stepscope.export.selection import ExportError
 
 URL = "memory://exports/one"
@@ -52,7 +53,36 @@ def test_what_is_there_is_replaced_only_when_asked(run: Path) -> None:
         export_runs([run], "memory://exports/two", overwrite=True)
 
 
+def test_the_manifest_there_has_the_checksum_of_each_file(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_bytes(b"<p>hello")
+    with stepscope.open_run(run, sinks=[], resume=True) as resumed:
+        resumed.file(tmp_path / "report.html", media_type="text/html", step=1)
+    export_runs([run], URL)
+    place = RemotePlace(URL)
+    files = json.loads(place.read("export.json") or b"")["files"]
+    assert sorted(files) == [name for name in place.names() if name != "export.json"]
+    for name, entry in files.items():
+        content = place.read(name) or b""
+        assert entry == {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def test_a_connection_that_breaks_now_and_then_is_tried_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload, broken = RemotePlace.upload, []
+
+    def shaky(self: RemotePlace, source: Path, name: str) -> None:
+        if broken.count(name) < len(remote_output.RETRY_AFTER_S):
+            broken.append(name)
+            raise OSError("the connection broke")
+        upload(self, source, name)
+
+    monkeypatch.setattr(remote_output, "RETRY_AFTER_S", (0.0, 0.0))
+    monkeypatch.setattr(RemotePlace, "upload", shaky)
+    export_runs([run], URL)
+    assert sorted(set(broken)) == RemotePlace(URL).names() == ["export.json", "runs.csv", "scalars.csv", "texts.csv"]
+
+
 def test_an_export_that_is_cut_has_no_manifest(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_output, "RETRY_AFTER_S", ())
     upload = RemotePlace.upload
 
     def cut(self: RemotePlace, source: Path, name: str) -> None:
