@@ -67,7 +67,9 @@ def _add_tensor(run: NewRun, tensor: TensorProto, plugin: str, common: dict[str,
     if plugin in _NOT_DATA:
         raise NotImportable(f"a value of the plugin {plugin!r}")
     if tensor.dtype == DT_STRING:
-        _add_strings(run, list(tensor.string_val[:MAX_STRINGS]), shape, plugin, common)
+        if len(tensor.string_val) > MAX_STRINGS:
+            raise NotImportable(f"a tensor of more than {MAX_STRINGS} texts")
+        _add_strings(run, list(tensor.string_val), shape, plugin, common)
         return
     # A few bytes can declare any shape, and would be filled up to it.
     if any(size < 0 for size in shape) or math.prod(shape) > MAX_CELLS:

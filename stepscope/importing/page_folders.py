@@ -28,6 +28,8 @@ def import_page_folders(root: Path, folders: Sequence[Path], run: NewRun, skippe
     for folder in sorted(folders, key=lambda folder: (_epoch(root, folder), str(folder))):
         parts = [part for part in folder.relative_to(root).parts if not EPOCH.fullmatch(part)]
         try:
+            if (folder / INDEX_NAME).exists() and not (folder / INDEX_NAME).is_file():
+                raise PageError(f"{folder / INDEX_NAME}: is no regular file")
             checksums = {record.page: (record.size, record.sha256) for record in read_index(folder)}
         except PageError as error:
             skipped.add("an index of pages that cannot be read", str(error))

@@ -186,6 +186,7 @@ def test_what_is_made_to_harm_is_left_out_and_named(tmp_path: Path) -> None:
         event(tag="negative", tensor=tensor([-1], dtype=DT_FLOAT, float_val=[1.0])),
         event(tag="short", tensor=tensor([2], dtype=DT_FLOAT, tensor_content=b"x")),
         event(tag="dtype", tensor=tensor([1], dtype=999)),
+        event(tag="texts", tensor=tensor([1001], dtype=DT_STRING, string_val=[b"x"] * 1001)),
         event(tag="cube", tensor=tensor([1, 1, 1], dtype=DT_FLOAT, float_val=[1.0])),
         event(tag="pixels", image=Summary.Image(encoded_image_string=png)),
         event(tag="picture", image=Summary.Image(encoded_image_string=b"<svg onload=...>")),
@@ -206,9 +207,18 @@ def test_what_is_made_to_harm_is_left_out_and_named(tmp_path: Path) -> None:
         assert record.scalars("good").values.tolist() == [1.0, 2.0]
         assert record.scalars("good").times_ns.tolist() == [1_500_000_000, 1_500_000_000]
         assert one.counts == {"scalar": 2}
-    assert sum(one.skipped.counts.values()) == 18
+    assert sum(one.skipped.counts.values()) == 19
     text = "\n".join(one.skipped.lines())
-    for reason in ("10000 elements", "pixels", "neither PNG", "step below 0", "torn record", "no event", "hparams"):
+    for reason in (
+        "10000 elements",
+        "1000 texts",
+        "pixels",
+        "neither PNG",
+        "step below 0",
+        "torn record",
+        "no event",
+        "hparams",
+    ):
         assert reason in text
     assert peak < 64 * 1024 * 1024
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -64,8 +65,6 @@ def test_joblibs_own_pages_are_read(tmp_path: Path) -> None:
 
 
 def test_a_page_that_executes_something_is_left_out_and_named(tmp_path: Path) -> None:
-    import os
-
     fill(tmp_path / "exp", epochs=1)
     pages = tmp_path / "exp" / "epoch_0" / "debugger"
     joblib.dump({0: {"x": Runs(os.system, command(tmp_path))}}, pages / "page_2.pkl")
@@ -77,7 +76,7 @@ def test_a_page_that_executes_something_is_left_out_and_named(tmp_path: Path) ->
     assert "page_2.pkl" in line
 
 
-@pytest.mark.parametrize("what", ["changed", "gone", "index"])
+@pytest.mark.parametrize("what", ["changed", "gone", "index", "pipe"])
 def test_what_does_not_match_its_index_is_left_out_and_named(tmp_path: Path, what: str) -> None:
     fill(tmp_path / "exp")
     pages = tmp_path / "exp" / "epoch_1" / "debugger"
@@ -87,10 +86,13 @@ def test_what_does_not_match_its_index_is_left_out_and_named(tmp_path: Path, wha
         (pages / "page_1.pkl").write_bytes(content)
     elif what == "gone":
         (pages / "page_1.pkl").unlink()
+    elif what == "pipe":
+        (pages / "index.json").unlink()
+        os.mkfifo(pages / "index.json")
     else:
         (pages / "index.json").write_text(json.dumps({"schema_version": 99, "pages": []}))
     (one,) = import_runs(tmp_path / "exp", tmp_path / "runs")
-    assert one.counts == {"page": 4 if what == "index" else 3}
+    assert one.counts == {"page": 4 if what in ("index", "pipe") else 3}
     assert len(one.skipped.counts) == 1
     assert str(pages) in "\n".join(one.skipped.lines())
 
