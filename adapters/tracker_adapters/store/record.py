@@ -114,12 +114,12 @@ class RunRecord:
         Raises:
             ArtifactError: When the run has no scalar of that name.
         """
-        rows, ranks = self._latest(rank, name, "scalar")
-        _, _, _, steps, times_ns, values = zip(*rows, strict=True)
+        columns, order, ranks = self._latest(rank, name, "scalar")
+        _, _, _, steps, times_ns, values = columns
         return ScalarSeries(
-            steps=np.array(steps, dtype=np.int64),
-            times_ns=np.array(times_ns, dtype=np.int64),
-            values=np.array(values, dtype=np.float64),  # NULL becomes NaN
+            steps=np.array(steps, dtype=np.int64)[order],
+            times_ns=np.array(times_ns, dtype=np.int64)[order],
+            values=np.array(values, dtype=np.float64)[order],  # NULL becomes NaN
             ranks=ranks if rank == "all" else None,
         )
 
@@ -148,7 +148,7 @@ class RunRecord:
 
     def histograms(self, name: str, rank: Rank = 0) -> list[Histogram]:
         """Returns the histograms of one name by step."""
-        rows, _ = self._latest(rank, name, "histogram")
+        rows = self._latest_rows(rank, name, "histogram")
         return list(histogram_rows(rows, [name] * len(rows)))
 
     def images(self, name: str, rank: Rank = 0) -> list[Image]:
@@ -195,8 +195,13 @@ class RunRecord:
             for segment in self._readers[number].segments():
                 yield number, segment
 
-    def _latest(self, rank: Rank, name: str, kind: str) -> tuple[list[Any], npt.NDArray[np.int64]]:
-        """The rows of one series by step and arrival, without those that a later attempt replaced, and their ranks."""
+    def _latest(
+        self, rank: Rank, name: str, kind: str
+    ) -> tuple[list[tuple[Any, ...]], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The columns of one series, the places of its rows that no later attempt replaced, and the ranks of these.
+
+        The places come by step and arrival.
+        """
         rows: list[Any] = []
         counts, sources = [], []
         for rank_number, segment in self._segments(rank):
@@ -209,17 +214,23 @@ class RunRecord:
         if not rows:
             raise self._no_such(kind, name)
         ranks, compacted = np.repeat(np.array(sources, np.int64), counts, axis=0).T
+        columns = list(zip(*rows, strict=True))
         order = latest(
-            seqs=np.array([row[0] for row in rows], np.int64),
-            attempts=np.array([row[2] for row in rows], np.int64),
-            steps=np.array([row[3] for row in rows], np.int64),
+            seqs=np.array(columns[0], np.int64),
+            attempts=np.array(columns[2], np.int64),
+            steps=np.array(columns[3], np.int64),
             ranks=ranks,
             compacted=compacted.astype(np.bool_),
         )
-        return [rows[place] for place in order.tolist()], ranks[order]
+        return columns, order, ranks[order]
+
+    def _latest_rows(self, rank: Rank, name: str, kind: str) -> list[tuple[Any, ...]]:
+        columns, order, _ = self._latest(rank, name, kind)
+        rows = list(zip(*columns, strict=True))
+        return [rows[place] for place in order.tolist()]
 
     def _artifacts(self, cls: type[A], name: str, rank: Rank) -> list[A]:
-        rows, _ = self._latest(rank, name, cls.kind)
+        rows = self._latest_rows(rank, name, cls.kind)
         return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row in rows]
 
     def _in_order(self, cls: type[A], rank: Rank) -> list[A]:

@@ -22,6 +22,8 @@ An index by series alone would change a page for each series at each step: 4 kB 
 """
 
 PAGE_BYTES = 4096
+READING_CACHE_KB = 256
+"""A page of a series is read once: a cache that a processor's own cache holds is a tenth faster than SQLite's 2 MB."""
 _SEQ_BITS = 54
 _RANGES = """
     series INTEGER, bucket INTEGER, count INTEGER, non_finite INTEGER, min REAL, max REAL,
@@ -59,6 +61,7 @@ ON CONFLICT(series, bucket) DO UPDATE SET
     last_step = max(last_step, excluded.last_step)
 """
 
+_FINITE = "CASE WHEN value BETWEEN -1.7976931348623157e308 AND 1.7976931348623157e308 THEN value END"
 _ROLLED_SEQ = "coalesce((SELECT value FROM meta WHERE key = 'rolled_seq'), 0)"
 # The last value is that of the highest step, and of several at that step the last one: both numbers are packed into one
 # to find it.
@@ -68,9 +71,7 @@ SELECT series, bucket, count, non_finite, low AS min, high AS max, first_step,
        (SELECT value FROM scalar WHERE seq = latest & {2**_SEQ_BITS - 1}) AS last_value
 FROM (
     SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*) AS count,
-           sum(value IS NULL OR abs(value) > 1.7976931348623157e308) AS non_finite,
-           min(CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END) AS low,
-           max(CASE WHEN abs(value) <= 1.7976931348623157e308 THEN value END) AS high,
+           count(*) - count({_FINITE}) AS non_finite, min({_FINITE}) AS low, max({_FINITE}) AS high,
            min(step) AS first_step, max((step & {2**ROLLUP_SHIFT - 1}) << {_SEQ_BITS} | seq) AS latest
     FROM scalar WHERE seq > {_ROLLED_SEQ} GROUP BY step >> {ROLLUP_SHIFT}, series)
 """
@@ -89,7 +90,8 @@ OPEN_RANGES = f"(SELECT * FROM {OPEN_SCALAR_RANGES} UNION ALL SELECT *, 0 FROM (
 SUMMARIZE = """
 INSERT INTO summary
 SELECT series, bucket, count, non_finite, low, high, first_step, last_step,
-       (SELECT last_value FROM rollup WHERE rollup.series = found.series AND rollup.bucket = last_step >> :rollup_shift)
+       (SELECT last_value FROM rollup
+        WHERE rollup.series = found.series AND rollup.bucket = found.last_step >> :rollup_shift)
 FROM (
     SELECT series, bucket >> (:summary_shift - :rollup_shift) AS bucket, sum(count) AS count,
            sum(non_finite) AS non_finite, min(min) AS low, max(max) AS high, min(first_step) AS first_step,
@@ -193,7 +195,9 @@ def has_tables(path: Path) -> bool:
 
 
 def _connect(uri: str) -> sqlite3.Connection:
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)
+    connection.execute(f"PRAGMA cache_size=-{READING_CACHE_KB}")
+    return connection
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:

@@ -66,6 +66,15 @@ def test_the_last_value_is_that_of_the_highest_step(
     record.close()
 
 
+def test_a_sealed_segment_knows_the_last_value_of_steps_in_several_ranges(run_folder: Path) -> None:
+    commits: list[list[object]] = [
+        [("loss", step, 0, float(step)) for step in range(0, 1000, 10)],
+        [("end", 0, 0, 0.0)],
+    ]
+    record = record_of(run_folder, commits, segment_bytes=1)
+    assert record.names()[1] == NameInfo("loss", "scalar", 100, 990, 990.0)
+
+
 def test_histograms_and_texts_are_counted_before_and_after_the_seal(run_folder: Path) -> None:
     histogram = Histogram.from_values("grad", [1.0], step=5)
     commits: list[list[object]] = [[histogram, Text(name="note", text="x", step=3)], [histogram]]
