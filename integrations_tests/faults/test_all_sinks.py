@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import psutil
 import pytest
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared, wait_until_each_has
 from fault_training import emitted_by
-from faults import FaultReport, stored_counts, training, until
+from faults import FaultReport, accounts, stored_counts, training, until
 
 import stepscope
 
@@ -29,6 +30,13 @@ def has_ended(process: psutil.Process) -> bool:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def sync_to_each(folder: Path) -> None:
+    command = [sys.executable, "-m", "stepscope", "sync", str(folder)]
+    command += [argument for sink in SINKS for argument in ("--to", sink)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_deliveries_that_are_killed_stopped_and_told_to_end(folder: Path, fault_report: FaultReport) -> None:
@@ -97,12 +105,40 @@ def test_a_machine_that_goes_down_is_made_good_by_a_sync(folder: Path, fault_rep
         run.end()
         until(lambda: all(map(has_ended, children)))
     start = time.monotonic()
-    command = [sys.executable, "-m", "stepscope", "sync", str(folder)]
-    command += [argument for sink in SINKS for argument in ("--to", sink)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout + done.stderr
+    sync_to_each(folder)
     assert stored_counts(folder) == emitted_by(301)
     assert_each_shows_everything_once(folder)
     fault_report.add(
         "all four sinks: everything killed at once, then stepscope sync", recovery_s=time.monotonic() - start
     )
+
+
+def test_packages_that_are_missing_leave_everything_for_a_later_sync(
+    folder: Path, tmp_path: Path, fault_report: FaultReport
+) -> None:
+    packages = ("tensorboard", "mlflow", "wandb")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(
+        f"import sys\nsys.modules |= dict.fromkeys({packages!r})"  # as if none were installed
+    )
+    environment = {"PYTHONPATH": str(tmp_path / "site")}
+    with training(folder, packages, steps=60, environment=environment, missing="local") as run:
+        assert run.result()["complete"]
+        for package in packages:
+            assert f"pip install 'stepscope[{package}]'" in run.errors()
+    assert set(accounts(folder)) == {"local"}
+    sync_to_each(folder)
+    assert stored_counts(folder) == emitted_by(60)
+    assert_each_shows_everything_once(folder)
+    ends = {native_import(package, environment) for package in ("torch.utils.tensorboard", *packages[1:])}
+    fault_report.add(
+        "SDKs of three trackers missing", runs=len(packages), native="the program ends: " + ", ".join(sorted(ends))
+    )
+
+
+def native_import(package: str, environment: dict[str, str]) -> str:
+    """Imports a tracker's own client; returns what ends the program."""
+    script = [sys.executable, "-c", f"import {package}"]
+    done = subprocess.run(script, env=os.environ | environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    return done.stderr.strip().splitlines()[-1].partition(":")[0]

@@ -30,6 +30,11 @@ def assert_all_there(run: Path, *, refused: Counter[str] | None = None) -> None:
     assert (account.pending, account.state) == (0, "done")
 
 
+def misbehaved(run: Path) -> int:
+    """Returns how often the odd sink came to where it misbehaves."""
+    return int((run / "odd.jsonl.count").read_text())
+
+
 def synced(run: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "stepscope", "sync", str(run), "--to", "odd"]
     return subprocess.run(
@@ -105,6 +110,7 @@ def test_a_sink_that_crashes_its_process_is_told_from_what_it_crashes_on(
     sink = {"type": "odd", "crash_on": "notes", "times": 2}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
         assert run.result()["complete"]
+    assert misbehaved(tmp_path / "run") > 2
     assert_all_there(tmp_path / "run")
     fault_report.add("the SDK crashes its process (abort)", runs=2)
 
@@ -116,6 +122,7 @@ def test_a_sink_that_hangs_once_is_given_up_and_opened_again(
     sink = {"type": "odd", "hang_in": method, "times": 1, "deadline_s": 0.5}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
         assert run.result()["complete"]
+    assert misbehaved(tmp_path / "run") >= 1
     assert_all_there(tmp_path / "run")
     fault_report.add(f"the sink hangs in {method}()")
 
@@ -124,6 +131,7 @@ def test_a_sink_that_never_closes_is_left_when_it_has_everything(tmp_path: Path,
     sink = {"type": "odd", "hang_in": "close", "deadline_s": 0.5}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
         assert run.result()["complete"]
+    assert misbehaved(tmp_path / "run") >= 1
     assert_all_there(tmp_path / "run")
 
 

@@ -81,7 +81,9 @@ print("closed", run.close(60), run.stats.emitted, run.stats.stored)
         assert run.wait_for_line("closed").split()[1:] == ["True", "16", "16"]
         assert run.end() == 0
         assert run.errors().count("RuntimeWarning: this forked process writes nothing") == 4
-    assert [info.name for info in stepscope.read_run(folder).names("all")] == ["loss"]
+    record = stepscope.read_run(folder)
+    assert [info.name for info in record.names("all")] == ["loss"]
+    assert record.scalars("loss").values.tolist() == [float(sum(range(first, first + 4))) for first in range(0, 64, 4)]
     assert accounts(folder)["local"].delivered == 16
     fault_report.add("DataLoader with 4 forked workers that emit", runs=4)
 

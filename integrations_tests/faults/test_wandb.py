@@ -121,8 +121,8 @@ def test_the_process_that_writes_is_killed(tmp_path: Path, fault_report: FaultRe
 def test_a_delivery_process_that_is_told_to_end_is_started_again(tmp_path: Path, fault_report: FaultReport) -> None:
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[100]) as run:
         run.wait_for_step(100)
-        for child in run.delivery_processes():
-            child.terminate()
+        (child,) = run.delivery_processes()
+        child.terminate()
         started = time.monotonic()
         run.go_on()
         assert_done(run)
@@ -141,7 +141,9 @@ def test_a_training_that_is_told_to_end(tmp_path: Path, fault_report: FaultRepor
         kept = shown_by(client)
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[200]) as run:
         run.wait_for_step(200)
+        until(lambda: stored_counts(run.folder) == emitted_by(201))
         children = run.delivery_processes()
+        assert children
         for child in children if both else ():
             child.terminate()
         run.process.send_signal(signal.SIGTERM)
@@ -150,7 +152,7 @@ def test_a_training_that_is_told_to_end(tmp_path: Path, fault_report: FaultRepor
     seconds = deliver_rest(tmp_path / "run")
     account = accounts(tmp_path / "run")["wandb"]
     assert (account.pending, account.failed) == (0, {})
-    assert_shown_once(tmp_path / "run")
+    assert_shown_once(tmp_path / "run", emitted_by(201))
     fault_report.add(
         "W&B: SIGTERM to the training" + (" and to the process that writes the file" if both else ""),
         recovery_s=seconds,
