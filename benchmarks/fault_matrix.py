@@ -29,7 +29,7 @@ def main() -> None:
     arguments = parser.parse_args()
     report = arguments.report
     lines = done_now(whole=arguments.whole) if report is None else report.read_text(encoding="utf-8").splitlines()
-    rows = sorted((json.loads(line) for line in lines), key=lambda row: str(row["fault"]))
+    rows = sorted((json.loads(line) for line in lines), key=lambda row: str(row["fault"]).casefold())
     print(table(rows))
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

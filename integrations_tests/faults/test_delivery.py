@@ -167,7 +167,7 @@ def test_what_a_sink_refuses_is_isolated_and_counted(
         assert run.result()["complete"]
     assert accounts(tmp_path / "run")["odd"].failed == {"refused": 1}
     assert_all_there(tmp_path / "run", refused=Counter(scalar=1))
-    fault_report.add("an artifact that the tracker refuses (counted as refused)")
+    fault_report.add("an artifact that the tracker refuses (counted as refused)", lost=1)
 
 
 def test_the_training_and_its_delivery_killed_together_are_made_good_by_a_sync(

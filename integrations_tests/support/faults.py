@@ -276,7 +276,7 @@ class FaultReport:
         Args:
             fault: What was done, as the table says it.
             runs: How often it was done.
-            lost: Artifacts that were stored and are in no tracker, or that were emitted 0.1 s before and not stored.
+            lost: Artifacts that a tracker will never show, or that were emitted 0.1 s before the fault and not stored.
             duplicated: Artifacts that a tracker shows twice.
             recovery_s: From the fault's end until everything was delivered; the longest of the runs.
             native: What the tracker's own client did under the same fault, as measured beside it.
