@@ -156,7 +156,11 @@ def test_gc_makes_a_finished_run_smaller(tmp_path: Path) -> None:
 
     shown = gc("--max-bytes", str(before // 2), "--dry-run")
     assert (shown.returncode, run_bytes(folder)) == (0, before), shown.stderr
-    assert "would be compacted" in shown.stdout
+    first, *planned, kept = shown.stdout.splitlines()
+    assert "would be compacted to about" in first
+    assert planned
+    assert all(" -> " in line and "thinned to 1/" in line for line in planned)
+    assert kept.startswith("  segments that stay as they are: ")
     done = gc("--max-bytes", str(before // 2))
     assert done.returncode == 0, done.stderr
     assert " -> " in done.stdout

@@ -9,6 +9,7 @@ import click
 from tracker_adapters.errors import RunError
 from tracker_adapters.store.manifest import load_manifest
 from tracker_adapters.store.retention import retain, run_bytes
+from tracker_adapters.store.retention_plan import plan
 
 from stepscope.byte_sizes import format_bytes, parse_bytes
 from stepscope.commands.common import one_line_errors
@@ -43,11 +44,26 @@ def _report(run: Path, limit: int | None, *, dry_run: bool) -> str:
     taken = run_bytes(run)
     if limit is None or taken <= limit:
         return f"{run}: {format_bytes(taken)}" + ("" if limit is None else "; nothing to do")
-    if dry_run:
-        return f"{run}: {format_bytes(taken)} would be compacted to at most {format_bytes(limit)}"
     try:
+        if dry_run:
+            return _planned(run, taken, limit)
         done = retain(run, limit)
     except (OSError, sqlite3.Error) as error:
         raise RunError(f"cannot compact {run}: {error}") from error
     line = f"{run}: {format_bytes(done.bytes_before)} -> {format_bytes(done.bytes_after)}"
     return line if done.bytes_after <= limit else f"{line}; nothing more of it can be made smaller"
+
+
+def _planned(run: Path, taken: int, limit: int) -> str:
+    found = plan(run, limit)
+    lines = [f"{run}: {format_bytes(taken)} would be compacted to about {format_bytes(found.bytes_after)}"]
+    if found.bytes_after > limit:
+        lines[0] += "; nothing more of it could be made smaller"
+    for one in found.made:
+        numbers = f"segment {one.first}" if one.first == one.last else f"segments {one.first} to {one.last}"
+        line = f"  rank {one.rank}, {numbers}: {format_bytes(one.bytes_before)} -> {format_bytes(one.bytes_after)}"
+        lines.append(
+            f"{line}, thinned to 1/{2**one.level}" + ("" if one.is_taken else "; not delivered everywhere yet")
+        )
+    lines.append(f"  segments that stay as they are: {found.kept}")
+    return "\n".join(lines)

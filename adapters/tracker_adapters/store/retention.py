@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,15 +115,11 @@ def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) 
     with contextlib.ExitStack() as held:
         ended = {folder for folder in folders if whole and _hold_if_ended(folder, held)}
         while run_bytes(run_folder) > max_bytes:
-            choices = [
-                choice
-                for folder in folders
-                if (choice := _choice(sealed_segments(folder, folder in ended, last_seqs), max_bytes, stuck))
-                is not None
-            ]
-            if not choices:
+            found = {folder: sealed_segments(folder, folder in ended, last_seqs) for folder in folders}
+            choice = cheapest(found, max_bytes, stuck)
+            if choice is None:
                 break
-            _, level, parts = min(choices)
+            _, level, parts = choice
             nbytes = sum(map(_size, parts))
             made_segment = compact(
                 run_folder, parts, level, notes_bytes=int(NOTES_SHARE * max_bytes / SEGMENTS_IN_LIMIT)
@@ -136,6 +132,27 @@ def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) 
 
 
 _Cost = tuple[bool, bool, int, bool, int]
+
+
+def cheapest(
+    found: Mapping[Path, Sequence[Sealed]], max_bytes: int, stuck: Set[Path]
+) -> tuple[Path, int, list[Path]] | None:
+    """Returns what to compact next: the rank's folder, the level that results, and the parts; None for nothing more.
+
+    Args:
+        found: The sealed segments of each rank's folder, in order.
+        max_bytes: What the run may take.
+        stuck: Segments that do not become smaller any more.
+    """
+    choices = [
+        (*choice, folder)
+        for folder, sealed in found.items()
+        if (choice := _choice(sealed, max_bytes, stuck)) is not None
+    ]
+    if not choices:
+        return None
+    _, level, parts, folder = min(choices)
+    return folder, level, parts
 
 
 def _choice(found: Sequence[Sealed], max_bytes: int, stuck: Set[Path]) -> tuple[_Cost, int, list[Path]] | None:

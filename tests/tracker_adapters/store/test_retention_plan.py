@@ -1,0 +1,61 @@
+"""The plan of a compaction: what is done afterwards, foretold without touching anything."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tracker_adapters.artifacts import Histogram
+from tracker_adapters.delivery.ledger import Ledger
+from tracker_adapters.store.layout import rank_folder, segment_name, segments
+from tracker_adapters.store.retention import retain, run_bytes
+from tracker_adapters.store.retention_plan import plan
+from tracker_adapters.store.segment import SegmentWriter
+
+
+@pytest.fixture
+def run(run_folder: Path) -> Path:
+    folder = rank_folder(run_folder, 0)
+    folder.mkdir(parents=True)
+    writer = SegmentWriter(folder, lambda _: "", segment_bytes=400_000)
+    values = np.random.default_rng(0).normal(size=2000)
+    for step in range(0, 3000, 10):
+        writer.commit([Histogram.from_values("grad", values, step=at) for at in range(step, step + 10)])
+    writer.close()
+    return run_folder
+
+
+def content(run: Path) -> dict[Path, str]:
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in segments(rank_folder(run, 0))}
+
+
+@pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
+def test_it_foretells_what_is_done_and_changes_nothing(run: Path, share: float) -> None:
+    before, limit = content(run), int(run_bytes(run) * share)
+    foretold = plan(run, limit)
+    assert content(run) == before
+    assert foretold.bytes_after <= limit
+    done = retain(run, limit)
+    assert foretold.bytes_after == pytest.approx(done.bytes_after, rel=0.35)
+    names = [segment_name(path) for path in segments(rank_folder(run, 0))]
+    compacted = [name for name in names if name.level]
+    assert compacted
+    assert abs(max(one.level for one in foretold.made) - max(name.level for name in compacted)) <= 1
+    assert [one.first for one in foretold.made] == sorted(one.first for one in foretold.made)
+    assert foretold.kept + sum(one.last - one.first + 1 for one in foretold.made) == len(before)
+
+
+def test_what_fits_needs_nothing(run: Path) -> None:
+    found = plan(run, run_bytes(run))
+    assert (found.made, found.bytes_after, found.kept) == ((), run_bytes(run), len(segments(rank_folder(run, 0))))
+
+
+def test_a_limit_that_cannot_be_met_ends_and_says_what_a_sink_lacks(run: Path) -> None:
+    with Ledger(rank_folder(run, 0)) as ledger:
+        ledger.register("local", "out")
+    found = plan(run, 1)
+    assert found.bytes_after > 1
+    assert found.made
+    assert not any(one.is_taken for one in found.made)
