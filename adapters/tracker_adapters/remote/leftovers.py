@@ -25,6 +25,11 @@ class Leftovers:
                 with contextlib.suppress(ValueError):  # the last line of a process that was killed
                     self._keys.add(str(json.loads(line)))
 
+    @property
+    def pending(self) -> bool:
+        """Whether an object was noted that may have to be removed."""
+        return bool(self._keys)
+
     def note(self, key: str) -> None:
         """Remembers an object, also for a process after this one."""
         if key not in self._keys:

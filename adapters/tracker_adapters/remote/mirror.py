@@ -104,7 +104,7 @@ class Mirror:
         if done:
             changed |= index.writer is not None
             index.writer = None
-        if changed or (not done and time.monotonic() - self._written_at > HEARTBEAT_S):
+        if changed or self._leftovers.pending or (not done and time.monotonic() - self._written_at > HEARTBEAT_S):
             self._write_index(index)
         return done
 
@@ -190,10 +190,12 @@ class Mirror:
                         key = f"{relative}~{sha256[:12]}"
                         self._leftovers.note(old.key)
                     self._leftovers.note(key)
-                    self._place.upload(source, key)
+                    self._place.upload(source, key, self._progressed)
             now = _stamp(path)
-        except FileNotFoundError:  # compacted meanwhile
-            self._unsettled = True
+        except FileNotFoundError:
+            if path.exists():  # it was the place's own error
+                raise
+            self._unsettled = True  # compacted meanwhile
             return False
         if now != seen:  # it was still being written, or its log has just been folded into it
             self._unsettled = True

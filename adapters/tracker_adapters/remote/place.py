@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import secrets
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -74,13 +75,18 @@ class RemotePlace:
     def write(self, name: str, content: bytes) -> None:
         """Replaces an object by these bytes."""
         if not self.replaces_in_place:
-            self._fs.pipe_file(self._path(name), content)
+            self._in_folder(name, lambda path: self._fs.pipe_file(path, content))
             return
         with self._beside(name) as temporary, temporary.open("wb") as stream:
             stream.write(content)
 
-    def upload(self, source: Path, name: str) -> None:
+    def upload(self, source: Path, name: str, progressed: Callable[[], object] = lambda: None) -> None:
         """Copies a file there.
+
+        Args:
+            source: The file.
+            name: The object's name.
+            progressed: Called after each piece, by clients that copy in pieces.
 
         Raises:
             OSError: When it did not arrive whole; object stores' clients raise errors of their own, too.
@@ -89,7 +95,8 @@ class RemotePlace:
             with self._beside(name) as temporary:
                 self._fs.put_file(str(source), str(temporary))
         else:
-            self._fs.put_file(str(source), self._path(name))
+            callback = import_module("fsspec.callbacks").Callback(hooks={"progressed": lambda *_, **__: progressed()})
+            self._in_folder(name, lambda path: self._fs.put_file(str(source), path, callback=callback))
         found = self._fs.size(self._path(name))
         if found != (size := source.stat().st_size):
             raise OSError(f"{self.url}/{name} has {found} bytes after copying {size}")
@@ -126,6 +133,15 @@ class RemotePlace:
             raise RunError(
                 f"cannot write to {self.url}: {error or repr(error)}; expected a place that exists and can be written"
             ) from error
+
+    def _in_folder(self, name: str, put: Callable[[str], object]) -> None:
+        """Puts an object there, and makes its folder where a file system has folders and does not do so by itself."""
+        path = self._path(name)
+        try:
+            put(path)
+        except FileNotFoundError:
+            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            put(path)
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"

@@ -10,11 +10,13 @@ import argparse
 import contextlib
 import json
 import logging
+import math
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -35,6 +37,9 @@ LAST_LOOK_S = 5.0
 """The longest pause once the run has ended."""
 GIVE_UP_S = 600.0
 """Once the run has ended, how long nothing may have been copied before the rest is left for a later upload."""
+HANG_S = 1800.0
+"""After so long without an answer the process starts anew: not every client gives up by itself. Of files up to 100 MB
+s3fs tells only the end, so a line of 60 kB a second counts as one that answers."""
 STATE = "state.json"
 Outcome: TypeAlias = Literal["done", "gave_up", "busy", "stopped", "taken_over"]
 EXIT_CODES: dict[Outcome, int] = {"done": 0, "gave_up": 4, "busy": 5, "stopped": 6, "taken_over": 7}
@@ -52,6 +57,7 @@ class Uploader:
         self._stopping = stopping
         self._give_up_s = give_up_s
         self._progressed_at = time.monotonic()
+        self._moved_at = math.inf
         self._mirror: Mirror | None = None
         self._said = ""
 
@@ -60,6 +66,7 @@ class Uploader:
         pause, ended_pause = 0.0, ENDED_INTERVAL_S
         while not self._stopping.is_set():
             ended = run_has_ended(self._folder)
+            self._moved_at = time.monotonic()
             try:
                 if self._copy():
                     self._note(done=True)
@@ -74,12 +81,18 @@ class Uploader:
                     raise
                 pause = min(2 * pause or FIRST_RETRY_S, LAST_RETRY_S)
                 self._failed(error)
+            finally:
+                self._moved_at = math.inf
             if ended and time.monotonic() - self._progressed_at > self._give_up_s:
                 logger.error("gave up on %s: nothing was copied for %.0f s", self._home.url, self._give_up_s)
                 return "gave_up"
             self._wait(pause or (ended_pause if ended else INTERVAL_S))
             ended_pause = min(2 * ended_pause, INTERVAL_S) if ended else ENDED_INTERVAL_S
         return "stopped"
+
+    def hangs(self) -> bool:
+        """Whether the place has not answered for so long that it never will; asked from another thread."""
+        return time.monotonic() - self._moved_at > HANG_S
 
     def _copy(self) -> bool:
         if self._mirror is None:
@@ -111,7 +124,7 @@ class Uploader:
                 return
 
     def _progressed(self) -> None:
-        self._progressed_at = time.monotonic()
+        self._progressed_at = self._moved_at = time.monotonic()
 
     def _note(self, *, done: bool = False, error: str = "") -> None:
         with contextlib.suppress(OSError):
@@ -119,7 +132,12 @@ class Uploader:
 
 
 def upload(
-    folder: Path, *, stopping: threading.Event | None = None, give_up_s: float = GIVE_UP_S, wait_s: float = 60.0
+    folder: Path,
+    *,
+    stopping: threading.Event | None = None,
+    give_up_s: float = GIVE_UP_S,
+    wait_s: float = 60.0,
+    on_hang: Callable[[], object] | None = None,
 ) -> Outcome:
     """Copies a run to its place until it has ended and everything is there.
 
@@ -128,6 +146,7 @@ def upload(
         stopping: Ends it after the current pass.
         give_up_s: How long nothing may have been copied after the run's end.
         wait_s: How long to wait for another upload of the same folder to leave.
+        on_hang: Called from another thread when the place does not answer for ``HANG_S``.
     """
     home = Home.load(folder)
     if home is None:
@@ -135,10 +154,27 @@ def upload(
     lease = FileLock(folder / PRIVATE / "upload.lock")
     if not lease.acquire_within(wait_s):
         return "busy"
+    uploader, done = Uploader(folder, home, stopping or threading.Event(), give_up_s), threading.Event()
+    if on_hang is not None:
+        threading.Thread(target=_watch, args=(uploader, done, on_hang), daemon=True).start()
     try:
-        return Uploader(folder, home, stopping or threading.Event(), give_up_s).run()
+        return uploader.run()
     finally:
+        done.set()
         lease.release()
+
+
+def _watch(uploader: Uploader, done: threading.Event, on_hang: Callable[[], object]) -> None:
+    while not done.wait(min(HANG_S / 4, INTERVAL_S)):
+        if uploader.hangs():
+            on_hang()
+            return
+
+
+def _start_anew() -> None:
+    logger.error("the place does not answer; this process leaves everything as it is and starts itself again")
+    sys.stderr.flush()
+    os.execv(sys.executable, sys.orig_argv)
 
 
 def main() -> None:
@@ -153,7 +189,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    sys.exit(EXIT_CODES[upload(arguments.folder, stopping=stopping)])
+    sys.exit(EXIT_CODES[upload(arguments.folder, stopping=stopping, on_hang=_start_anew)])
 
 
 if __name__ == "__main__":

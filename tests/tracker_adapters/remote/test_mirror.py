@@ -11,7 +11,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import RunInfo, sha256_of
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
@@ -119,7 +119,7 @@ def test_what_is_there_already_is_not_copied_again(place: RemotePlace, monkeypat
     store.close()
     assert Mirror(folder, place, home).copy()
     copied: list[str] = []
-    monkeypatch.setattr(RemotePlace, "upload", lambda self, source, name: copied.append(name))
+    monkeypatch.setattr(RemotePlace, "upload", lambda self, source, name, _: copied.append(name))
     assert Mirror(folder, place, home).copy()
     (folder / ".remote" / "copied.json").unlink()  # then its checksum tells
     assert Mirror(folder, place, home).copy()
@@ -131,6 +131,7 @@ class CutError(OSError):
 
 
 @settings(max_examples=20, deadline=None)
+@example(at=[2, 2], resumed=True)
 @given(at=st.lists(st.integers(0, 12), min_size=1, max_size=4), resumed=st.booleans())
 def test_copying_that_is_cut_anywhere_ends_with_exactly_the_run(at: list[int], resumed: bool) -> None:
     """Each cut is at another request; a new process goes on. At every moment, what is listed is readable and whole."""
@@ -298,3 +299,18 @@ def test_what_arrives_with_another_checksum_is_refused(place: RemotePlace) -> No
     with pytest.raises(RunError, match=r"cannot copy .*segment_000000.db after 3 tries: .*SHA-256"):
         record.scalars("loss")
     assert not list(read_copy(place.url).rglob("segment_*.db"))
+
+
+def test_what_the_place_does_not_find_is_no_file_that_vanished_here(
+    place: RemotePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written_copy(place.url)
+    open_store(folder).close()
+    mirror = Mirror(folder, place, claim(place, folder))
+
+    def no_such_bucket(*_: object) -> None:
+        raise FileNotFoundError("no such bucket")
+
+    monkeypatch.setattr(RemotePlace, "upload", no_such_bucket)
+    with pytest.raises(FileNotFoundError, match="no such bucket"):
+        mirror.copy()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from tracker_adapters.errors import MissingPackageError, NotARunError, RunError
 from tracker_adapters.remote import place as place_module
 from tracker_adapters.remote.place import RemotePlace, is_url
@@ -88,3 +89,22 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 )
 def test_urls_are_told_from_paths(path: object, answer: bool) -> None:
     assert is_url(path) is answer
+
+
+class Folders(LocalFileSystem):
+    """A file system with folders that are not made by themselves, as those over SSH."""
+
+    protocol = "folders"
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(path).removeprefix("folders://")
+
+
+def test_folders_are_made_where_a_place_has_them(tmp_path: Path) -> None:
+    fsspec.register_implementation("folders", Folders, clobber=True)
+    (tmp_path / "source").write_bytes(b"content")
+    place = RemotePlace(f"folders://{tmp_path}/there")
+    place.write("a/b", b"1")
+    place.upload(tmp_path / "source", "c/d/e")
+    assert (place.read("a/b"), place.read("c/d/e")) == (b"1", b"content")

@@ -1,0 +1,65 @@
+"""A client of an object store that never answers and never gives up does not hold up the upload for good."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tracker_adapters.artifacts import RunInfo
+from tracker_adapters.remote.local_copy import Home
+from tracker_adapters.store.manifest import Manifest
+from tracker_adapters.store.run_store import RunStore
+
+UPLOAD = """
+import os, threading
+from pathlib import Path
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+from tracker_adapters.remote import upload
+
+class HangingOnce(LocalFileSystem):
+    protocol = "hangs"
+
+    def put_file(self, *arguments, **options):
+        hung = Path(os.environ["HUNG"])
+        if not hung.exists():
+            hung.touch()
+            threading.Event().wait()
+        super().put_file(*arguments, **options)
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return str(path).removeprefix("hangs://")
+
+fsspec.register_implementation("hangs", HangingOnce)
+upload.HANG_S = 1.0
+upload.main()
+"""
+
+
+def test_it_starts_itself_again(tmp_path: Path) -> None:
+    folder, there, hung = tmp_path / "run", tmp_path / "there", tmp_path / "hung"
+    folder.mkdir()
+    there.mkdir()
+    Manifest(RunInfo(id="r1", name="run")).save(folder)
+    store = RunStore(folder)
+    store.put(("loss", 0, 1, 0.5), 0)
+    store.close()
+    Home(f"hangs://{there}", "one").save(folder)
+    script = tmp_path / "upload.py"
+    script.write_text(UPLOAD)
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder)],
+        env=os.environ | {"HUNG": str(hung)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("starts itself again") == 1
+    assert hung.exists()
+    segment = "store/rank_00000/segment_000000.db"
+    assert (there / segment).read_bytes() == (folder / segment).read_bytes()
