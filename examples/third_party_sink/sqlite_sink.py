@@ -6,6 +6,10 @@ import sqlite3
 from tracker_adapters.artifacts import KINDS
 from tracker_adapters.sink import StartOver, checked_options
 
+COLUMNS = "run, seq INTEGER, kind, name, step INTEGER, time_ns INTEGER, value REAL, content"
+CONTENT = {"text": ["text"], "alert": ["level", "message"], "histogram": ["finite_count", "min", "max"],
+           "table": ["columns", "rows"], "page": ["sha256"], "file": ["sha256"]}  # fmt: skip
+
 
 class SQLiteSink:
     """Option: ``target``, the database; ``artifacts.sqlite`` in the run's folder by default."""
@@ -27,10 +31,7 @@ class SQLiteSink:
     def open(self, info, token):  # in the delivery process, as everything below
         self._run, self._seq = info.id, int(token or 0)
         self._connection = sqlite3.connect(self.target)
-        self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS artifact(run, seq INTEGER, kind, name, step INTEGER, time_ns INTEGER,"
-            " value REAL, content, PRIMARY KEY(run, seq))"
-        )
+        self._connection.execute(f"CREATE TABLE IF NOT EXISTS artifact({COLUMNS}, PRIMARY KEY(run, seq))")
         with self._connection:  # back to the token: what was written after it is written again
             self._connection.execute("DELETE FROM artifact WHERE run = ? AND seq > ?", (self._run, self._seq))
         held = self._connection.execute("SELECT max(seq) FROM artifact WHERE run = ?", (self._run,)).fetchone()[0]
@@ -39,12 +40,11 @@ class SQLiteSink:
 
     def write(self, batch):
         s = batch.scalars
-        columns = s.seqs.tolist(), s.names, s.steps.tolist(), s.times_ns.tolist(), s.values.tolist()
-        self._rows += [(self._run, seq, "scalar", *row, None) for seq, *row in zip(*columns, strict=True)]
+        for row in zip(s.seqs.tolist(), s.names, s.steps.tolist(), s.times_ns.tolist(), s.values.tolist(), strict=True):
+            self._rows.append((self._run, row[0], "scalar", *row[1:], None))
         for column in batch.columns():
             for seq, one in zip(column.seqs, column.artifacts, strict=True):
-                row = (self._run, seq, one.kind, one.name, one.step, one.time_ns, None, content(one))
-                self._rows.append(row)
+                self._rows.append((self._run, seq, one.kind, one.name, one.step, one.time_ns, None, content(one)))
         return {}  # nothing that cannot be shown
 
     def flush(self):
@@ -60,22 +60,9 @@ class SQLiteSink:
     def close(self):
         if self._connection is not None:
             self._connection.close()
-        self._connection = None
 
 
-def content(artifact):
-    """Returns an image's PNG bytes, and what other kinds hold as JSON."""
-    match artifact.kind:
-        case "image":
-            return artifact.png
-        case "histogram":
-            held = {"count": artifact.finite_count, "min": artifact.min, "max": artifact.max}
-        case "text":
-            held = artifact.text
-        case "alert":
-            held = {"level": artifact.level, "message": artifact.message}
-        case "table":
-            held = {"columns": artifact.columns, "rows": artifact.rows}
-        case _:
-            held = {"path": str(artifact.path), "sha256": artifact.sha256}
-    return json.dumps(held)
+def content(artifact):  # an image's PNG bytes; what other kinds hold, as JSON
+    if artifact.kind == "image":
+        return artifact.png
+    return json.dumps([getattr(artifact, name) for name in CONTENT[artifact.kind]])

@@ -24,14 +24,6 @@ def shown_value(kind, value, content):
     if kind == "image":
         return pixel_digest(content)
     held = json.loads(content)
-    match kind:
-        case "text":
-            return held
-        case "histogram":
-            return held["count"], held["min"], held["max"]
-        case "alert":
-            return held["level"], held["message"]
-        case "table":
-            return tuple(held["columns"]), tuple(map(tuple, held["rows"]))
-        case _:
-            return held["sha256"]
+    if kind == "table":
+        return tuple(held[0]), tuple(map(tuple, held[1]))
+    return held[0] if len(held) == 1 else tuple(held)
