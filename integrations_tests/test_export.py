@@ -13,10 +13,15 @@ import faults
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from delivery import export_side
 from readback_export import read_table
+from s3_server import BUCKET, s3_endpoint
+from tracker_adapters.artifacts import sha256_of
+from tracker_adapters.remote.place import RemotePlace
 
 import stepscope
+from stepscope.cli import main
 
 NAMES = tuple(f"grad/layer{number}" for number in range(40))
 ENDLESS = "with recursive n(x) as (select 1 union all select x from n) select * from n where x = 2"
@@ -106,11 +111,11 @@ def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million: Pat
 
 @pytest.mark.parametrize("file_format", ["csv", "parquet", "jsonl"])
 def test_all_runs_are_exported_at_once(runs: Path, tmp_path: Path, file_format: str) -> None:
-    done = run_command(
-        "export", "runs", "--names", "grad/*", "--names", "loss", "--format", file_format, "--output", "out",
-        cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    names = ["--names", "grad/*", "--names", "loss"]
+    done = CliRunner().invoke(
+        main, ["export", str(runs), *names, "--format", file_format, "--output", str(tmp_path / "out")]
+    )
+    assert done.exit_code == 0, done.stderr
     assert "scalars: 600 rows" in done.stdout
     rows = read_table(tmp_path / "out", "scalars", file_format)
     assert {(row["run"], row["name"]) for row in rows} == {
@@ -156,6 +161,25 @@ def test_without_its_package_a_format_names_the_extra(runs: Path, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
+def test_an_export_goes_to_an_object_store(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"s3://{BUCKET}/tables"
+    with s3_endpoint(tmp_path) as s3:
+        for name, value in s3.variables.items():
+            monkeypatch.setenv(name, value)
+        arguments = ["export", str(runs), "--format", "parquet", "--output", url]
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == url
+        place = RemotePlace(url)
+        place.download("scalars.parquet", tmp_path / "scalars.parquet")
+        files = json.loads(place.read("export.json") or b"")["files"]
+        assert sha256_of(tmp_path / "scalars.parquet") == files["scalars.parquet"]["sha256"]
+        assert len(read_table(tmp_path, "scalars", "parquet")) == 600
+        again = CliRunner().invoke(main, arguments)
+    assert again.exit_code == 2
+    assert "choose another place" in again.stderr
+
+
 def test_names_that_look_like_formulas_are_data(runs: Path, tmp_path: Path) -> None:
     done = run_command("export", "runs", "--kinds", "text", "--output", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -163,16 +187,16 @@ def test_names_that_look_like_formulas_are_data(runs: Path, tmp_path: Path) -> N
     assert frame[["name", "text"]].to_numpy().tolist() == [["=1+1", "@note"]] * 2
 
 
-def test_a_query_answers_as_table_csv_and_json(runs: Path, tmp_path: Path) -> None:
+def test_a_query_answers_as_table_csv_and_json(runs: Path) -> None:
     sql = (
         "select run, name, value, iso(time_ns) as time, data from scalars, (select data from histograms limit 1) "
         "where step = 1 order by run, name limit 2"
     )
     answers = {
-        file_format: run_command("query", "runs", sql, "--format", file_format, cwd=tmp_path)
+        file_format: CliRunner().invoke(main, ["query", str(runs), sql, "--format", file_format])
         for file_format in ("table", "csv", "jsonl")
     }
-    assert all(done.returncode == 0 and not done.stderr for done in answers.values()), answers
+    assert all(done.exit_code == 0 and not done.stderr for done in answers.values()), answers
     rows = [json.loads(line) for line in answers["jsonl"].stdout.splitlines()]
     assert [(row["run"], row["name"], row["value"]) for row in rows] == [
         ("seed0", "grad/a", 1),
@@ -201,10 +225,11 @@ def test_a_query_answers_as_table_csv_and_json(runs: Path, tmp_path: Path) -> No
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_line_and_exit_code_2(
-    runs: Path, tmp_path: Path, arguments: list[str], message: str
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
-    done = run_command(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import readback_tensorboard
 import torch
+from click.testing import CliRunner
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.utils.tensorboard import SummaryWriter
 
 import stepscope
+from stepscope.cli import main
 from stepscope.importing import import_runs
 
 
@@ -112,8 +114,11 @@ def test_without_its_package_an_import_names_the_extra(tmp_path: Path, package: 
         (["import"], "Missing argument"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str], message: str) -> None:
-    done = run_command(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

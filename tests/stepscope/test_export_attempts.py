@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from readback_export import read_table
+from tracker_adapters.artifacts import Scalar
 from tracker_adapters.store.compaction import compact
 from tracker_adapters.store.layout import segments
+from tracker_adapters.store.run_store import RunStore
 
 import stepscope
 from stepscope.export import export_runs
@@ -79,10 +81,14 @@ def test_a_compacted_attempt_replaces_what_it_covered_as_the_readers_have_it(tmp
 
 
 def test_what_is_recorded_again_during_an_export_does_not_double_a_step(tmp_path: Path) -> None:
-    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        for step in range(20):
-            run.scalar("loss", 1.0, step=step)
-        run.text("notes", "x", step=0)
+    with stepscope.open_run(tmp_path / "run", sinks=[]):
+        pass
+    store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
+    for step in range(20):
+        store.put(Scalar(name="loss", step=step, value=1.0), 100)
+        if step % 5 == 0:
+            assert store.flush(10)
+    assert store.close()
     with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
         run.scalar("loss", 2.0, step=10)
         assert run.flush_store(10)
