@@ -98,8 +98,8 @@ def _step_back() -> None:
 
 
 def _collect_rarely() -> None:
-    # A batch makes tens of thousands of objects without cycles; looking through all of an SDK's for some would cost
-    # the MLflow sink a third of its time.
+    # A batch makes tens of thousands of objects without cycles; looking through all of an SDK's for some can
+    # cost a third of the time.
     gc.set_threshold(100_000, 50, 100)
 
 
