@@ -299,18 +299,3 @@ def test_what_arrives_with_another_checksum_is_refused(place: RemotePlace) -> No
     with pytest.raises(RunError, match=r"cannot copy .*segment_000000.db after 3 tries: .*SHA-256"):
         record.scalars("loss")
     assert not list(read_copy(place.url).rglob("segment_*.db"))
-
-
-def test_what_the_place_does_not_find_is_no_file_that_vanished_here(
-    place: RemotePlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = written_copy(place.url)
-    open_store(folder).close()
-    mirror = Mirror(folder, place, claim(place, folder))
-
-    def no_such_bucket(*_: object) -> None:
-        raise FileNotFoundError("no such bucket")
-
-    monkeypatch.setattr(RemotePlace, "upload", no_such_bucket)
-    with pytest.raises(FileNotFoundError, match="no such bucket"):
-        mirror.copy()

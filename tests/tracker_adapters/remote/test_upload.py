@@ -1,4 +1,4 @@
-"""A client of an object store that never answers and never gives up does not hold up the upload for good."""
+"""What the client of a place does wrong holds up no upload for good, and is told."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.remote.local_copy import Home
+from tracker_adapters.remote.mirror import Mirror
+from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import RunStore
 
@@ -39,7 +42,7 @@ upload.main()
 """
 
 
-def test_it_starts_itself_again(tmp_path: Path) -> None:
+def test_an_upload_that_hangs_starts_itself_again(tmp_path: Path) -> None:
     folder, there, hung = tmp_path / "run", tmp_path / "there", tmp_path / "hung"
     folder.mkdir()
     there.mkdir()
@@ -63,3 +66,19 @@ def test_it_starts_itself_again(tmp_path: Path) -> None:
     assert hung.exists()
     segment = "store/rank_00000/segment_000000.db"
     assert (there / segment).read_bytes() == (folder / segment).read_bytes()
+
+
+def test_what_the_place_does_not_find_is_no_file_that_vanished_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Manifest(RunInfo(id="r1", name="run")).save(tmp_path)
+    RunStore(tmp_path).close()
+    url = "memory://no/bucket"
+    mirror = Mirror(tmp_path, RemotePlace(url), Home(url, "one"))
+
+    def no_such_bucket(*_: object) -> None:
+        raise FileNotFoundError("no such bucket")
+
+    monkeypatch.setattr(RemotePlace, "upload", no_such_bucket)
+    with pytest.raises(FileNotFoundError, match="no such bucket"):
+        mirror.copy()
