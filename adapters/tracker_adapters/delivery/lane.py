@@ -250,10 +250,13 @@ class Lane:
 
     def _carry_remaining(self, sink: Sink, ledger: Ledger, position: Position) -> Position:
         """Gives the sink the histograms that wait for neighbours to be merged with."""
+        token, unshown = position.token, Counter[str]()
         remaining = self._thinning.remaining()
-        if remaining is None:
+        for batch in remaining:
+            token, more = self._write(sink, batch)
+            unshown += more
+        if not remaining:
             return position
-        token, unshown = self._write(sink, remaining)
         return ledger.advance(
             self.key, position, seq=position.seq, token=token, unshown=unshown, thinning=self._thinning.state()
         )

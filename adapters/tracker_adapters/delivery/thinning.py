@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Self
 
 import msgspec
@@ -102,30 +104,19 @@ class Thinning:
         )
         return replace(batch, histograms=Column([batch.histograms.seqs[row] for row in due_rows], thinned))
 
-    def remaining(self) -> Batch | None:
-        """Returns the groups that are still open as they are, and closes them; None when there is none.
+    def remaining(self) -> list[Batch]:
+        """Returns the groups that are still open as they are, and closes them: a batch for each attempt, in order.
 
         For the end of a run. The sequence numbers lie before those of batches that were let through already.
         """
-        waiting = sorted((one.seq, name, one.waiting) for name, one in self._series.items() if one.waiting is not None)
-        if not waiting:
-            return None
-        series = [self._series[name] for _, name, _ in waiting]
-        rows = HistogramRows(
-            [name for _, name, _ in waiting],
-            np.array([one.step for one in series], np.int64),
-            np.array([one.time_ns for one in series], np.int64),
-            HistogramColumns.joined([columns for _, _, columns in waiting]),
+        waiting = sorted(
+            ((one.attempt, one.seq, name, one) for name, one in self._series.items() if one.waiting is not None),
+            key=lambda row: row[:3],
         )
-        for one in series:
+        found = [_closed(attempt, list(group)) for attempt, group in groupby(waiting, key=lambda row: row[0])]
+        for *_, one in waiting:
             one.left, one.waiting = 0, None
-        seqs = [seq for seq, _, _ in waiting]
-        return Batch(
-            first_seq=seqs[0],
-            last_seq=seqs[-1],
-            attempt=max(one.attempt for one in series),
-            histograms=Column(seqs, rows),
-        )
+        return found
 
     def state(self) -> bytes:
         """Returns what ``restore`` needs: about 30 bytes a name, and 600 more for one with an open group."""
@@ -178,3 +169,15 @@ class Thinning:
     def _group_size(self, seen: int) -> int:
         """How many belong to the group that begins after ``seen``: twice as many with each doubling."""
         return 1 << (seen // self._limit).bit_length()
+
+
+def _closed(attempt: int, waiting: Sequence[tuple[int, int, str, _Series]]) -> Batch:
+    """One batch of what waits for an attempt's names, as it is."""
+    seqs = [seq for _, seq, _, _ in waiting]
+    rows = HistogramRows(
+        [name for _, _, name, _ in waiting],
+        np.array([one.step for *_, one in waiting], np.int64),
+        np.array([one.time_ns for *_, one in waiting], np.int64),
+        HistogramColumns.joined([one.waiting for *_, one in waiting if one.waiting is not None]),
+    )
+    return Batch(first_seq=seqs[0], last_seq=seqs[-1], attempt=attempt, histograms=Column(seqs, rows))

@@ -40,12 +40,9 @@ def batches(artifacts: Sequence[Artifact], cuts: Sequence[int]) -> list[Batch]:
     return [as_columns(Batch.of(artifacts[start:stop], first_seq=start + 1)) for start, stop in pairwise(bounds)]
 
 
-def shown(thinned: Sequence[Batch | None]) -> list[tuple[int, Histogram]]:
+def shown(thinned: Sequence[Batch]) -> list[tuple[int, Histogram]]:
     return [
-        pair
-        for batch in thinned
-        if batch is not None
-        for pair in zip(batch.histograms.seqs, list(batch.histograms.artifacts), strict=True)
+        pair for batch in thinned for pair in zip(batch.histograms.seqs, list(batch.histograms.artifacts), strict=True)
     ]
 
 
@@ -54,7 +51,7 @@ def test_up_to_the_limit_the_very_same_batch_passes() -> None:
     for start in (0, 5):
         batch = Batch.of([histogram(name, step) for step in range(start, start + 5) for name in "ab"])
         assert thinning.apply(batch) is batch
-    assert thinning.remaining() is None
+    assert thinning.remaining() == []
 
 
 @pytest.mark.parametrize("limit", [None, 0])
@@ -97,7 +94,7 @@ def test_neither_the_cuts_nor_a_crash_change_what_is_shown(
 ) -> None:
     made = [histogram(name, step, VALUES[kind]) for step, (name, kind) in enumerate(picks)]
     whole = Thinning(limit)
-    expected = shown([*(whole.apply(batch) for batch in batches(made, cuts)), whole.remaining()])
+    expected = shown([*(whole.apply(batch) for batch in batches(made, cuts)), *whole.remaining()])
     state, found = b"", []
     for batch in batches(made, other_cuts):
         thinning = Thinning.restore(limit, state)
@@ -105,7 +102,7 @@ def test_neither_the_cuts_nor_a_crash_change_what_is_shown(
         thinning = Thinning.restore(limit, state)
         found.append(thinning.apply(batch))
         state = thinning.state()
-    assert shown([*found, Thinning.restore(limit, state).remaining()]) == expected
+    assert shown([*found, *Thinning.restore(limit, state).remaining()]) == expected
 
 
 @settings(max_examples=60, deadline=None)
@@ -113,7 +110,7 @@ def test_neither_the_cuts_nor_a_crash_change_what_is_shown(
 def test_nothing_measured_is_lost(picks: list[tuple[str, int]], limit: int) -> None:
     made = [histogram(name, step, VALUES[kind]) for step, (name, kind) in enumerate(picks)]
     thinning = Thinning(limit)
-    found = shown([*(thinning.apply(batch) for batch in batches(made, [20, 40])), thinning.remaining()])
+    found = shown([*(thinning.apply(batch) for batch in batches(made, [20, 40])), *thinning.remaining()])
     for name in {one.name for one in made}:
         before = reduce(Histogram.merge, [one for one in made if one.name == name])
         after = reduce(Histogram.merge, [one for _, one in found if one.name == name])
@@ -141,10 +138,9 @@ def test_other_kinds_pass_while_histograms_wait() -> None:
     thinning.apply(Batch.of([histogram("a", 0)]))
     batch = thinning.apply(Batch.of([Scalar(name="loss", step=1, value=2.0), histogram("a", 1)], first_seq=2))
     assert (len(batch.scalars), len(batch.histograms), batch.last_seq) == (1, 0, 3)
-    last = thinning.remaining()
-    assert last is not None
+    (last,) = thinning.remaining()
     assert (last.first_seq, last.last_seq, len(last)) == (3, 3, 1)
-    assert thinning.remaining() is None
+    assert thinning.remaining() == []
 
 
 def test_a_rewind_drops_what_waits_of_the_abandoned_steps_and_a_plain_resume_goes_on() -> None:
@@ -156,6 +152,19 @@ def test_a_rewind_drops_what_waits_of_the_abandoned_steps_and_a_plain_resume_goe
         (8, histogram("b", 6).merge(histogram("b", 7))),
         (9, histogram("a", 6).merge(histogram("a", 7))),
     ]
+
+
+def test_what_waits_at_the_end_is_of_the_attempt_that_recorded_it() -> None:
+    thinning = Thinning(1)
+    thinning.apply(Batch.of([histogram(name, step) for step in range(3, 7) for name in "ab"]))
+    thinning.apply(Batch.of([histogram("a", 4), histogram("c", 4), histogram("c", 5)], first_seq=9, attempt=2))
+    found = [
+        (batch.attempt, batch.histograms.seqs[place], one.name, one.step)
+        for batch in thinning.remaining()
+        for place, one in enumerate(batch.histograms.artifacts)
+    ]
+    assert found == [(1, 8, "b", 6), (2, 9, "a", 4), (2, 11, "c", 5)]
+    assert thinning.remaining() == []
 
 
 def test_something_else_than_a_state_is_a_clear_error() -> None:
