@@ -154,6 +154,9 @@ def read_rows(run_folder: Path, rank: int, selection: Selection, until: Extent) 
     """Yields ``(table, rows)`` of what a rank held then and the selection wants, by segment, table and arrival.
 
     Several parts follow each other for each table; attempts are not looked at.
+
+    Raises:
+        RunError: When the store cannot be read, or holds values of the wrong type.
     """
     tables = list(dict.fromkeys(map(table_of, sorted(selection.kinds))))
     for segment, after in opened_segments(run_folder, rank):
@@ -166,8 +169,19 @@ def read_rows(run_folder: Path, rank: int, selection: Selection, until: Extent) 
                 if wanted is not None:
                     conditions += f" AND series IN ({','.join(map(str, wanted))})"
                 read = _scalars if table == "scalar" else _others
-                for columns in read(segment.connection, table, conditions, seqs):
-                    yield table, SegmentRows(series, *columns)
+                try:
+                    for columns in read(segment.connection, table, conditions, seqs):
+                        rows = SegmentRows(series, *columns)
+                        _check_numbers(rows)
+                        yield table, rows
+                except (ValueError, TypeError, OverflowError) as error:
+                    raise RunError(f"{run_folder} holds a damaged {table}: {error}") from error
+
+
+def _check_numbers(rows: SegmentRows) -> None:
+    # Series are numbered from 1 without gaps.
+    if rows.numbers.min() < 1 or rows.numbers.max() > len(rows.series):
+        raise ValueError(f"series {rows.numbers.min()} to {rows.numbers.max()}; expected 1 to {len(rows.series)}")
 
 
 def wanted_series(series: dict[int, tuple[str, str]], table: str, selection: Selection) -> list[int] | None:

@@ -146,6 +146,17 @@ def test_an_artifact_that_is_damaged_is_named(run_folder: Path, tmp_path: Path) 
         export_runs([run_folder], tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    "damage", ["value = 'abc'", "attempt = 'x,y'", "time_ns = 1.5", "series = 99", "series = 'x'"]
+)  # fmt: skip
+def test_a_scalar_that_is_none_is_one_error(run_folder: Path, tmp_path: Path, damage: str) -> None:
+    (segment,) = segments(run_folder / "store" / "rank_00000")
+    with contextlib.closing(sqlite3.connect(segment)) as connection, connection:
+        connection.execute(f"UPDATE scalar SET {damage} WHERE step = 3")
+    with pytest.raises(RunError, match="holds a damaged scalar"):
+        export_runs([run_folder], tmp_path / "out")
+
+
 def test_a_damaged_store_is_one_error_and_leaves_nothing(run_folder: Path, tmp_path: Path) -> None:
     segment = next((run_folder / "store" / "rank_00000").glob("segment_*.db"))
     content = bytearray(segment.read_bytes())
