@@ -36,6 +36,7 @@ INDEX_INTERVAL_S = 5.0
 """How often the index is written while many files are copied: what is not listed is copied again after a crash."""
 COPIED_INTERVAL_S = 60.0
 """How often what was copied is noted here: after a crash, the rest is compared by its checksum."""
+SLOWEST_BYTES_PER_S = 50_000
 _COPIED = "copied.json"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _NEVER = (".lock", "-wal", "-shm", "-journal")
@@ -60,7 +61,9 @@ class Mirror:
     def __init__(
         self, folder: Path, place: RemotePlace, home: Home, *, progressed: Callable[[], None] = lambda: None
     ) -> None:
-        """Reads what was copied before; ``progressed`` is called after each file."""
+        """Reads what was copied before; ``progressed`` is called after each file, and each piece of a large one."""
+        self.allowance_s = 0.0
+        """Seconds that the file that is being copied may take on a slow line."""
         self._folder = folder
         self._place = place
         self._home = home
@@ -190,7 +193,9 @@ class Mirror:
                         key = f"{relative}~{sha256[:12]}"
                         self._leftovers.note(old.key)
                     self._leftovers.note(key)
+                    self.allowance_s = size / SLOWEST_BYTES_PER_S
                     self._place.upload(source, key, self._progressed)
+                    self.allowance_s = 0.0
             now = _stamp(path)
         except FileNotFoundError:
             if path.exists():  # it was the place's own error

@@ -135,11 +135,14 @@ class RemotePlace:
             ) from error
 
     def _in_folder(self, name: str, put: Callable[[str], object]) -> None:
-        """Puts an object there, and makes its folder where a file system has folders and does not do so by itself."""
+        """Puts an object there, and makes its folder where a file system does not do so by itself; never a bucket."""
         path = self._path(name)
         try:
             put(path)
         except FileNotFoundError:
+            above = str(self._root).rpartition("/")[0]
+            if not above or not self._fs.exists(above):
+                raise
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
             put(path)
 

@@ -37,9 +37,9 @@ LAST_LOOK_S = 5.0
 """The longest pause once the run has ended."""
 GIVE_UP_S = 600.0
 """Once the run has ended, how long nothing may have been copied before the rest is left for a later upload."""
-HANG_S = 1800.0
-"""After so long without an answer the process starts anew: not every client gives up by itself. Of files up to 100 MB
-s3fs tells only the end, so a line of 60 kB a second counts as one that answers."""
+HANG_S = 90.0
+"""After so long without an answer, and the time that a slow line needs for the file, the process starts anew: not every
+client gives up by itself, and s3fs does not in the middle of an upload."""
 STATE = "state.json"
 Outcome: TypeAlias = Literal["done", "gave_up", "busy", "stopped", "taken_over"]
 EXIT_CODES: dict[Outcome, int] = {"done": 0, "gave_up": 4, "busy": 5, "stopped": 6, "taken_over": 7}
@@ -92,7 +92,8 @@ class Uploader:
 
     def hangs(self) -> bool:
         """Whether the place has not answered for so long that it never will; asked from another thread."""
-        return time.monotonic() - self._moved_at > HANG_S
+        allowed = HANG_S + (self._mirror.allowance_s if self._mirror else 0.0)
+        return time.monotonic() - self._moved_at > allowed
 
     def _copy(self) -> bool:
         if self._mirror is None:
