@@ -31,7 +31,7 @@ def command(runs: tuple[Path, ...], max_bytes: str | None, dry_run: bool) -> Non
 
     Every name stays readable over its whole range, more coarsely: histograms are merged with their neighbours, of
     scalars the lowest, highest, first and last points of each stretch stay, of images, pages and files every second
-    one. Alerts and texts stay as long as they can. What a sink has not taken yet is compacted last.
+    one. Alerts and texts stay as long as they can. What a sink has not taken yet stays whole longest.
     """
     limit = None if max_bytes is None else parse_bytes("--max-bytes", max_bytes)
     for run in runs:

@@ -39,6 +39,8 @@ WORTHWHILE = 0.9
 """A segment that compacting leaves larger than this share of its parts is not compacted again at once."""
 RECENT_SHARE = 0.25
 """The newest segments, up to this share of the limit, are compacted after the others."""
+UNTAKEN_LEVELS = 4
+"""What some sink has not taken yet is thinned when what all have taken is as much coarser: 2**4 times."""
 NOTES_SHARE = 0.25
 BLOB_GRACE_S = 300.0
 """A file beside the store that came this recently may belong to a row that is not committed yet."""
@@ -80,7 +82,8 @@ def retain(run_folder: Path, max_bytes: int, *, whole: bool = True, blob_grace_s
     """Compacts sealed segments until the run takes at most ``max_bytes``, or nothing more can be made smaller.
 
     The least compacted ones come first, of these the oldest, and two neighbours of one level become one of the next.
-    Recent segments come after the others, and those that some sink has not taken yet come last.
+    Recent segments come after the others. Those that some sink has not taken yet stay whole until the others are 16
+    times as coarse.
 
     Args:
         run_folder: The run.
@@ -131,7 +134,7 @@ def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) 
     return Retained(before, run_bytes(run_folder), replaced, made)
 
 
-_Cost = tuple[bool, bool, int, bool, int]
+_Cost = tuple[bool, int, bool, int]
 
 
 def cheapest(
@@ -168,7 +171,9 @@ def _choice(found: Sequence[Sealed], max_bytes: int, stuck: Set[Path]) -> tuple[
             if level is None or level > MAX_LEVEL or any(part.path in stuck for part in parts):
                 continue
             is_recent = place + len(parts) > recent_from
-            cost = (not all(part.is_taken for part in parts), is_recent, level, len(parts) == 1, place)
+            # A sink that stalls for long must not cost the store all that came before.
+            coarseness = level if all(part.is_taken for part in parts) else level + UNTAKEN_LEVELS
+            cost = (is_recent, coarseness, len(parts) == 1, place)
             choices.append((cost, level, [part.path for part in parts]))
     return min(choices, default=None)
 

@@ -20,7 +20,7 @@ from tracker_adapters.store.compaction import compact
 from tracker_adapters.store.layout import COMPACTION_LOCK, STORE, segment_name, segments
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.record import RunRecord
-from tracker_adapters.store.retention import retain, run_bytes, sealed_segments
+from tracker_adapters.store.retention import Sealed, cheapest, retain, run_bytes, sealed_segments
 from tracker_adapters.store.segment import SegmentWriter
 from tracker_adapters.store.tail import StoreReader
 
@@ -151,6 +151,16 @@ def test_what_a_sink_has_not_taken_yet_comes_last(run: Path) -> None:
     assert {name.level for name in names if name.last <= 1} != {0}
     retain(run, int(run_bytes(run) * 0.4))
     assert all(segment_name(path).level for path in segments(folder)[:-1])
+
+
+@pytest.mark.parametrize(("level", "comes_first"), [(0, True), (4, True), (5, False), (9, False)])
+def test_a_sink_that_stalls_for_long_does_not_cost_the_store_what_came_before(level: int, comes_first: bool) -> None:
+    taken = Sealed(layout.compacted_path(Path(), layout.SegmentName(0, 7, level)), 10**8, level, 10, is_taken=True)
+    waiting = [Sealed(layout.segment_path(Path(), 8 + at), 10**8, 0, 20 + at, is_taken=False) for at in range(2)]
+    choice = cheapest({Path(): [taken, *waiting]}, 10**8, set())
+    assert choice is not None
+    assert (taken.path in choice[2]) == comes_first
+    assert choice[1] == (level + 1 if comes_first else 1)
 
 
 def test_a_reader_that_has_a_segment_open_goes_on(run: Path) -> None:
