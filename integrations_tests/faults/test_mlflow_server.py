@@ -174,7 +174,7 @@ class Slow:
 
 @pytest.mark.parametrize(
     "slow",
-    [Slow(0.5, 2.0, before=0, steps=40), pytest.param(Slow(5.0, 10.0, before=21, steps=21), marks=pytest.mark.slow)],
+    [Slow(0.5, 2.0, before=0, steps=40), pytest.param(Slow(5.0, 10.0, before=21, steps=11), marks=pytest.mark.slow)],
 )
 def test_a_slow_server_that_answers_is_not_given_up(
     place: Place, options: dict[str, Any], tmp_path: Path, fault_report: FaultReport, slow: Slow
