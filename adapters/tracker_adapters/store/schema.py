@@ -10,7 +10,7 @@ ROLLUP_SHIFT = 8
 """A roll-up covers 2**8 steps: bucket = step >> 8. In a compacted segment it covers more: its meta says how many."""
 
 ROLLUP_ROWS = 2**14
-"""Scalars are rolled up this many at a time, which takes a third of what rolling up each commit does."""
+"""Scalars are rolled up this many at a time: where commits are small, a third of what rolling up each one takes."""
 
 SUMMARY_SHIFT = 14
 """A row of the summary, which a sealed segment has, covers 2**14 steps, or as many as a roll-up where that is more."""
