@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tracker_adapters.artifacts import ArtifactError
-from tracker_adapters.delivery import lane as lane_module
+from tracker_adapters.delivery import patience
 from tracker_adapters.errors import DeliveryError, NotARunError, RunExistsError, StartOver
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.testing import FailingSink, MemorySink, StalledSink
@@ -86,7 +86,7 @@ def test_a_sink_that_fails_for_a_while_gets_everything_once(tmp_path: Path) -> N
 def test_a_sink_that_keeps_failing_is_quarantined_with_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
     caplog.set_level(logging.WARNING)
     bad, good = FailingSink(None), MemorySink()
     run = stepscope.open_run(tmp_path, sinks=[bad, good])
@@ -104,9 +104,9 @@ def test_a_sink_that_keeps_failing_is_quarantined_with_one_warning(
 
 
 def test_a_quarantined_sink_recovers_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
-    monkeypatch.setattr(lane_module, "QUARANTINE_S", 0.05)
-    sink = FailingSink(lane_module.FAILURES_TO_QUARANTINE + 2)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(patience, "QUARANTINE_S", 0.05)
+    sink = FailingSink(patience.FAILURES_TO_QUARANTINE + 2)
     with stepscope.open_run(tmp_path, sinks=[sink]) as run:
         emit_some(run, range(5))
         assert run.flush(10)
@@ -270,7 +270,7 @@ def test_a_resumed_run_counts_what_earlier_attempts_stored_and_lost(tmp_path: Pa
 def test_a_ledger_that_breaks_is_mended_and_never_reaches_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
     sink = MemorySink()
     with stepscope.open_run(tmp_path, sinks=[sink]) as run:
         emit_some(run, range(5))

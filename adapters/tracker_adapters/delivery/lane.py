@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import random
-import sqlite3
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,12 +14,12 @@ from typing import Literal, TypeAlias
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.batch import Batch
 from tracker_adapters.config import HISTOGRAMS
-from tracker_adapters.delivery.bisection import Bisection
 from tracker_adapters.delivery.idle import IdleClock
-from tracker_adapters.delivery.ledger import LaneState, Ledger, Position, position_key
+from tracker_adapters.delivery.ledger import Ledger, Position, position_key
+from tracker_adapters.delivery.patience import POLL_INTERVAL_S, Patience
 from tracker_adapters.delivery.probe import another, kind_of_single, kinds_of
 from tracker_adapters.delivery.thinning import Thinning
-from tracker_adapters.errors import MissingPackageError, SinkConfigError, SinkError, SinkUnavailable, StartOver
+from tracker_adapters.errors import SinkError, StartOver
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.lock import FileLock, is_locked
@@ -31,15 +28,8 @@ from tracker_adapters.store.tail import StoreReader
 
 logger = logging.getLogger(__name__)
 
-POLL_INTERVAL_S = 0.1
 GATHER_S = 0.25
 """How long more artifacts gather after a batch while the run lives: a batch costs about a millisecond of its own."""
-FIRST_RETRY_S = 0.1
-FAILURES_TO_QUARANTINE = 7
-FAILURES_OF_A_HANG = 3
-"""What a sink that did not answer counts: waiting for it took long enough."""
-QUARANTINE_S = 30.0
-
 Until: TypeAlias = Literal["end", "caught_up"]
 Outcome: TypeAlias = Literal["done", "caught_up", "gave_up", "busy", "stopped"]
 EXIT_CODES: dict[Outcome, int] = {"done": 0, "caught_up": 83, "gave_up": 84, "busy": 85, "stopped": 86}
@@ -92,10 +82,7 @@ class Lane:
         self._thinning = Thinning(histograms)
         self._until = until
         self._wait_for_lease = wait_for_lease
-        self._failures = 0
-        self._bisection = Bisection()
-        self._trying: tuple[int, int] | None = None
-        self._known = False
+        self._patience = Patience(self._folder, sink_type, target, self.stopping, self.run_has_ended)
         self._outcome: Outcome | None = None
 
     def run(self) -> Outcome:
@@ -115,7 +102,7 @@ class Lane:
                 except _Probed:
                     continue
                 except (Exception, SystemExit) as error:  # an SDK may call sys.exit, which would end this thread alone
-                    if not self._pause_after(error):
+                    if not self._patience.failed(error, waits_for_run=self._until == "end"):
                         return "gave_up"
             return "stopped"
         finally:
@@ -131,14 +118,12 @@ class Lane:
             return self._outcome
         error = f"the sink did not return from {self.calling.what} within {self.calling.seconds():.0f} s"
         logger.error("sink %s (%s): %s", self.sink_type, self.target, error)
-        self._failures += FAILURES_OF_A_HANG
-        if self._trying is not None:
-            self._bisection.failed(*self._trying, hung=True)
-        quarantined = self._failures >= FAILURES_TO_QUARANTINE
-        self._note("quarantined" if quarantined else "retrying", error)
+        self._patience.hung(error)
         if self.stopping.is_set():
             return "stopped"
-        return "gave_up" if quarantined and (self._until == "caught_up" or self.run_has_ended()) else None
+        return (
+            "gave_up" if self._patience.is_exhausted and (self._until == "caught_up" or self.run_has_ended()) else None
+        )
 
     def run_has_ended(self) -> bool:
         """Whether no process writes to the store any more."""
@@ -146,16 +131,7 @@ class Lane:
 
     def _registered(self, ledger: Ledger) -> Position:
         position = ledger.register(self.sink_type, self.target)
-        if not self._known:
-            self._known = True
-            self._failures = position.failures
-            self._bisection = Bisection.decode(position.bisection)
-            if position.trying > position.seq:
-                self._failures += 1
-                self._bisection.failed(position.seq + 1, position.trying)
-                message = f"a delivery process died on artifacts {position.seq + 1} to {position.trying}"
-                logger.warning("sink %s (%s): %s", self.sink_type, self.target, message)
-                self._note("retrying", message)
+        self._patience.recall(position)
         return position
 
     def _deliver(self, ledger: Ledger, reader: StoreReader, position: Position) -> Outcome:
@@ -165,7 +141,7 @@ class Lane:
             self._thinning = Thinning.restore(self._histograms, position.thinning or b"")
             while not self.stopping.is_set():
                 ended = self.run_has_ended()
-                batch = reader.read(position.seq, max_rows=self._bisection.rows)
+                batch = reader.read(position.seq, max_rows=self._patience.bisection.rows)
                 if batch is None:
                     if ended:  # asked before reading, so nothing came in between
                         position = self._carry_remaining(sink, ledger, position)
@@ -179,7 +155,7 @@ class Lane:
                     self.stopping.wait(POLL_INTERVAL_S)
                     continue
                 position = self._carry(sink, ledger, reader, position, batch)
-                if not ended and len(batch) < self._bisection.rows:
+                if not ended and len(batch) < self._patience.bisection.rows:
                     self.stopping.wait(GATHER_S)
             else:
                 outcome = "stopped"
@@ -205,24 +181,25 @@ class Lane:
                 sink = self._make_sink()
                 self._listen(sink)
                 sink.open(self._info(), None)
-        if not self._failures:
+        if not self._patience.failures:
             ledger.note(self.key, "delivering")
         return sink, position
 
     def _carry(self, sink: Sink, ledger: Ledger, reader: StoreReader, position: Position, batch: Batch) -> Position:
         """Gives one batch to the sink and commits the new position."""
-        if batch.first_seq == batch.last_seq == self._bisection.suspect and len(batch):
+        bisection = self._patience.bisection
+        if batch.first_seq == batch.last_seq == bisection.suspect and len(batch):
             kind = kind_of_single(batch)
-            if self._bisection.is_proven_to_refuse(kind):
+            if bisection.is_proven_to_refuse(kind):
                 return self._skip(ledger, position, batch, kind)
-            found = another(reader, batch.first_seq, kind, turn=self._failures)
-            if found is not None and not self._bisection.proven:
+            found = another(reader, batch.first_seq, kind, turn=self._patience.failures)
+            if found is not None and not bisection.proven:
                 if self._write(sink, found[0])[1]:
                     raise SinkError(f"it did not take {kind} {batch.first_seq}, and cannot show another one for a test")
                 # What was written to see whether the sink works must not stay: it is opened again at the token.
-                self._bisection.took_another(same_kind=found[1])
+                bisection.took_another(same_kind=found[1])
                 raise _Probed
-        self._trying = (batch.first_seq, batch.last_seq)
+        self._patience.trying = (batch.first_seq, batch.last_seq)
         ledger.attempt(self.key, batch.last_seq)
         shown = self._thinning.apply(batch)
         token, unshown = self._write(sink, shown) if len(shown) else (position.token, Counter())
@@ -232,21 +209,17 @@ class Lane:
             unshown["unreadable"] = batch.unreadable
             lost = f"{batch.unreadable} of the artifacts {batch.first_seq} to {batch.last_seq}"
             logger.error("sink %s goes without %s: the store cannot give them any more", self.sink_type, lost)
-        if self._failures >= FAILURES_TO_QUARANTINE:
-            logger.warning("sink %s (%s) has recovered", self.sink_type, position.target)
-        self._failures = 0
-        self._bisection.accepted(len(batch), kinds_of(batch))
-        position = ledger.advance(
+        self._patience.succeeded()
+        bisection.accepted(len(batch), kinds_of(batch))
+        return ledger.advance(
             self.key,
             position,
             seq=batch.last_seq,
             token=token,
             unshown=unshown,
-            bisection=self._bisection.encode(),
+            bisection=bisection.encode(),
             thinning=self._thinning.state() if batch.histograms else position.thinning,
         )
-        self._trying = None
-        return position
 
     def _carry_remaining(self, sink: Sink, ledger: Ledger, position: Position) -> Position:
         """Gives the sink the histograms that wait for neighbours to be merged with."""
@@ -276,52 +249,18 @@ class Lane:
             batch.first_seq,
             position.error,
         )
-        self._failures = 0
-        self._bisection.skipped(kind)
+        self._patience.failures = 0
+        bisection = self._patience.bisection
+        bisection.skipped(kind)
         return ledger.advance(
             self.key,
             position,
             seq=batch.last_seq,
             token=position.token,
             unshown={"refused": 1},
-            bisection=self._bisection.encode(),
+            bisection=bisection.encode(),
             thinning=position.thinning,
         )
-
-    def _pause_after(self, error: BaseException) -> bool:
-        """Records a failure and waits; returns whether to try again."""
-        self._failures += 1
-        message = f"{type(error).__name__}: {error}"
-        trying, self._trying = self._trying, None
-        if trying is not None and not isinstance(error, SinkUnavailable) and self._bisection.failed(*trying):
-            self._note("retrying", message)
-            self.stopping.wait(FIRST_RETRY_S)
-            return True
-        if isinstance(error, (MissingPackageError, SinkConfigError)):  # waiting will not mend it
-            self._failures = max(self._failures, FAILURES_TO_QUARANTINE)
-        if self._failures < FAILURES_TO_QUARANTINE:
-            if self._failures == 1:
-                logger.info("sink %s failed and is tried again", self.sink_type, exc_info=error)
-            self._note("retrying", message)
-            # Runs that lost the same server must not all come back at the same moment.
-            self.stopping.wait(FIRST_RETRY_S * 2 ** (self._failures - 1) * random.uniform(0.8, 1.2))
-            return True
-        if self._failures == FAILURES_TO_QUARANTINE:
-            logger.info("sink %s is quarantined", self.sink_type, exc_info=error)  # the trainer's side warns
-        self._note("quarantined", message)
-        return self._until == "end" and self._wait_in_quarantine()
-
-    def _wait_in_quarantine(self) -> bool:
-        """Waits for the next try; False when there is none, because the run has ended."""
-        if self.run_has_ended():  # the rest waits in the store for a later sync
-            return False
-        deadline = time.monotonic() + QUARANTINE_S
-        while time.monotonic() < deadline:
-            if self.stopping.wait(POLL_INTERVAL_S):
-                return False
-            if self.run_has_ended():  # one last try
-                return True
-        return True
 
     def _listen(self, sink: Sink) -> None:
         """A slow tracker that still answers is not given up."""
@@ -335,13 +274,6 @@ class Lane:
             yield
         finally:
             self.calling.stop()
-
-    def _note(self, state: LaneState, error: str) -> None:
-        try:
-            with Ledger(self._folder) as ledger:
-                ledger.note_failure(self.key, state, error, failures=self._failures, bisection=self._bisection.encode())
-        except sqlite3.Error as ledger_error:
-            logger.warning("cannot note that sink %s failed (%s): %s", self.sink_type, error, ledger_error)
 
     def _info(self) -> RunInfo:
         return load_manifest(self._run_folder).info

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tracker_adapters.artifacts import Artifact, RunInfo, Scalar, Text
-from tracker_adapters.delivery import lane as lane_module
+from tracker_adapters.delivery import patience
 from tracker_adapters.delivery.lane import Lane, Until
 from tracker_adapters.delivery.ledger import Ledger, Position
 from tracker_adapters.sink import Sink
@@ -81,7 +81,7 @@ def test_a_failure_that_passes_costs_nothing(store: RunStore) -> None:
 def test_what_the_sink_refuses_is_skipped_and_counted_and_everything_else_arrives(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
     names = ["loss"] * 300
     names[123] = names[124] = names[299] = "poison"
     fill(store, names)
@@ -93,8 +93,8 @@ def test_what_the_sink_refuses_is_skipped_and_counted_and_everything_else_arrive
 
 
 def test_an_outage_is_no_refusal(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane_module, "QUARANTINE_S", 0.05)
-    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(patience, "QUARANTINE_S", 0.05)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
     fill(store, ["loss"] * 100)
     sink = RefusingSink(())
     sink.down = True
@@ -113,8 +113,8 @@ def test_an_outage_is_no_refusal(store: RunStore, monkeypatch: pytest.MonkeyPatc
 def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_module, "QUARANTINE_S", 0.01)
-    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(patience, "QUARANTINE_S", 0.01)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
     artifacts: list[Artifact] = [Scalar(name="loss", value=0.0, step=step) for step in range(10)]
     artifacts.insert(5, Text(name="poison", text="poison", step=5))
     for artifact in artifacts:
@@ -130,8 +130,8 @@ def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(
 def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_module, "QUARANTINE_S", 0.01)
-    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(patience, "QUARANTINE_S", 0.01)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
     for step in range(300):
         store.put(Scalar(name="loss", value=0.0, step=step), 0)
         if step % 50 == 0:
@@ -147,7 +147,7 @@ def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(
 def test_a_quarantined_sink_gets_one_more_try_when_the_run_ends(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_module, "FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.001)
     fill(store, ["loss"])
     sink = RefusingSink(())
     sink.down = True
