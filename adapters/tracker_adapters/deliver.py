@@ -95,6 +95,8 @@ def _step_back() -> None:
         os.nice(NICENESS)
         if hasattr(os, "SCHED_BATCH"):  # Linux: waking up takes the core from nobody
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+            # A session has a scheduling group of its own, within which alone its processes' niceness counts (sched(7)).
+            Path("/proc/self/autogroup").write_text(str(NICENESS))
 
 
 def _collect_rarely() -> None:
