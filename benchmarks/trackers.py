@@ -11,7 +11,9 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +140,11 @@ def main() -> None:
     facts = machine()
     print(", ".join(f"{name} {value}" for name, value in facts.items() if value is not None), flush=True)
     found: dict[str, Any] = {}
-    for part in chosen:
-        with tempfile.TemporaryDirectory() as folder:
-            found[part] = PARTS[part](Path(folder))
-        print_part(part, found[part])
+    # A process for each part: the trackers' clients leave variables, hooks and threads behind.
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
+        for part in chosen:
+            found[part] = processes.submit(measured, part).result()
+            print_part(part, found[part])
     for part in chosen:
         for goal in GOALS[part]:
             try:
@@ -151,6 +154,12 @@ def main() -> None:
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps({"machine": facts, "parts": found}, indent=1) + "\n", encoding="utf-8")
+
+
+def measured(part: str) -> Any:
+    """Returns what a part's sides measured."""
+    with tempfile.TemporaryDirectory() as folder:
+        return PARTS[part](Path(folder))
 
 
 def print_part(part: str, found: Mapping[str, Any]) -> None:
