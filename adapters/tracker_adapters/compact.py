@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
-import os
 import signal
 from pathlib import Path
 
+from tracker_adapters.child_process import step_back
 from tracker_adapters.errors import RunBusyError
 from tracker_adapters.store.retention import retain
-
-NICENESS = 19
 
 logger = logging.getLogger(__name__)
 
@@ -24,10 +22,7 @@ def main() -> None:
     parser.add_argument("--max-bytes", type=int, required=True, help="what its store and files may take")
     arguments = parser.parse_args()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-        if hasattr(os, "SCHED_BATCH"):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    step_back()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(RunBusyError):
         done = retain(arguments.run, arguments.max_bytes, whole=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ from typing import Any
 
 import psutil
 
+from tracker_adapters.child_process import collect_rarely, step_back
 from tracker_adapters.config import DEADLINE_S, HISTOGRAMS
 from tracker_adapters.delivery.lane import EXIT_CODES, Lane, Outcome
 from tracker_adapters.redaction import redact_output, remember_secrets
@@ -27,8 +27,6 @@ from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
 
 WATCH_INTERVAL_S = 0.5
-NICENESS = 19
-"""The lowest priority: a training that uses every core keeps them. Once it has ended, delivery has them to itself."""
 
 logger = logging.getLogger(__name__)
 
@@ -89,22 +87,6 @@ def _start_again() -> None:
     os.execv(sys.executable, sys.orig_argv)
 
 
-def _step_back() -> None:
-    """Leaves the processors to whoever else wants them."""
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-        if hasattr(os, "SCHED_BATCH"):  # Linux: waking up takes the core from nobody
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-            # A session has a scheduling group of its own, within which alone its processes' niceness counts (sched(7)).
-            Path("/proc/self/autogroup").write_text(str(NICENESS))
-
-
-def _collect_rarely() -> None:
-    # A batch makes tens of thousands of objects without cycles; looking through all of an SDK's for some can
-    # cost a third of the time.
-    gc.set_threshold(100_000, 50, 100)
-
-
 def main() -> None:
     """Reads the command line and standard input, and delivers."""
     parser = argparse.ArgumentParser(prog="python -m tracker_adapters.deliver", description=__doc__)
@@ -119,8 +101,8 @@ def main() -> None:
     redact_output()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s", level=logging.INFO)
     if request.get("background", True):
-        _step_back()
-    _collect_rarely()
+        step_back()
+    collect_rarely()
     # Ctrl-C is the trainer's; this process drains when the trainer has gone.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     leave(deliver(arguments.run, arguments.rank, request))

@@ -8,7 +8,6 @@ import logging
 import os
 import subprocess
 import sys
-import sysconfig
 import time
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -16,7 +15,7 @@ from typing import Any
 
 import psutil
 
-import tracker_adapters
+from tracker_adapters.child_process import leave_alone, start_module
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.lane import EXIT_CODES
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
@@ -83,25 +82,14 @@ class DeliveryProcess:
     def start(self) -> None:
         """Starts the process; a failure is logged, and ``restart_if_dead`` tries again."""
         self._started_at = time.monotonic()
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-        root = str(Path(tracker_adapters.__file__).parent.parent)
-        if root not in sysconfig.get_paths().values():  # an import from a checkout
-            environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        # -P: a file in the working directory must not stand for a package.
-        command = [sys.executable, "-P", "-m", "tracker_adapters.deliver", str(self._run_folder)]
+        arguments = [str(self._run_folder), "--rank", str(self._rank), "--sink", self.config.type]
         try:
             # A file, not a pipe: the child has its request even when this process dies or it is slow to read.
-            with TemporaryFile(dir=self._folder) as request, (self._folder / DELIVERY_LOG).open("ab") as log:
+            with TemporaryFile(dir=self._folder) as request:
                 request.write(self._request.encode())
                 request.seek(0)
-                self._child = subprocess.Popen(
-                    [*command, "--rank", str(self._rank), "--sink", self.config.type],
-                    stdin=request,
-                    stdout=log,
-                    stderr=log,
-                    env=environment,
-                    start_new_session=True,  # Ctrl-C in the trainer's terminal is not for the child
-                )
+                log = self._folder / DELIVERY_LOG
+                self._child = start_module("tracker_adapters.deliver", arguments, log, request)
         except OSError as error:
             self._child = None
             self._say("start", "the delivery process of sink %s cannot be started: %s", self.config.type, error)
@@ -161,9 +149,7 @@ class DeliveryProcess:
 
     def abandon(self) -> None:
         """Lets the process go on by itself."""
-        if self._child is not None and self._child.poll() is None:
-            # It outlives this object on purpose; without this, collecting it would warn of a leaked process.
-            self._child.returncode = 0
+        leave_alone(self._child)
 
     def _say(self, cause: str, message: str, *values: object) -> None:
         if cause not in self._said:

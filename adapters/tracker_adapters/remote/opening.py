@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from tracker_adapters import errors
+from tracker_adapters.child_process import python_command, python_environment
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError, StepscopeError
-from tracker_adapters.remote.child import python_command, python_environment
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.leftovers import Leftovers
 from tracker_adapters.remote.local_copy import PRIVATE, Home, written_copy

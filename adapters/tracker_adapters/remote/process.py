@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tracker_adapters.remote.child import python_command, python_environment
+from tracker_adapters.child_process import leave_alone, start_module
 from tracker_adapters.remote.local_copy import PRIVATE, UPLOAD_LOG, Home
 from tracker_adapters.remote.upload import EXIT_CODES, STATE
 
@@ -71,9 +71,7 @@ class UploadProcess:
             if self._child.returncode in EXIT_CODES.values() or time.monotonic() >= deadline:
                 break
             self.watch()
-        if self._child is not None and self._child.poll() is None:
-            # It outlives this object on purpose; without this, collecting it would warn of a leaked process.
-            self._child.returncode = EXIT_CODES["stopped"]
+        leave_alone(self._child)
         done = bool(self._state().get("done"))
         if not done:
             self._say(
@@ -86,18 +84,10 @@ class UploadProcess:
 
     def _start(self) -> None:
         self._started_at = time.monotonic()
-        command = [*python_command("tracker_adapters.remote.upload"), str(self._folder)]
         try:
             (self._folder / PRIVATE / STATE).unlink(missing_ok=True)
-            with (self._folder / UPLOAD_LOG).open("ab") as log:
-                self._child = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=python_environment(),
-                    start_new_session=True,  # Ctrl-C in the trainer's terminal is not for the child
-                )
+            log = self._folder / UPLOAD_LOG
+            self._child = start_module("tracker_adapters.remote.upload", [str(self._folder)], log)
         except OSError as error:
             self._child = None
             self._say("the process that copies the run to %s cannot be started: %s", self._home.url, error)

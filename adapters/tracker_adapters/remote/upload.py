@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from tracker_adapters.child_process import step_back
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.redaction import redact, redact_output
 from tracker_adapters.remote.local_copy import PRIVATE, Home, write_private
@@ -43,7 +44,6 @@ client gives up by itself, and s3fs does not in the middle of an upload."""
 STATE = "state.json"
 Outcome: TypeAlias = Literal["done", "gave_up", "busy", "stopped", "taken_over"]
 EXIT_CODES: dict[Outcome, int] = {"done": 0, "gave_up": 4, "busy": 5, "stopped": 6, "taken_over": 7}
-NICENESS = 19
 
 logger = logging.getLogger(__name__)
 
@@ -185,8 +185,7 @@ def main() -> None:
     arguments = parser.parse_args()
     redact_output()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
+    step_back()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())

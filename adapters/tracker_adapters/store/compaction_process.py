@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
-import tracker_adapters
+from tracker_adapters.child_process import leave_alone, start_module
 from tracker_adapters.store.layout import COMPACTION_LOG, STORE
 from tracker_adapters.store.retention import segment_bytes_within
 
 logger = logging.getLogger(__name__)
-
-COMMAND = (sys.executable, "-P", "-m", "tracker_adapters.compact")  # -P: as in delivery, no file stands for a package
 
 
 class CompactionProcess:
@@ -45,24 +40,15 @@ class CompactionProcess:
         if self._child is not None and self._child.returncode:
             self._warn(f"ended with exit code {self._child.returncode}; see {self._log}")
         try:
-            with self._log.open("ab") as log:
-                self._child = subprocess.Popen(
-                    [*COMMAND, str(self._run_folder), "--max-bytes", str(self.goal_bytes)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=_environment(),
-                    start_new_session=True,  # Ctrl-C in the trainer's terminal is not for the child
-                )
+            arguments = [str(self._run_folder), "--max-bytes", str(self.goal_bytes)]
+            self._child = start_module("tracker_adapters.compact", arguments, self._log)
         except OSError as error:
             self._child = None
             self._warn(f"cannot be started: {error}")
 
     def close(self) -> None:
         """Lets a compaction go on by itself."""
-        if self._child is not None and self._child.poll() is None:
-            # It outlives this object on purpose; without this, collecting it would warn of a leaked process.
-            self._child.returncode = 0
+        leave_alone(self._child)
 
     @property
     def _log(self) -> Path:
@@ -72,11 +58,3 @@ class CompactionProcess:
         if not self._warned:
             self._warned = True
             logger.warning("the process that keeps %s within max_run_bytes %s", self._run_folder, what)
-
-
-def _environment() -> dict[str, str]:
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    root = str(Path(tracker_adapters.__file__).parent.parent)
-    if root not in sysconfig.get_paths().values():  # an import from a checkout
-        environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return environment

@@ -1,0 +1,81 @@
+"""How this package's modules run as processes of their own beside a training, and stay out of its way."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import IO
+
+import tracker_adapters
+
+NICENESS = 19
+"""The lowest priority: a training that uses every core keeps them. Once it has ended, these have them to themselves."""
+
+
+def python_command(module: str) -> list[str]:
+    """Returns the command that runs a module; a file in the working directory cannot stand for a package."""
+    return [sys.executable, "-P", "-m", module]
+
+
+def python_environment() -> dict[str, str]:
+    """Returns the environment for it: no accelerator, one thread, and this package wherever it was imported from."""
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    root = str(Path(tracker_adapters.__file__).parent.parent)
+    if root not in sysconfig.get_paths().values():  # an import from a checkout
+        environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return environment
+
+
+def start_module(
+    module: str, arguments: list[str], log: Path, stdin: IO[bytes] | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts a module in a session of its own, since Ctrl-C in the trainer's terminal is not for it.
+
+    Args:
+        module: The module.
+        arguments: Its command line.
+        log: The file that its output is appended to.
+        stdin: What it reads; nothing by default.
+
+    Raises:
+        OSError: When it cannot be started.
+    """
+    with log.open("ab") as stream:
+        return subprocess.Popen(
+            [*python_command(module), *arguments],
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=stream,
+            stderr=stream,
+            env=python_environment(),
+            start_new_session=True,
+        )
+
+
+def leave_alone(child: subprocess.Popen[bytes] | None) -> None:
+    """Lets a process outlive the object that stands for it, which would warn of that when it is collected."""
+    if child is not None and child.poll() is None:
+        child.returncode = 0
+
+
+def step_back() -> None:
+    """Leaves the processors to whoever else wants them; called by the process itself."""
+    with contextlib.suppress(OSError):
+        os.nice(NICENESS)
+        if hasattr(os, "SCHED_BATCH"):  # Linux: waking up takes the core from nobody
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+            # A session has a scheduling group of its own, within which alone its processes' niceness counts (sched(7)).
+            Path("/proc/self/autogroup").write_text(str(NICENESS))
+
+
+def collect_rarely() -> None:
+    """Looks for garbage less often than usual.
+
+    A batch makes tens of thousands of objects without cycles; looking through all of an SDK's for some can cost a third
+    of the time.
+    """
+    gc.set_threshold(100_000, 50, 100)
