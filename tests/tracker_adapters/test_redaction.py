@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tracker_adapters import redaction
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.errors import RunExistsError, SinkConfigError
 from tracker_adapters.redaction import MASK, RedactingStream, redact, redact_config
@@ -120,6 +122,14 @@ HARMLESS = (
     "lr=0.1, max_tokens=512, tokenizer=gpt2",
     "s3://bucket/runs/exp1",
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_remembered_after() -> Iterator[None]:
+    # A process remembers what was a secret once; what is one here may be an ordinary text in another test.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redaction, "_remembered", set())
+        yield
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)
