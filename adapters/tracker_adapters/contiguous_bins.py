@@ -87,6 +87,17 @@ def contiguous_bins(
     return row_ends, rights, found
 
 
+def merged_bins(edges: Floats, counts: Integers, most: int) -> tuple[Floats, Integers]:
+    """Returns adjoining bins with neighbours merged until at most ``most``, at least 1, are left.
+
+    ``edges`` has one element more than ``counts``.
+    """
+    if counts.size <= most:
+        return edges, counts
+    starts = np.linspace(0, counts.size, most + 1).astype(np.int64)
+    return edges[starts], np.add.reduceat(counts, starts[:-1])
+
+
 def _places(bins: npt.NDArray[np.uint16], ends: Integers) -> tuple[Integers, Integers]:
     numbers = bins.astype(np.int64)
     places = np.where(numbers >= _SIGN_BIN, _SIGN_BIN - numbers, numbers)

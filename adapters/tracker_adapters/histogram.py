@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tracker_adapters.arrays import as_array
 from tracker_adapters.base import Artifact
-from tracker_adapters.contiguous_bins import contiguous_bins
+from tracker_adapters.contiguous_bins import contiguous_bins, merged_bins
 from tracker_adapters.errors import ArtifactError
 
 N_BINS = 4096
@@ -227,11 +227,7 @@ class Histogram(Artifact):
             high=np.array([self.max]),
         )
         edges = np.concatenate([[min(self.min, np.nextafter(rights[0], -np.inf))], rights])
-        if max_bins is not None and filled.size > max_bins:
-            starts = np.linspace(0, filled.size, max_bins + 1).astype(np.int64)
-            filled = np.add.reduceat(filled, starts[:-1])
-            edges = edges[starts]
-        return edges, filled
+        return (edges, filled) if max_bins is None else merged_bins(edges, filled, max_bins)
 
     def percentile(self, q: float | Sequence[float]) -> npt.NDArray[np.float64]:
         """Returns percentiles of the finite elements; NaN when there is none.

@@ -6,14 +6,18 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tracker_adapters.artifacts import Scalar
-from tracker_adapters.batch import ScalarColumns
+from tracker_adapters.artifacts import Histogram, Scalar
+from tracker_adapters.batch import HistogramRows, ScalarColumns
 from tracker_adapters.sinks.wandb import records
+from tracker_adapters.sinks.wandb.histograms import HistogramEncoder
+from tracker_adapters.sinks.wandb.history import HistoryEncoder
 from tracker_adapters.sinks.wandb.keys import Keys, escape
+from tracker_adapters.sinks.wandb.rows import artifact_rows
 from tracker_adapters.sinks.wandb.scalars import ScalarEncoder
 from wandb.proto import wandb_internal_pb2
 
@@ -30,6 +34,17 @@ def parsed(content: bytes) -> Any:
 
 def row_of(record: Any) -> dict[str, Any]:
     return {item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
+
+
+def nested(items: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for item in items:
+        *path, last = item.nested_key
+        place = found
+        for key in path:
+            place = place.setdefault(key, {})
+        place[last] = json.loads(item.value_json)
+    return found
 
 
 @settings(deadline=None)
@@ -52,7 +67,7 @@ def test_scalars_come_back_to_the_last_bit(rows: list[tuple[str, int, float]], f
         Scalar(name=name, step=step, value=value, time_ns=10**18 + n) for n, (name, step, value) in enumerate(rows)
     ]
     columns = ScalarColumns.of(list(enumerate(scalars, start=1)))
-    encoded = ScalarEncoder(Keys(), start_ns=10**18 - 10**9).encode(columns, first_row)
+    encoded = ScalarEncoder(Keys(), HistoryEncoder(start_ns=10**18 - 10**9)).encode(columns, first_row)
     found: list[tuple[str, int, float]] = []
     for number, record in enumerate(map(parsed, encoded.records), start=first_row):
         row = row_of(record)
@@ -67,6 +82,50 @@ def test_scalars_come_back_to_the_last_bit(rows: list[tuple[str, int, float]], f
     summary = parsed(records.summary(b"".join(encoded.last.values()))).summary
     shown = {item.nested_key[0]: json.loads(item.value_json) for item in summary.update}
     assert {key: str(shown[escape(key)]) for key in last} == {key: str(value) for key, value in last.items()}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "grad/fc1", "é" * 70, "x" * 300]),
+            st.integers(0, 3),
+            st.lists(st.floats() | st.floats(-1, 1) | st.sampled_from([0.0, 1e-45, -1e300, 1.7976931348623157e308])),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(0, 10**12),
+)
+def test_histograms_are_the_rows_of_single_ones(given_rows: list[tuple[str, int, list[float]]], first_row: int) -> None:
+    histograms = [
+        Histogram.from_values(name, values, step=step, time_ns=10**18 + n)
+        for n, (name, step, values) in enumerate(given_rows)
+    ]
+    keys = Keys({"a": "scalar"})
+    encoded = HistogramEncoder(keys, HistoryEncoder(start_ns=10**18)).encode(HistogramRows.of(histograms), first_row)
+
+    expected = [row for histogram in histograms for row in artifact_rows(histogram, keys)]
+    runtimes = [round(row["_timestamp"] - 10**9, 6) for row in expected]
+    full = [
+        row | {"_runtime": pytest.approx(runtime, abs=1e-6), "_step": number}
+        for number, (row, runtime) in enumerate(zip(expected, runtimes, strict=True), start=first_row)
+    ]
+    assert [nested(record.history.item) for record in map(parsed, encoded.records)] == full
+    assert [parsed(content).history.step.num for content in encoded.records] == [row["_step"] for row in full]
+    summary = parsed(records.summary(b"".join(encoded.last.values()))).summary
+    last = {key: value for row in full for key, value in row.items()}
+    assert nested(summary.update) == last
+
+
+def test_a_histogram_of_many_bins_is_cut_to_what_wandb_takes() -> None:
+    wide = Histogram.from_values("h", np.geomspace(1e-30, 1e30, 20_000), step=0, time_ns=10**18)
+    encoder = HistogramEncoder(Keys(), HistoryEncoder(start_ns=10**18))
+    [record] = encoder.encode(HistogramRows.of([wide]), 0).records
+    shown = nested(parsed(record).history.item)["h"]
+    edges, counts = wide.edges(512)
+    assert (shown["values"], shown["bins"]) == (counts.tolist(), edges.tolist())
+    assert len(counts) == 512
 
 
 @settings(deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -28,8 +29,8 @@ from tracker_adapters.store.tail import StoreReader
 
 logger = logging.getLogger(__name__)
 
-GATHER_S = 0.25
-"""How long more artifacts gather after a batch while the run lives: a batch costs about a millisecond of its own."""
+GATHER_S = 1.0
+"""How long more artifacts gather after a batch while the run lives: a batch costs some milliseconds of its own."""
 Until: TypeAlias = Literal["end", "caught_up"]
 Outcome: TypeAlias = Literal["done", "caught_up", "gave_up", "busy", "stopped"]
 EXIT_CODES: dict[Outcome, int] = {"done": 0, "caught_up": 83, "gave_up": 84, "busy": 85, "stopped": 86}
@@ -156,7 +157,7 @@ class Lane:
                     continue
                 position = self._carry(sink, ledger, reader, position, batch)
                 if not ended and len(batch) < self._patience.bisection.rows:
-                    self.stopping.wait(GATHER_S)
+                    self._gather()
             else:
                 outcome = "stopped"
         except BaseException:
@@ -168,6 +169,12 @@ class Lane:
         with self._call("close"):
             sink.close()
         return outcome
+
+    def _gather(self) -> None:
+        deadline = time.monotonic() + GATHER_S
+        while time.monotonic() < deadline and not self.run_has_ended():
+            if self.stopping.wait(POLL_INTERVAL_S):
+                return
 
     def _opened(self, sink: Sink, ledger: Ledger, position: Position) -> tuple[Sink, Position]:
         with self._call("open"):

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from tracker_adapters.contiguous_bins import merged_bins
 from tracker_adapters.sink import HistogramColumns, HistogramRows
 from tracker_adapters.sinks.local.lines import iso_times
 
@@ -53,7 +54,7 @@ def _contents(columns: HistogramColumns) -> Iterator[dict[str, Any]]:
             first = min(row_moments[0], float(np.nextafter(rights[start], -np.inf)))
             edges = np.concatenate([[first], rights[start:end]])
             found = _percentiles(edges, row_counts, row_ranks, row_moments[0], row_moments[1])
-            edges, row_counts = _merged(edges, row_counts)
+            edges, row_counts = merged_bins(edges, row_counts, MAX_BINS)
         content["percentiles"] = dict(zip(map(str, _PERCENTILES), map(_number, found), strict=True))
         # Only the first one can be infinite, where the smallest element is the last one of float64.
         content["edges"] = [*map(_number, edges[:1].tolist()), *edges[1:].tolist()]
@@ -74,15 +75,6 @@ def _percentiles(
     lefts = edges[place]
     found: list[float] = np.clip(lefts + (edges[place + 1] - lefts) / 2, low, high).tolist()
     return found
-
-
-def _merged(
-    edges: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    if counts.size <= MAX_BINS:
-        return edges, counts
-    starts = np.linspace(0, counts.size, MAX_BINS + 1).astype(np.int64)
-    return edges[starts], np.add.reduceat(counts, starts[:-1])
 
 
 def _number(value: float) -> float | str:

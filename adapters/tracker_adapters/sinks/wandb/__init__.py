@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from tracker_adapters.artifacts import KINDS, File, Page
-from tracker_adapters.sink import Batch, RunInfo, RunStatus, StartOver, Unshown
+from tracker_adapters.sink import Batch, HistogramRows, RunInfo, RunStatus, StartOver, Unshown
 from tracker_adapters.sinks.wandb import folders
 from tracker_adapters.sinks.wandb.keys import Keys
 from tracker_adapters.sinks.wandb.offline import OfflineRun, uploaded_beyond
@@ -119,7 +119,7 @@ class WandbSink:
         self._begin(run_id, notes="" if run_id == self._base else f"Replaces {self._base}, which was cut short.")
 
     def write(self, batch: Batch) -> Unshown:
-        """Adds scalars, then the other kinds.
+        """Adds scalars, then histograms, then the other kinds.
 
         Returns:
             ``missing_file``: pages and files that are no longer where they were stored.
@@ -130,9 +130,10 @@ class WandbSink:
             self._begin(at["run_id"], rows=position["rows"], after_ns=position["start_ns"])
         run = self._follow_attempt(batch)
         run.scalars(batch.scalars)
+        run.histograms(HistogramRows.of(batch.histograms.artifacts))
         missing = 0
         for column in batch.columns():
-            for artifact in column.artifacts:
+            for artifact in column.artifacts if column is not batch.histograms else ():
                 if isinstance(artifact, (Page, File)):
                     if not artifact.path.is_file():
                         missing += 1

@@ -13,9 +13,11 @@ from typing import Any, Self
 
 from tracker_adapters.artifacts import File, Page, RunInfo
 from tracker_adapters.errors import StartOver
-from tracker_adapters.sink import ScalarColumns
+from tracker_adapters.sink import HistogramRows, ScalarColumns
 from tracker_adapters.sinks.wandb import records
 from tracker_adapters.sinks.wandb.folders import RunFolder
+from tracker_adapters.sinks.wandb.histograms import HistogramEncoder
+from tracker_adapters.sinks.wandb.history import Encoded, HistoryEncoder
 from tracker_adapters.sinks.wandb.keys import STEP_KEY, Keys
 from tracker_adapters.sinks.wandb.log_file import LogFile
 from tracker_adapters.sinks.wandb.media import Media
@@ -56,7 +58,9 @@ class OfflineRun:
         self._start_ns = start_ns
         self._rows = rows
         self._media = Media(folder.path, place, info.id)
-        self._scalars = ScalarEncoder(keys, start_ns)
+        history = HistoryEncoder(start_ns)
+        self._scalars = ScalarEncoder(keys, history)
+        self._histograms = HistogramEncoder(keys, history)
         self._last: dict[str, bytes] = {}
 
     @classmethod
@@ -116,10 +120,11 @@ class OfflineRun:
 
     def scalars(self, columns: ScalarColumns) -> None:
         """Adds scalars as rows of the history."""
-        encoded = self._scalars.encode(columns, self._rows)
-        self._log.append(encoded.records)
-        self._rows += len(encoded.records)
-        self._last |= encoded.last
+        self._add(self._scalars.encode(columns, self._rows))
+
+    def histograms(self, rows: HistogramRows) -> None:
+        """Adds histograms, each as a row of the history."""
+        self._add(self._histograms.encode(rows, self._rows))
 
     def row(self, row: Row) -> None:
         """Adds one row of the history, and the files that it refers to."""
@@ -160,6 +165,11 @@ class OfflineRun:
     def close(self) -> None:
         """Closes the log."""
         self._log.close()
+
+    def _add(self, encoded: Encoded) -> None:
+        self._log.append(encoded.records)
+        self._rows += len(encoded.records)
+        self._last |= encoded.last
 
 
 def uploaded_beyond(folder: RunFolder, position: Mapping[str, Any]) -> bool:

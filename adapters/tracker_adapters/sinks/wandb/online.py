@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import File, Page, RunInfo
-from tracker_adapters.sink import ScalarColumns
+from tracker_adapters.sink import HistogramRows, ScalarColumns
 from tracker_adapters.sinks.wandb.folders import RunFolder
 from tracker_adapters.sinks.wandb.keys import STEP_KEY, Keys
-from tracker_adapters.sinks.wandb.rows import Cells, HtmlPage, Picture, Row, TrackedFile, scalar_rows
+from tracker_adapters.sinks.wandb.rows import Cells, HtmlPage, Picture, Row, TrackedFile, artifact_rows, scalar_rows
 from tracker_adapters.sinks.wandb.service import keep_files_in, start, stop
 
 STOP_TIMEOUT_S = 30.0
@@ -63,6 +63,13 @@ class OnlineRun:
         self._settled = None
         for row in scalar_rows(columns, self._keys):
             self._log(row)
+
+    def histograms(self, rows: HistogramRows) -> None:
+        """Logs histograms, each as a row of the history."""
+        self._settled = None
+        for artifact in rows:
+            for row in artifact_rows(artifact, self._keys):
+                self._log(row)
 
     def row(self, row: Row) -> None:
         """Logs one row of the history."""

@@ -15,6 +15,10 @@ from tracker_adapters.sinks.wandb.keys import NAME_KEY, STEP_KEY, Keys, escape
 
 MAX_HISTOGRAM_BINS = 512
 """More are refused by ``wandb.Histogram`` (wandb 0.31)."""
+NO_BINS = ([0], [0.0, 1.0])
+"""Counts and edges of a histogram without a finite element: W&B shows none without a bin."""
+ODD_COUNTS = ("nan", "+inf", "-inf")
+"""What a histogram's further keys say behind its own, in the order of ``histogram_columns.TALLIES``."""
 MAX_TABLE_ROWS = 10_000
 """What a table shown in a run keeps; further rows are cut off (``wandb.Table.MAX_ROWS``, wandb 0.31)."""
 _HTML = '<!doctype html><meta charset="utf-8">'
@@ -114,10 +118,10 @@ class TrackedFile:
 
 def _histogram(key: str, artifact: Histogram) -> Row:
     edges, counts = artifact.edges(MAX_HISTOGRAM_BINS)
-    values, bins = (counts.tolist(), edges.tolist()) if counts.size else ([0], [0.0, 1.0])
-    odd = {"nan": artifact.nan, "+inf": artifact.pos_inf, "-inf": artifact.neg_inf}
+    values, bins = (counts.tolist(), edges.tolist()) if counts.size else NO_BINS
+    odd = zip(ODD_COUNTS, (artifact.nan, artifact.pos_inf, artifact.neg_inf), strict=True)
     return {key: {"_type": "histogram", "values": values, "bins": bins}} | {
-        f"{key} ({word})": count for word, count in odd.items() if count
+        f"{key} ({word})": count for word, count in odd if count
     }
 
 

@@ -1,0 +1,76 @@
+"""Histograms as encoded rows of a W&B history, many at once: a watched training has dozens at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from tracker_adapters.contiguous_bins import merged_bins
+from tracker_adapters.sink import HistogramColumns, HistogramRows
+from tracker_adapters.sinks.wandb.history import Encoded, HistoryEncoder, ItemHeads
+from tracker_adapters.sinks.wandb.keys import NAME_KEY, Keys, escape
+from tracker_adapters.sinks.wandb.records import json_text, value_items
+from tracker_adapters.sinks.wandb.rows import MAX_HISTOGRAM_BINS, NO_BINS, ODD_COUNTS
+
+
+class HistogramEncoder:
+    """Encodes histograms as ``records.history`` would the rows that ``rows.artifact_rows`` gives, one row each."""
+
+    def __init__(self, keys: Keys, history: HistoryEncoder) -> None:
+        self._keys = keys
+        self._history = history
+        self._heads: dict[str, _Heads] = {}
+
+    def encode(self, rows: HistogramRows, first_row: int) -> Encoded:
+        """Returns their rows; W&B's own step counts them from ``first_row``."""
+        if not len(rows):
+            return Encoded([], {})
+        shapes = (shape for part in rows.columns.parts() for shape in _shapes(part))
+        odd = rows.columns.tallies[:, 1 : 1 + len(ODD_COUNTS)].tolist()
+        items = [self._items(name, *one) for name, one in zip(rows.names, zip(shapes, odd, strict=True), strict=True)]
+        encoded = self._history.encode(rows.steps, rows.times_ns, (one.values() for one in items), first_row)
+        last = {key: item for one in items for key, item in one.items()}
+        return Encoded(encoded.records, last | encoded.last)
+
+    def _items(self, name: str, shape: tuple[bytes, bytes], odd: list[int]) -> dict[str, bytes]:
+        heads = self._heads.get(name)
+        if heads is None:
+            heads = self._heads[name] = _Heads(name, self._keys.of("histogram", name))
+        counts, edges = shape
+        whole = (heads.kind, heads.counts[len(counts)], counts, heads.edges[len(edges)], edges)
+        found = {**heads.name, heads.key: b"".join(whole)}
+        if any(odd):
+            named = {f"{heads.key} ({word})": count for word, count in zip(ODD_COUNTS, odd, strict=True) if count}
+            found |= {key: value_items({key: count}) for key, count in named.items()}
+        return found
+
+
+class _Heads:
+    """What of a name's items is the same each time."""
+
+    def __init__(self, name: str, key: str) -> None:
+        self.key = key
+        self.kind = value_items({key: {"_type": "histogram"}})
+        self.counts = ItemHeads(key, "values")
+        self.edges = ItemHeads(key, "bins")
+        is_cut = escape(name, "histogram") != escape(name)
+        self.name = {NAME_KEY: value_items({NAME_KEY: name})} if is_cut else {}
+
+
+def _shapes(columns: HistogramColumns) -> Iterator[tuple[bytes, bytes]]:
+    """The counts and edges of each as JSON."""
+    encode = msgspec.json.Encoder().encode
+    ends, rights, counts = columns.intervals()
+    start = 0
+    for low, end in zip(columns.moments[:, 0].tolist(), ends.tolist(), strict=True):
+        if end == start:
+            yield encode(NO_BINS[0]), encode(NO_BINS[1])
+            continue
+        first = min(low, float(np.nextafter(rights[start], -np.inf)))
+        edges, merged = merged_bins(np.concatenate([[first], rights[start:end]]), counts[start:end], MAX_HISTOGRAM_BINS)
+        # Only the first edge can be infinite, where the smallest element is the last one of float64.
+        numbers = edges.tolist()
+        yield encode(merged.tolist()), encode(numbers) if np.isfinite(first) else json_text(numbers).encode()
+        start = end
