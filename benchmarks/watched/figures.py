@@ -32,7 +32,7 @@ class Figures:
         mean: Sum of the watched steps by the sum of the plain ones, less one.
         added_ms: What a watched step takes longer: the median over the pairs, or their mean for a side that
             leaves steps out.
-        plain_slowed: By what share the plain steps are slower than before the side began: what it does beside the
+        plain_slowed: By what share the plain steps are slower than before and after: what the side does beside the
             loop, in threads and other processes, slows both copies and cancels out of the overhead.
     """
 
@@ -52,7 +52,7 @@ def figures(
     Args:
         plain_ms: The plain steps' times, pair by pair.
         watched_ms: The watched steps' times, pair by pair.
-        quiet_ms: Times of steps before the watching began.
+        quiet_ms: Times of steps before the watching began and after it ended.
         sampling: Whether the side watches only some of the steps.
     """
     plain, watched = np.asarray(plain_ms), np.asarray(watched_ms)

@@ -22,6 +22,8 @@ from watched.sides import Side
 
 LEAST_PAIRS = 5
 """Pairs that are stepped however long they take."""
+QUIET_PAIRS = 40
+"""Unwatched pairs before, and as many after, at most."""
 
 
 class Trainee:
@@ -84,8 +86,10 @@ def measure_side(case: Case, side: Side, folder: Path, pairs: int, seconds: floa
     """
     trained = Pairs(case)
     sizes = [parameter.numel() for parameter in trained.plain.model.parameters()]
-    # Unwatched pairs first: they show later how far the side slowed down the plain steps too.
-    quiet = [trained.step() for _ in range(2 * case.warmup)][case.warmup :]
+    # Unwatched pairs before and after show how far the side slowed down the plain steps too; before alone would show
+    # how the machine's speed drifts.
+    rest = max(case.warmup, min(pairs // 4, QUIET_PAIRS))
+    quiet = [trained.step() for _ in range(case.warmup + rest)][case.warmup :]
     peak_mb = [_peak_mb()]
     with side(trained.watched.model, trained.watched.optimizer, folder) as watching:
         trained.watched.after_backward, trained.paused = watching.after_backward, watching.paused
@@ -100,6 +104,9 @@ def measure_side(case: Case, side: Side, folder: Path, pairs: int, seconds: floa
         peak_mb.append(_peak_mb())
         same, lag, own_share = trained.same_weights(), watching.lag(), watching.own_share()
         ended = time.perf_counter()
+    drain_s = time.perf_counter() - ended
+    trained.watched.after_backward, trained.paused = lambda step, loss: None, nullcontext
+    quiet += [trained.step() for _ in range(rest)]
     return {
         "tensors": len(sizes),
         "values": sum(sizes),
@@ -111,7 +118,7 @@ def measure_side(case: Case, side: Side, folder: Path, pairs: int, seconds: floa
         "grown_mb": peak_mb[2] - peak_mb[1],
         "own_share": own_share,
         "lag": lag,
-        "drain_s": time.perf_counter() - ended,
+        "drain_s": drain_s,
         "same_weights": same,
         "stored_bytes_a_histogram": _stored_bytes_a_histogram(folder / RUN_FOLDER),
     }
