@@ -98,6 +98,17 @@ def merged_bins(edges: Floats, counts: Integers, most: int) -> tuple[Floats, Int
     return edges[starts], np.add.reduceat(counts, starts[:-1])
 
 
+def middles_at(edges: Floats, counts: Integers, ranks: Floats, *, low: float, high: float) -> Floats:
+    """Returns, for each rank from 0 to counts.sum() - 1, the middle of the bin that holds the element of this rank.
+
+    Middles are kept within ``low`` and ``high``, the extremes of the elements.
+    """
+    place = np.searchsorted(np.cumsum(counts), ranks, side="right")
+    lefts = edges[place]
+    middles: Floats = np.clip(lefts + (edges[place + 1] - lefts) / 2, low, high)
+    return middles
+
+
 def _places(bins: npt.NDArray[np.uint16], ends: Integers) -> tuple[Integers, Integers]:
     numbers = bins.astype(np.int64)
     places = np.where(numbers >= _SIGN_BIN, _SIGN_BIN - numbers, numbers)

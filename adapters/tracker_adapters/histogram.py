@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tracker_adapters.arrays import as_array
 from tracker_adapters.base import Artifact
-from tracker_adapters.contiguous_bins import contiguous_bins, merged_bins
+from tracker_adapters.contiguous_bins import contiguous_bins, merged_bins, middles_at
 from tracker_adapters.errors import ArtifactError
 
 N_BINS = 4096
@@ -244,9 +244,8 @@ class Histogram(Artifact):
         if not self.finite_count:
             return np.full(wanted.shape, np.nan)
         edges, counts = self.edges()
-        middles = np.clip(edges[:-1] + np.diff(edges) / 2, self.min, self.max)
         ranks = wanted / 100 * (self.finite_count - 1)
-        picked: npt.NDArray[np.float64] = middles[np.searchsorted(np.cumsum(counts), ranks, side="right")]
+        picked = middles_at(edges, counts, ranks, low=self.min, high=self.max)
         return np.where(wanted == 0, self.min, np.where(wanted == 100, self.max, picked))
 
     def __eq__(self, other: object) -> bool:

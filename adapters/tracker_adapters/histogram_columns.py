@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.contiguous_bins import contiguous_bins
+from tracker_adapters.contiguous_bins import contiguous_bins, merged_bins, middles_at
 from tracker_adapters.histogram import N_BINS, Histogram
 
 TALLIES = (
@@ -139,6 +139,35 @@ class HistogramColumns:
             pos_overflow=pos_overflow,
             high=self.moments[:, MOMENTS.index("max")],
         )
+
+    def shapes(self, max_bins: int | None = None) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]]:
+        """Yields what ``Histogram.edges`` gives for each: edges (n + 1,) and counts (n,), or both empty.
+
+        Args:
+            max_bins: Merge neighbouring bins until at most this many are left; at least 1.
+        """
+        for part in self.parts():
+            ends, rights, counts = part.intervals()
+            start = 0
+            for low, end in zip(part.moments[:, MOMENTS.index("min")].tolist(), ends.tolist(), strict=True):
+                first = [min(low, float(np.nextafter(rights[start], -np.inf)))] if end > start else []
+                edges, sizes = np.concatenate([first, rights[start:end]]), counts[start:end]
+                yield (edges, sizes) if max_bins is None else merged_bins(edges, sizes, max_bins)
+                start = end
+
+    def percentiles(self, q: Sequence[float]) -> npt.NDArray[np.float64]:
+        """Returns percentiles of each as ``Histogram.percentile`` does; (n, len(q)), NaN where nothing is finite.
+
+        Args:
+            q: Numbers above 0 and below 100.
+        """
+        found = np.full((len(self), len(q)), np.nan)
+        ranks = np.outer(self.finite_counts - 1, np.asarray(q) / 100)
+        rows = zip(self.shapes(), ranks, self.moments[:, :2].tolist(), found, strict=True)
+        for (edges, counts), row_ranks, (low, high), row in rows:
+            if counts.size:
+                row[:] = middles_at(edges, counts, row_ranks, low=low, high=high)
+        return found
 
     def fault(self) -> tuple[int, str] | None:
         """Returns the first row that is no histogram and what is wrong with it, or None when all is well.

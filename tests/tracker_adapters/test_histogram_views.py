@@ -137,3 +137,16 @@ def test_intervals_of_many_are_the_edges_of_each(arrays: list[list[float]]) -> N
         edges, sizes = histogram.edges()
         assert rights[starts[row] : starts[row + 1]].tolist() == edges[1:].tolist()
         assert counts[starts[row] : starts[row + 1]].tolist() == sizes.tolist()
+
+
+@given(st.lists(LISTS, max_size=5), st.sampled_from([None, 1, 3, 100]))
+def test_many_have_the_shapes_and_percentiles_of_each(arrays: list[list[float]], max_bins: int | None) -> None:
+    histograms = [of(values) for values in arrays]
+    columns = HistogramColumns.of(histograms)
+    expected = [histogram.edges(max_bins) for histogram in histograms]
+    found = list(columns.shapes(max_bins))
+    assert [(edges.tolist(), counts.tolist()) for edges, counts in found] == [
+        (edges.tolist(), counts.tolist()) for edges, counts in expected
+    ]
+    percentiles = [histogram.percentile([1, 50, 99]) for histogram in histograms]
+    np.testing.assert_array_equal(columns.percentiles([1, 50, 99]), np.array(percentiles).reshape(-1, 3))

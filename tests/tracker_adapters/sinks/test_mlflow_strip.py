@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram
+from tracker_adapters.sinks.mlflow.heat_map_figure import HeatMapFigure
 from tracker_adapters.sinks.mlflow.strip import MAX_COLUMNS, Strip
 
 HARD_VALUES = {
@@ -59,7 +60,7 @@ def test_hard_histograms_are_drawn_and_tabled(values: list[float]) -> None:
     strip.add(histogram(2**63 - 1, values, name="h"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert strip.heat_map().startswith(b"\x89PNG")
+        assert strip.heat_map(HeatMapFigure()).startswith(b"\x89PNG")
         json.dumps(strip.table(), allow_nan=False)
 
 
@@ -69,4 +70,15 @@ def test_a_hard_histogram_alone_is_drawn(values: list[float]) -> None:
     strip.add(histogram(0, values, name="😀 $x^2$\n" + "long " * 50))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert strip.heat_map().startswith(b"\x89PNG")
+        assert strip.heat_map(HeatMapFigure()).startswith(b"\x89PNG")
+
+
+def test_nothing_of_one_picture_stays_in_the_next() -> None:
+    figure = HeatMapFigure()
+    strips = {}
+    for name, values in HARD_VALUES.items():
+        strips[name] = strip = Strip()
+        for step in range(1 + len(strips)):
+            strip.add(histogram(step, values, name=name))
+    for name in [*strips, *reversed(strips)]:
+        assert strips[name].heat_map(figure) == strips[name].heat_map(HeatMapFigure()), name

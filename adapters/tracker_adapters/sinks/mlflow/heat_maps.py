@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.redaction import redact
+from tracker_adapters.sinks.mlflow.heat_map_figure import HeatMapFigure
 from tracker_adapters.sinks.mlflow.index import IndexEnd, histograms_of
 from tracker_adapters.sinks.mlflow.names import file_stem
 from tracker_adapters.sinks.mlflow.run_files import RunFiles
@@ -75,13 +76,16 @@ class HeatMaps:
         """Draws and uploads one name after the other, so that a slow server is asked no longer than the budget."""
         deadline = time.monotonic() + budget_s
         due = [item for item in self._strips.items() if item[1].total > item[1].drawn_total * growth]
+        figure: HeatMapFigure | None = None
         for name, strip in sorted(due, key=lambda item: item[1].drawn_total / item[1].total):
             if time.monotonic() > deadline:
                 return
             total = strip.total
             try:
-                picture, table = strip.heat_map(), strip.table()
+                figure = figure or HeatMapFigure()
+                picture, table = strip.heat_map(figure), strip.table()
             except Exception:  # a picture that cannot be drawn must not hold up what is recorded
+                figure = None
                 logger.exception("cannot draw the heat map of %r", name)
             else:
                 with self._files.staged() as stage:

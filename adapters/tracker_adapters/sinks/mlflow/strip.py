@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from datetime import UTC, datetime
 
@@ -10,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.artifacts import Histogram
+from tracker_adapters.sink import HistogramColumns
+from tracker_adapters.sinks.mlflow.heat_map_figure import HeatMapFigure
 
 MAX_COLUMNS = 128
 _MAX_BINS = 64
@@ -57,47 +58,40 @@ class Strip:
 
         ``edges`` and ``counts`` hold the finite values as at most 64 bins; the statistics are over them too.
         """
-        rows = zip(self.columns, self.first_steps, self.sizes, strict=True)
+        columns = HistogramColumns.of(self.columns)
+        percentiles = columns.percentiles(_PERCENTILES).tolist()
+        rows = zip(self.columns, self.first_steps, self.sizes, percentiles, columns.shapes(_MAX_BINS), strict=True)
         return {"columns": _COLUMNS, "data": [_row(*row) for row in rows]}
 
-    def heat_map(self) -> bytes:
+    def heat_map(self, figure: HeatMapFigure) -> bytes:
         """Returns a picture as PNG: a column for each of ours, values upwards, brightness for the share of elements.
 
         The value axis is linear around zero and logarithmic beyond the median standard deviation (asinh), so
         that one exploding step leaves the others readable. Columns with NaN or infinities are marked in red.
         """
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(8, 4), dpi=90)
-        figure.subplots_adjust(left=0.11, right=0.98, bottom=0.13, top=0.91)
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        axes.set_title(_title(self.columns[0].name), parse_math=False)
-        axes.set_xlabel("step")
         scale, grid = _value_grid(self.columns)
-        shares = np.stack([_shares(column, scale, grid) for column in self.columns], axis=1)
-        # The square root keeps thin tails visible beside the bulk.
-        extent = (-0.5, len(self.columns) - 0.5, grid[0], grid[-1])
-        axes.imshow(np.sqrt(shares), origin="lower", aspect="auto", extent=extent, interpolation="nearest")
-        ticks = np.unique(np.linspace(0, len(self.columns) - 1, 6).astype(int))
-        axes.set_xticks(ticks, [str(self.first_steps[tick]) for tick in ticks])
-        heights = np.linspace(grid[0], grid[-1], 9)
-        axes.set_yticks(heights, [f"{scale * math.sinh(height):.3g}" for height in heights])
-        bad = [i for i, column in enumerate(self.columns) if column.finite_count < column.count]
-        if bad:
-            axes.plot(bad, [grid[-1]] * len(bad), "rv", markersize=5, clip_on=False, label="NaN or infinity")
-            axes.legend(loc="upper left", fontsize="small")
-        stream = io.BytesIO()
-        figure.savefig(stream, format="png")
-        return stream.getvalue()
+        shapes = HistogramColumns.of(self.columns).shapes()
+        shares = np.stack([_shares(edges, counts, scale, grid) for edges, counts in shapes], axis=1)
+        return figure.png(
+            _title(self.columns[0].name),
+            np.sqrt(shares),  # keeps thin tails visible beside the bulk
+            steps=self.first_steps,
+            grid=grid,
+            scale=scale,
+            marked=[i for i, column in enumerate(self.columns) if column.finite_count < column.count],
+        )
 
 
-def _row(histogram: Histogram, first_step: int, size: int) -> list[object]:
-    edges, counts = histogram.edges(_MAX_BINS)
+def _row(
+    histogram: Histogram,
+    first_step: int,
+    size: int,
+    percentiles: list[float],
+    shape: tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]],
+) -> list[object]:
+    edges, counts = shape
     time = datetime.fromtimestamp(histogram.time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
-    numbers = [histogram.min, *histogram.percentile(_PERCENTILES).tolist(), histogram.max]
-    numbers += [histogram.mean, histogram.std]
+    numbers = [histogram.min, *percentiles, histogram.max, histogram.mean, histogram.std]
     return [
         histogram.name, first_step, histogram.step, size, time,
         *(getattr(histogram, key) for key in _COUNTS),
@@ -120,9 +114,10 @@ def _value_grid(columns: list[Histogram]) -> tuple[float, npt.NDArray[np.float64
     return scale, np.linspace(bottom - margin, top + margin, _ROWS + 1)
 
 
-def _shares(histogram: Histogram, scale: float, grid: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _shares(
+    edges: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], scale: float, grid: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     """The share of a histogram's finite elements in each row; (rows,), zeros when there is none."""
-    edges, counts = histogram.edges()
     if not counts.size:
         return np.zeros(grid.size - 1)
     cumulative = np.concatenate([[0], np.cumsum(counts)]) / counts.sum()

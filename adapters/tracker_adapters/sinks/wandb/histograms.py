@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import msgspec
-import numpy as np
 
-from tracker_adapters.contiguous_bins import merged_bins
 from tracker_adapters.sink import HistogramColumns, HistogramRows
 from tracker_adapters.sinks.wandb.history import Encoded, HistoryEncoder, ItemHeads
 from tracker_adapters.sinks.wandb.keys import NAME_KEY, Keys, escape
@@ -27,9 +26,11 @@ class HistogramEncoder:
         """Returns their rows; W&B's own step counts them from ``first_row``."""
         if not len(rows):
             return Encoded([], {})
-        shapes = (shape for part in rows.columns.parts() for shape in _shapes(part))
         odd = rows.columns.tallies[:, 1 : 1 + len(ODD_COUNTS)].tolist()
-        items = [self._items(name, *one) for name, one in zip(rows.names, zip(shapes, odd, strict=True), strict=True)]
+        items = [
+            self._items(name, *one)
+            for name, one in zip(rows.names, zip(_shapes(rows.columns), odd, strict=True), strict=True)
+        ]
         encoded = self._history.encode(rows.steps, rows.times_ns, (one.values() for one in items), first_row)
         last = {key: item for one in items for key, item in one.items()}
         return Encoded(encoded.records, last | encoded.last)
@@ -62,15 +63,7 @@ class _Heads:
 def _shapes(columns: HistogramColumns) -> Iterator[tuple[bytes, bytes]]:
     """The counts and edges of each as JSON."""
     encode = msgspec.json.Encoder().encode
-    ends, rights, counts = columns.intervals()
-    start = 0
-    for low, end in zip(columns.moments[:, 0].tolist(), ends.tolist(), strict=True):
-        if end == start:
-            yield encode(NO_BINS[0]), encode(NO_BINS[1])
-            continue
-        first = min(low, float(np.nextafter(rights[start], -np.inf)))
-        edges, merged = merged_bins(np.concatenate([[first], rights[start:end]]), counts[start:end], MAX_HISTOGRAM_BINS)
+    for edges, counts in columns.shapes(MAX_HISTOGRAM_BINS):
+        values, bins = (counts.tolist(), edges.tolist()) if counts.size else NO_BINS
         # Only the first edge can be infinite, where the smallest element is the last one of float64.
-        numbers = edges.tolist()
-        yield encode(merged.tolist()), encode(numbers) if np.isfinite(first) else json_text(numbers).encode()
-        start = end
+        yield encode(values), encode(bins) if math.isfinite(bins[0]) else json_text(bins).encode()

@@ -1,0 +1,65 @@
+"""Draws heat maps one after the other on one canvas: making axes and ticks anew takes half of a picture's time."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+_TICKS = 6
+_HEIGHTS = 9
+
+
+class HeatMapFigure:
+    """A figure with axes; not for several threads at once."""
+
+    def __init__(self) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        self._figure = Figure(figsize=(8, 4), dpi=90)
+        self._figure.subplots_adjust(left=0.11, right=0.98, bottom=0.13, top=0.91)
+        FigureCanvasAgg(self._figure)
+        self._axes = self._figure.add_subplot()
+        self._axes.set_xlabel("step")
+        self._image = self._axes.imshow(np.zeros((1, 1)), origin="lower", aspect="auto", interpolation="nearest")
+        (self._marks,) = self._axes.plot([], [], "rv", markersize=5, clip_on=False, label="NaN or infinity")
+        self._legend = self._axes.legend(loc="upper left", fontsize="small")
+
+    def png(
+        self,
+        title: str,
+        brightness: npt.NDArray[np.float64],
+        *,
+        steps: Sequence[int],
+        grid: npt.NDArray[np.float64],
+        scale: float,
+        marked: Sequence[int],
+    ) -> bytes:
+        """Returns a picture as PNG.
+
+        Args:
+            title: As it is; nothing in it is taken for a formula.
+            brightness: (rows, columns), the lowest row first.
+            steps: (columns,): what the horizontal axis says.
+            grid: (rows + 1,): the edges of the rows as asinh(value / scale).
+            scale: See ``grid``.
+            marked: Columns with a red mark, explained as NaN or infinity.
+        """
+        axes, (left, right, bottom, top) = self._axes, (-0.5, len(steps) - 0.5, float(grid[0]), float(grid[-1]))
+        axes.set_title(title, parse_math=False)
+        self._image.set(data=brightness, extent=(left, right, bottom, top))
+        self._image.autoscale()
+        axes.set(xlim=(left, right), ylim=(bottom, top))
+        ticks = np.unique(np.linspace(0, len(steps) - 1, _TICKS).astype(int))
+        axes.set_xticks(ticks, [str(steps[tick]) for tick in ticks])
+        heights = np.linspace(bottom, top, _HEIGHTS)
+        axes.set_yticks(heights, [f"{scale * math.sinh(height):.3g}" for height in heights])
+        self._marks.set_data(marked, [top] * len(marked))
+        self._legend.set_visible(bool(marked))
+        stream = io.BytesIO()
+        self._figure.savefig(stream, format="png")
+        return stream.getvalue()
