@@ -7,6 +7,7 @@ Each line of standard input, ``<id> <call>``, makes one call in a thread of its 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -62,8 +63,11 @@ class NativeClient:
 @contextmanager
 def native_client(tracking_uri: str) -> Iterator[NativeClient]:
     """Starts a client and lets it log one point; kills it at the end of the block, with whatever still blocks."""
+    # A sink that was opened in this process has left settings of its own, which would make MLflow impatient.
+    defaults = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     process = subprocess.Popen(
         [sys.executable, __file__, tracking_uri],
+        env=defaults,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
