@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint fast integrations bench wheel browser clean
+.PHONY: demo test lint fast integrations slow bench wheel browser clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -20,7 +20,11 @@ fast: $(VENV)/dev.ready
 	$(BIN)/pytest tests
 
 integrations: $(VENV)/dev.ready browser
-	$(BIN)/pytest integrations_tests
+	$(BIN)/pytest integrations_tests -m "not slow"
+
+# What takes minutes: fifty kills, long outages, a thousand forks, a hundred thousand artifacts, PostgreSQL.
+slow: $(VENV)/dev.ready
+	$(BIN)/pytest integrations_tests -m slow
 
 bench: $(VENV)/dev.ready
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
