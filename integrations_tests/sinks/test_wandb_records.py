@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from tracker_adapters.artifacts import Histogram, Scalar
 from tracker_adapters.batch import HistogramRows, ScalarColumns
 from tracker_adapters.sinks.wandb import records
 from tracker_adapters.sinks.wandb.histograms import HistogramEncoder
-from tracker_adapters.sinks.wandb.history import HistoryEncoder
+from tracker_adapters.sinks.wandb.history import Encoded, HistoryEncoder, ItemHeads
 from tracker_adapters.sinks.wandb.keys import Keys, escape
+from tracker_adapters.sinks.wandb.records import varint
 from tracker_adapters.sinks.wandb.rows import artifact_rows
 from tracker_adapters.sinks.wandb.scalars import ScalarEncoder
 from wandb.proto import wandb_internal_pb2
@@ -34,6 +36,13 @@ def parsed(content: bytes) -> Any:
 
 def row_of(record: Any) -> dict[str, Any]:
     return {item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
+
+
+def encoded_at_once(histograms: list[Histogram], keys: Keys, first_row: int = 0) -> Encoded:
+    encoder = HistogramEncoder(keys, HistoryEncoder(start_ns=10**18))
+    parts = list(encoder.encode(HistogramRows.of(histograms), first_row))
+    last = {key: item for part in parts for key, item in part.last.items()}
+    return Encoded([content for part in parts for content in part.records], last)
 
 
 def nested(items: Any) -> dict[str, Any]:
@@ -103,7 +112,7 @@ def test_histograms_are_the_rows_of_single_ones(given_rows: list[tuple[str, int,
         for n, (name, step, values) in enumerate(given_rows)
     ]
     keys = Keys({"a": "scalar"})
-    encoded = HistogramEncoder(keys, HistoryEncoder(start_ns=10**18)).encode(HistogramRows.of(histograms), first_row)
+    encoded = encoded_at_once(histograms, keys, first_row)
 
     expected = [row for histogram in histograms for row in artifact_rows(histogram, keys)]
     runtimes = [round(row["_timestamp"] - 10**9, 6) for row in expected]
@@ -120,12 +129,51 @@ def test_histograms_are_the_rows_of_single_ones(given_rows: list[tuple[str, int,
 
 def test_a_histogram_of_many_bins_is_cut_to_what_wandb_takes() -> None:
     wide = Histogram.from_values("h", np.geomspace(1e-30, 1e30, 20_000), step=0, time_ns=10**18)
-    encoder = HistogramEncoder(Keys(), HistoryEncoder(start_ns=10**18))
-    [record] = encoder.encode(HistogramRows.of([wide]), 0).records
+    [record] = encoded_at_once([wide], Keys()).records
     shown = nested(parsed(record).history.item)["h"]
     edges, counts = wide.edges(512)
     assert (shown["values"], shown["bins"]) == (counts.tolist(), edges.tolist())
     assert len(counts) == 512
+
+
+def test_many_histograms_are_counted_on_and_the_last_of_each_name_is_its_summary() -> None:
+    histograms = [Histogram.from_values(f"h{n % 3}", [n, math.nan], step=n, time_ns=10**18) for n in range(150)]
+    encoded = encoded_at_once(histograms, Keys(), 1000)
+    rows = [nested(parsed(content).history.item) for content in encoded.records]
+    assert [(row["_step"], row["step"]) for row in rows] == [(1000 + n, n) for n in range(150)]
+    assert [row[f"h{n % 3}"]["bins"][-1] for n, row in enumerate(rows)] == list(range(150))
+    summary = nested(parsed(records.summary(b"".join(encoded.last.values()))).summary.update)
+    assert summary == {key: value for row in rows[-3:] for key, value in row.items()}
+
+
+@pytest.mark.parametrize("known", [{}, {"min": 0.0}, {"max": 9.0}], ids=["neither", "smallest", "largest"])
+def test_extremes_that_an_artifact_lacks_are_nan(known: dict[str, float]) -> None:
+    lacking = Histogram(name="h", step=0, time_ns=10**18, bins=np.array([1000]), counts=np.array([3]), count=3, **known)
+    [record] = encoded_at_once([lacking], Keys()).records
+    assert repr(nested(parsed(record).history.item)["h"]) == repr(next(artifact_rows(lacking, Keys()))["h"])
+
+
+def test_heads_are_kept_for_numbers_alone() -> None:
+    """Each histogram has another size; a run of weeks would keep one for each of thousands."""
+    heads = ItemHeads("h", "bins")
+    for size in range(1, 5000):
+        text = b"1" * size
+        item = parsed(b"\x12" + varint(len(heads[size]) + size) + heads[size] + text).history.item[0]
+        assert (list(item.nested_key), item.value_json.encode()) == (["h", "bins"], text)
+    assert len(heads) < 100
+
+
+def test_a_batch_of_many_histograms_takes_little_memory() -> None:
+    values = np.geomspace(1e-6, 1e6, 1000)
+    rows = HistogramRows.of([Histogram.from_values("h", values, step=step, time_ns=10**18) for step in range(3000)])
+    encoder = HistogramEncoder(Keys(), HistoryEncoder(start_ns=10**18))
+    tracemalloc.start()
+    try:
+        size = sum(len(content) for encoded in encoder.encode(rows, 0) for content in encoded.records)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < size / 4
 
 
 @settings(deadline=None)

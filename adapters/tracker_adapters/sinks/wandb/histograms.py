@@ -22,10 +22,16 @@ class HistogramEncoder:
         self._history = history
         self._heads: dict[str, _Heads] = {}
 
-    def encode(self, rows: HistogramRows, first_row: int) -> Encoded:
-        """Returns their rows; W&B's own step counts them from ``first_row``."""
-        if not len(rows):
-            return Encoded([], {})
+    def encode(self, rows: HistogramRows, first_row: int) -> Iterator[Encoded]:
+        """Yields their rows, few at a time, since each is some kilobytes; W&B's own step counts from ``first_row``."""
+        start = 0
+        for columns in rows.columns.parts():
+            part = slice(start, start + len(columns))
+            some = HistogramRows(rows.names[part], rows.steps[part], rows.times_ns[part], columns)
+            yield self._encode(some, first_row + start)
+            start = part.stop
+
+    def _encode(self, rows: HistogramRows, first_row: int) -> Encoded:
         odd = rows.columns.tallies[:, 1 : 1 + len(ODD_COUNTS)].tolist()
         items = [
             self._items(name, *one)
@@ -65,5 +71,6 @@ def _shapes(columns: HistogramColumns) -> Iterator[tuple[bytes, bytes]]:
     encode = msgspec.json.Encoder().encode
     for edges, counts in columns.shapes(MAX_HISTOGRAM_BINS):
         values, bins = (counts.tolist(), edges.tolist()) if counts.size else NO_BINS
-        # Only the first edge can be infinite, where the smallest element is the last one of float64.
-        yield encode(values), encode(bins) if math.isfinite(bins[0]) else json_text(bins).encode()
+        # The outer edges are the extremes, which an artifact may lack; the first may lie below the last of float64.
+        plain = math.isfinite(bins[0]) and math.isfinite(bins[-1])
+        yield encode(values), encode(bins) if plain else json_text(bins).encode()

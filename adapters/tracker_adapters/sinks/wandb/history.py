@@ -14,6 +14,8 @@ from tracker_adapters.sinks.wandb.records import field, varint
 _VARINTS = [varint(number) for number in range(4096)]
 _CONTINUED = [bytes([low | 0x80]) for low in range(128)]
 _OWN_KEYS = (STEP_KEY, "_timestamp", "_runtime", "_step")
+_LONGEST_NUMBER = 32
+"""Bytes; histograms come in thousands of sizes."""
 
 
 class Encoded(NamedTuple):
@@ -24,7 +26,7 @@ class Encoded(NamedTuple):
 
 
 class ItemHeads(dict[int, bytes]):
-    """What stands before a value at a place in a row, by the length of the value's JSON."""
+    """What stands before a value at a place in a row, by the length of the value's JSON; kept for numbers."""
 
     def __init__(self, *path: str) -> None:
         """Takes the keys that lead to the value."""
@@ -32,7 +34,9 @@ class ItemHeads(dict[int, bytes]):
 
     def __missing__(self, size: int) -> bytes:
         length = varint(size)
-        self[size] = head = b"\x0a" + varint(len(self._key) + len(length) + size) + self._key + length
+        head = b"\x0a" + varint(len(self._key) + len(length) + size) + self._key + length
+        if size <= _LONGEST_NUMBER:
+            self[size] = head
         return head
 
 

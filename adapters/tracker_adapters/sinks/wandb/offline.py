@@ -124,7 +124,8 @@ class OfflineRun:
 
     def histograms(self, rows: HistogramRows) -> None:
         """Adds histograms, each as a row of the history."""
-        self._add(self._histograms.encode(rows, self._rows))
+        for encoded in self._histograms.encode(rows, self._rows):
+            self._add(encoded)
 
     def row(self, row: Row) -> None:
         """Adds one row of the history, and the files that it refers to."""
