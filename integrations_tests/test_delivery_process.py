@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
+from waiting import until
 
 import stepscope
 
@@ -23,15 +24,6 @@ def delivery_process() -> psutil.Process:
     return child
 
 
-def wait_until(condition, deadline_s: float = 30.0) -> float:
-    """Returns the seconds that it took until ``condition()`` held."""
-    start = time.monotonic()
-    while not condition():
-        assert time.monotonic() - start < deadline_s
-        time.sleep(0.005)
-    return time.monotonic() - start
-
-
 def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path: Path) -> None:
     with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"]) as run:
         run.scalar("loss", 1.0, step=0)
@@ -41,7 +33,7 @@ def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path: Path) -> Non
         for step in range(1, 11):
             size = event_file.stat().st_size
             run.scalar("loss", 1.0, step=step)
-            delays.append(wait_until(lambda size=size: event_file.stat().st_size > size))
+            delays.append(until(lambda size=size: event_file.stat().st_size > size, every_s=0.005))
     assert statistics.median(delays) < 0.5
     assert max(delays) < 1.0
 
@@ -94,7 +86,7 @@ def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path: Path) ->
         assert run.flush(30)
         child = delivery_process()
         child.send_signal(signal.SIGTERM)
-        wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+        until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
         run.scalar("loss", 1, step=1)
         assert run.flush(30)
         assert delivery_process().pid != child.pid
@@ -103,14 +95,17 @@ def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path: Path) ->
 
 def test_interrupting_the_trainer_leaves_delivery_to_drain(tmp_path: Path) -> None:
     script = f"""
-import os, signal, time, stepscope
+import os, signal, socket, stepscope
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with it ignored
 with stepscope.open_run({str(tmp_path / "run")!r}, sinks=["local"]) as run:
     for step in range(100):
         run.scalar("loss", step, step=step)
+    signalled, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.set_wakeup_fd(wake.fileno())  # another thread may take the signal, which would end no wait of this one
     os.killpg(os.getpgrp(), signal.SIGINT)
-    while True:  # another thread may have taken the signal, so that no single long wait would end
-        time.sleep(0.01)
+    signalled.recv(1)
+    signalled.recv(1)  # never reached: the interrupt comes before
 """
     done = subprocess.run(
         [sys.executable, "-c", script], timeout=120, start_new_session=True, capture_output=True, text=True, check=False

@@ -14,9 +14,10 @@ import psutil
 import pytest
 from click.testing import CliRunner
 from fault_training import emitted_by
-from faults import FaultReport, stored_counts, training, until
+from faults import FaultReport, stored_counts, training
 from s3_server import BUCKET, S3, s3_endpoint
 from tracker_adapters.errors import RunError, RunExistsError
+from waiting import until
 
 import stepscope
 from stepscope.cli import main

@@ -17,11 +17,12 @@ import readback_mlflow
 import readback_tensorboard
 import readback_wandb
 from fault_training import emitted_by
-from faults import accounts, stored_counts, training, until
+from faults import accounts, stored_counts, training
 from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
 from tracker_adapters.registry import load_sink
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.testing import MemorySink
+from waiting import until
 
 import stepscope
 from stepscope.sync import sync

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults import FaultReport, accounts, until
+from faults import FaultReport, accounts
 from simulated_week import simulate
 from tracker_adapters.artifacts import Histogram, RunInfo
 from tracker_adapters.histogram_columns import HistogramColumns
@@ -25,6 +25,7 @@ from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.retention import retain, run_bytes
 from tracker_adapters.store.segment import SegmentWriter
 from tracker_adapters.store.tail import StoreReader
+from waiting import until
 
 import stepscope
 from stepscope.sync import sync

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faults import FaultReport, accounts, program, until
+from faults import FaultReport, accounts, program
+from waiting import until
 
 import stepscope
 
 pytestmark = pytest.mark.fault
 
 PREPARED = """
-import atexit, os, sys, threading, time, stepscope
+import atexit, os, sys, threading, stepscope
 class Emitting:
     def __init__(self, run):
         self.run = run
@@ -32,10 +33,10 @@ def test_what_is_emitted_when_objects_die_at_the_end_raises_nothing(tmp_path: Pa
 in_module, in_cycle, sys.kept = Emitting(run), Emitting(run), [Emitting(run)]
 in_cycle.itself = in_cycle
 atexit.register(run.scalar, "before ours", 1.0, step=0)
+never = threading.Event()
 def without_end():
-    while True:
+    while not never.wait(0.001):  # the pace of a small training, so that the queue does not fill
         run.scalar("daemon", 1.0, step=0)
-        time.sleep(0.001)
 threading.Thread(target=without_end, daemon=True).start()
 """
     with program(tmp_path / "run", PREPARED + ending) as run:

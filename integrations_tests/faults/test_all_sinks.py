@@ -13,7 +13,8 @@ import psutil
 import pytest
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared, wait_until_each_has
 from fault_training import emitted_by
-from faults import FaultReport, accounts, stored_counts, training, until
+from faults import FaultReport, accounts, stored_counts, training
+from waiting import until
 
 import stepscope
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import odd_sinks
 import pytest
 from fault_training import emitted_by
-from faults import FaultReport, accounts, training, until
+from faults import FaultReport, accounts, training
+from waiting import until
 
 pytestmark = pytest.mark.fault
 STEPS = 120

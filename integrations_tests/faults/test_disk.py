@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from all_sinks import wait_until_each_has
 from fault_training import emitted_by
-from faults import FaultReport, accounts, program, stored_counts, training, until
+from faults import FaultReport, accounts, program, stored_counts, training
 from tracker_adapters.errors import NotARunError
+from waiting import until
 
 import stepscope
 

@@ -14,10 +14,11 @@ import pytest
 import readback_tensorboard
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared
 from fault_training import emitted_by
-from faults import WHOLE, FaultReport, accounts, program, stored_counts, training, until
+from faults import WHOLE, FaultReport, accounts, program, stored_counts, training
 from mlflow import MlflowClient
 from native_wandb import PAUSE_AFTER, NativeClient
 from readback_wandb import history
+from waiting import until
 
 import stepscope
 

@@ -17,8 +17,9 @@ import pytest
 import readback_local
 import readback_tensorboard
 from fault_training import emitted_by
-from faults import FaultReport, accounts, stored_counts, training, until
+from faults import FaultReport, accounts, stored_counts, training
 from summary_writer import killed, under_fault
+from waiting import until
 
 pytestmark = pytest.mark.fault
 STEPS = 120

@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared
-from faults import FaultReport, accounts, program, stored_counts, until
+from faults import FaultReport, accounts, program, stored_counts
+from waiting import until
 
 import stepscope
 

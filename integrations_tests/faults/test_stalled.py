@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faults import WHOLE, FaultReport, accounts, program, stored_counts, until
+from faults import WHOLE, FaultReport, accounts, program, stored_counts
+from waiting import until
 
 import stepscope
 

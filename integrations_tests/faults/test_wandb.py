@@ -13,11 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 from fault_training import emitted_by
-from faults import FaultReport, Training, accounts, stored_counts, training, until
+from faults import FaultReport, Training, accounts, stored_counts, training
 from native_wandb import PAUSE_AFTER, NativeClient
 from readback_wandb import history, read_back, run_folders
 from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.store.layout import rank_folder
+from waiting import until
 
 import stepscope
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from faults import until
 from tracker_adapters.artifacts import Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
 from tracker_adapters.testing.contract import INFO, TIME_NS
+from waiting import until
 
 Points = list[tuple[int, float]]
 

@@ -199,16 +199,6 @@ def delivery_processes(parent: int) -> list[psutil.Process]:
     return found
 
 
-def until(condition: Any, timeout_s: float = 60.0) -> float:
-    """Waits until ``condition()`` holds; returns the seconds that it took."""
-    start = time.monotonic()
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() - start < timeout_s, f"{condition} did not hold within {timeout_s} s"
-        pause.wait(0.02)
-    return time.monotonic() - start
-
-
 def stored_counts(folder: Path) -> Counter[str]:
     """Returns how many artifacts of each kind the run store holds, by its own reader."""
     with stepscope.read_run(folder) as record:

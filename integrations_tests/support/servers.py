@@ -40,18 +40,23 @@ def serving(
     try:
         deadline = time.monotonic() + deadline_s
         while not _answers(url + path):
-            assert server.poll() is None, f"{command[0]} ended: {log.read_text()}"
             assert time.monotonic() < deadline, f"{command[0]} does not answer: {log.read_text()}"
-            time.sleep(0.1)
+            assert not _ends_within(server, 0.1), f"{command[0]} ended: {log.read_text()}"
         yield url
     finally:
         if server.poll() is None:
             os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
+        if not _ends_within(server, 20):
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
+
+
+def _ends_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _answers(url: str) -> bool:

@@ -18,6 +18,7 @@ from tracker_adapters.delivery import patience
 from tracker_adapters.errors import DeliveryError, NotARunError, RunExistsError, StartOver
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.testing import FailingSink, MemorySink, StalledSink
+from waiting import until
 
 import stepscope
 
@@ -91,9 +92,7 @@ def test_a_sink_that_keeps_failing_is_quarantined_with_one_warning(
     bad, good = FailingSink(None), MemorySink()
     run = stepscope.open_run(tmp_path, sinks=[bad, good])
     emit_some(run, range(5))
-    deadline = time.monotonic() + 10
-    while run.stats.sinks["FailingSink"].state != "quarantined":
-        assert time.monotonic() < deadline
+    until(lambda: run.stats.sinks["FailingSink"].state == "quarantined", 10)
     assert not run.close(5)
     assert len(good.artifacts) == 10
     stats = run.stats

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import RunStore
 from tracker_adapters.testing import FailingSink, MemorySink, RefusingSink, StalledSink
+from waiting import until
 
 
 @pytest.fixture
@@ -53,13 +53,6 @@ def running(lane: Lane) -> Iterator[threading.Thread]:
     finally:
         lane.stopping.set()
         thread.join(30)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.005)
 
 
 def test_a_caught_up_lane_leaves_a_live_run_open(store: RunStore) -> None:

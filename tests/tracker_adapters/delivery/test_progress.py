@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 from tracker_adapters.artifacts import RunInfo, Scalar
@@ -14,13 +12,7 @@ from tracker_adapters.sink import Unshown
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import RunStore
 from tracker_adapters.testing import MemorySink
-
-
-def wait_until_idle_for(clock: IdleClock, seconds: float) -> None:
-    deadline = time.monotonic() + 30
-    while clock.seconds() < seconds:
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.005)
+from waiting import until
 
 
 class SlowSink(MemorySink):
@@ -31,7 +23,7 @@ class SlowSink(MemorySink):
     idle_after_answer = -1.0
 
     def write(self, batch: Batch) -> Unshown:
-        wait_until_idle_for(self.clock, 0.2)
+        until(lambda: self.clock.seconds() >= 0.2)
         self.progressed()
         self.idle_after_answer = self.clock.seconds()
         return super().write(batch)
@@ -54,7 +46,7 @@ def test_the_lane_hears_of_progress_within_a_call(tmp_path: Path) -> None:
 def test_a_restarted_clock_counts_from_there() -> None:
     clock = IdleClock()
     clock.start("write")
-    wait_until_idle_for(clock, 0.1)
+    until(lambda: clock.seconds() >= 0.1)
     clock.restart()
     assert clock.seconds() < 0.1
     clock.stop()

@@ -59,3 +59,10 @@ def test_a_limit_that_cannot_be_met_ends_and_says_what_a_sink_lacks(run: Path) -
     assert found.bytes_after > 1
     assert found.made
     assert not any(one.is_taken for one in found.made)
+
+
+def test_what_is_as_small_as_it_gets_is_not_planned(run: Path) -> None:
+    while retain(run, 1).replaced:
+        pass
+    found = plan(run, 1)
+    assert (found.made, found.bytes_after) == ((), run_bytes(run))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +16,7 @@ from tracker_adapters.store import run_store as run_store_module
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
 from tracker_adapters.store.tail import StoreReader
+from waiting import until
 
 
 @pytest.fixture
@@ -99,9 +99,7 @@ def test_a_slow_artifact_does_not_delay_the_commit_of_earlier_ones(run_folder: P
 
     Emitter(store).scalar("loss", 0, step=0)
     store.put(Deferred("text", "slow", 10, build), 10)
-    deadline = time.monotonic() + 5
-    while reader.last_seq() == 0:
-        assert time.monotonic() < deadline
+    until(lambda: reader.last_seq() > 0, 5)
     release.set()
     assert store.close()
     reader.close()
@@ -120,9 +118,7 @@ def test_a_segment_that_cannot_be_opened_stores_nothing_twice(
         emitter.scalar("loss", step, step=step)
     assert store.flush(5)
     emitter.scalar("loss", 3000, step=3000)
-    deadline = time.monotonic() + 5
-    while "keeps trying" not in caplog.text:
-        assert time.monotonic() < deadline
+    until(lambda: "keeps trying" in caplog.text, 5)
     obstacle.rmdir()
     assert store.flush(5)
     assert store.close()
