@@ -109,6 +109,20 @@ def test_what_comes_after_an_upload_is_appended_to_the_run(server: Server, optio
     assert server.runs["contract"].exit_code == 0
 
 
+def test_an_attempt_that_goes_back_leaves_the_uploaded_run_as_it_ended(server: Server, options: dict[str, Any]) -> None:
+    token = None
+    for attempt, steps in enumerate((range(5), range(2, 7), range(7, 9)), start=1):
+        sink = opened(options, token)
+        sink.write(Batch.of([Scalar(name="loss", value=0.5, step=step) for step in steps], attempt=attempt))
+        token = sink.flush()
+        sink.finish("finished")
+        sink.close()
+        upload(server, options)
+    shown = {run_id: [row["step"] for row in run.history] for run_id, run in server.runs.items()}
+    assert shown == {"contract": [0, 1, 2, 3, 4], "contract-a2": [2, 3, 4, 5, 6, 7, 8]}
+    assert {run.exit_code for run in server.runs.values()} == {0}
+
+
 def test_folders_of_one_run_are_uploaded_in_their_order_at_once(server: Server, options: dict[str, Any]) -> None:
     token = None
     for step in range(3):

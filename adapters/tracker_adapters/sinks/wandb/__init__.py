@@ -81,8 +81,8 @@ class WandbSink:
         self._info: RunInfo
         self._base = ""
         self._run: OfflineRun | OnlineRun | None = None
-        self._uploaded: _State | None = None
-        """The position at which another folder goes on, once there is something to write."""
+        self._uploaded: _State = {}
+        """After an upload, the position at which another folder goes on once there is something to write."""
 
     @classmethod
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -124,11 +124,7 @@ class WandbSink:
         Returns:
             ``missing_file``: pages and files that are no longer where they were stored.
         """
-        if self._uploaded is not None:
-            at, self._uploaded = self._uploaded, None
-            position = at["position"]
-            self._begin(at["run_id"], rows=position["rows"], after_ns=position["start_ns"])
-        run = self._follow_attempt(batch)
+        run = self._run_for(batch)
         run.scalars(batch.scalars)
         run.histograms(HistogramRows.of(batch.histograms.artifacts))
         missing = 0
@@ -146,7 +142,7 @@ class WandbSink:
 
     def flush(self) -> bytes:
         """Offline, puts everything on the disk. Online, waits until the service has taken it."""
-        if self._uploaded is not None:
+        if self._uploaded:
             return _packed(self._uploaded)
         assert self._run is not None
         state: _State = {
@@ -187,24 +183,30 @@ class WandbSink:
         name = (self._name or self._info.name) + (f" ({suffix})" if suffix else "")
         return {**self._place, "id": run_id, "name": name}
 
-    def _follow_attempt(self, batch: Batch) -> OfflineRun | OnlineRun:
+    def _run_for(self, batch: Batch) -> OfflineRun | OnlineRun:
         """Returns the run for a batch: another W&B run when a new attempt repeats steps that are already there."""
+        at, self._uploaded = self._uploaded, {}
+        if self._goes_back(batch):
+            run_id = at["run_id"] if self._run is None else self._run.id
+            self.finish("failed")
+            self.close()
+            self._steps = LastSteps()
+            notes = f"Attempt {batch.attempt} of {self._base}, which went back to an earlier step."
+            return self._begin(folders.attempt_id(run_id, batch.attempt), notes)
+        if at:
+            position = at["position"]
+            return self._begin(at["run_id"], rows=position["rows"], after_ns=position["start_ns"])
         assert self._run is not None
+        return self._run
+
+    def _goes_back(self, batch: Batch) -> bool:
         self._attempt = self._attempt or batch.attempt
         if batch.attempt == self._attempt:
-            return self._run
+            return False
         back = self._steps.gone_back_in(batch)
-        if back is None:  # nothing to tell by; a later batch may have it
-            return self._run
-        self._attempt = batch.attempt
-        if not back:
-            return self._run
-        run_id = self._run.id
-        self._run.finish(1)
-        self.close()
-        self._steps = LastSteps()
-        notes = f"Attempt {batch.attempt} of {self._base}, which went back to an earlier step."
-        return self._begin(folders.attempt_id(run_id, batch.attempt), notes)
+        if back is not None:  # else there is nothing to tell by; a later batch may have it
+            self._attempt = batch.attempt
+        return bool(back)
 
     def _go_on(self, mine: Sequence[folders.RunFolder], state: _State) -> None:
         position, run_id = state["position"], state["run_id"]
