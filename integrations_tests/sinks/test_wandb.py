@@ -75,12 +75,34 @@ class TestOptions:
             ({"mode": "disabled"}, "mode is 'disabled'; expected offline or online"),
             ({"project": "a/b"}, "project is 'a/b'; expected"),
             ({"run_id": "x" * 41}, "at most 40 characters"),
+            ({"run_id": " x "}, "with no space around them"),
+            ({"run_id": "a\nb"}, "expected printable characters"),
+            ({"run_id": "a\0b"}, "expected printable characters"),
             ({"tags": [1]}, "expected a list of str"),
         ],
     )
     def test_what_wandb_refuses_is_refused_early(self, tmp_path: Path, options: dict[str, Any], message: str) -> None:
         with pytest.raises(SinkConfigError, match=message):
             WandbSink.resolve(options, tmp_path)
+
+    def test_a_variable_that_holds_what_is_refused_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("WANDB_MODE", "disabled")
+        with pytest.raises(SinkConfigError, match="mode is 'disabled', from WANDB_MODE; expected offline or online"):
+            WandbSink.resolve({}, tmp_path)
+
+    def test_bytes_that_are_no_text_in_a_variable_stop_no_delivery(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for variable in ("ENTITY", "RUN_GROUP", "NAME", "TAGS", "RUN_ID"):
+            monkeypatch.setenv(f"WANDB_{variable}", "a\udcff")
+        run = record_of(deliver(tmp_path, []), "run")
+        shown = (run.entity, run.run_group, run.display_name, run.tags[-1], run.run_id)
+        assert shown == ("a\\udcff",) * 5
+
+    def test_tags_may_be_a_tuple(self, tmp_path: Path) -> None:
+        assert WandbSink.resolve({"tags": ("a", "", "b")}, tmp_path)["tags"] == ["a", "b"]
 
     def test_resolving_imports_no_sdk(self, tmp_path: Path) -> None:
         script = (

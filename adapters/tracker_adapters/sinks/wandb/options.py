@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tracker_adapters.plain import storable
 from tracker_adapters.sink import SinkConfigError, checked_options
 from tracker_adapters.sinks.wandb.keys import LONGEST_RUN_ID
 
@@ -21,8 +22,8 @@ _ENVIRONMENT = {
     "tags": "WANDB_TAGS",
     "run_id": "WANDB_RUN_ID",
 }
-_RESERVED_IN_PROJECT = "/\\#?%:"
-_RESERVED_IN_RUN_ID = ":;,#?/'"
+_RESERVED = {"project": ("/\\#?%:", 128), "run_id": (":;,#?/'", LONGEST_RUN_ID)}
+"""Which characters W&B refuses in an option, and beyond which length."""
 
 
 def resolve(options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -31,26 +32,46 @@ def resolve(options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
     Raises:
         SinkConfigError: For an unknown option or a value that W&B refuses.
     """
-    allowed = dict.fromkeys(_ENVIRONMENT, str) | {"tags": list}
+    allowed = dict.fromkeys(_ENVIRONMENT, str) | {"tags": (list, tuple)}
     given = checked_options("wandb", options, allowed)
+    resolved, shown = _found(given)
+    resolved |= _tags(resolved.get("tags"))
+    resolved["target"] = str(Path(resolved.get("target", run_folder)).expanduser().absolute())
+    mode = resolved.get("mode", "offline")
+    resolved["mode"] = {"dryrun": "offline", "run": "online"}.get(mode, mode)
+    resolved.setdefault("project", "stepscope")
+    for option, expected in _refused(resolved):
+        raise SinkConfigError(f"sink 'wandb': {option} is {shown[option]}; expected {expected}")
+    return resolved
+
+
+def _found(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns each option's value, and how a message shows it: with the variable that it comes from."""
     active = _active_run()
-    resolved: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    shown: dict[str, str] = {}
     for option, variable in _ENVIRONMENT.items():
-        value = given.get(option) or active.get(option) or os.environ.get(variable)
+        known = given.get(option) or active.get(option)
+        value = known or os.environ.get(variable)
         if option == "run_id" and option not in given and value == active.get("id"):
             continue
         if value:
-            resolved[option] = value
-    if isinstance(resolved.get("tags"), str):
-        resolved["tags"] = [tag for tag in resolved["tags"].split(",") if tag]
-    if not all(isinstance(tag, str) for tag in resolved.get("tags", ())):
-        raise SinkConfigError(f"sink 'wandb': tags are {resolved['tags']!r}; expected a list of str")
-    resolved["target"] = str(Path(resolved.get("target", run_folder)).expanduser().absolute())
-    resolved["mode"] = _mode(resolved.get("mode", "offline"))
-    resolved.setdefault("project", "stepscope")
-    _refuse("project", resolved["project"], _RESERVED_IN_PROJECT, 128)
-    _refuse("run_id", resolved.get("run_id", ""), _RESERVED_IN_RUN_ID, LONGEST_RUN_ID)
-    return resolved
+            values[option] = storable(value) if isinstance(value, str) and option != "target" else value
+            shown[option] = repr(value) if known else f"{value!r}, from {variable}"
+    return values, shown
+
+
+def _refused(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the options that W&B refuses, and what it expects."""
+    if resolved["mode"] not in ("offline", "online"):
+        yield "mode", "offline or online (leave the sink out to disable it)"
+    for option, (reserved, longest) in _RESERVED.items():
+        value = resolved.get(option, "")
+        if len(value) > longest or any(character in reserved for character in value):
+            yield option, f"at most {longest} characters and none of {reserved}"
+    run_id = resolved.get("run_id", "")
+    if not run_id.isprintable() or run_id != run_id.strip():  # it names a folder
+        yield "run_id", "printable characters, with no space around them"
 
 
 def _active_run() -> dict[str, str]:
@@ -62,17 +83,10 @@ def _active_run() -> dict[str, str]:
     return {option: value for option, value in place.items() if value}
 
 
-def _mode(mode: str) -> str:
-    mode = {"dryrun": "offline", "run": "online"}.get(mode, mode)
-    if mode not in ("offline", "online"):
-        raise SinkConfigError(
-            f"sink 'wandb': mode is {mode!r}; expected offline or online (leave the sink out to disable it)"
-        )
-    return mode
-
-
-def _refuse(option: str, value: str, reserved: str, longest: int) -> None:
-    if len(value) > longest or any(character in reserved for character in value):
-        raise SinkConfigError(
-            f"sink 'wandb': {option} is {value!r}; expected at most {longest} characters and none of {reserved}"
-        )
+def _tags(given: str | Sequence[object] | None) -> dict[str, list[str]]:
+    if given is None:
+        return {}
+    tags = given.split(",") if isinstance(given, str) else given
+    if not all(isinstance(tag, str) for tag in tags):
+        raise SinkConfigError(f"sink 'wandb': tags are {given!r}; expected a list of str")
+    return {"tags": [storable(str(tag)) for tag in tags if tag]}
