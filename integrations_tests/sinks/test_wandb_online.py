@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +12,28 @@ import pytest
 from tracker_adapters.errors import StartOver
 from tracker_adapters.sinks.wandb import WandbSink, online
 from tracker_adapters.testing.contract import INFO
-from wandb_runs import batch, opened, services, within
-from wandb_server import Server, wandb_server
+from waiting import until
+from wandb_runs import batch, carried, opened, services
+from wandb_server import Server
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with wandb_server() as found:
-        monkeypatch.setenv("WANDB_BASE_URL", found.url)
-        monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
-        yield found
-
-
-@pytest.fixture
-def options(server: Server, tmp_path: Path) -> dict[str, Any]:
+def options(server_of_wandb: Server, tmp_path: Path) -> dict[str, Any]:
     return WandbSink.resolve({"mode": "online", "project": "p"}, tmp_path / "run")
 
 
-def test_after_a_clean_end_it_goes_on_in_the_same_run(server: Server, options: dict[str, Any]) -> None:
+def test_after_a_clean_end_it_goes_on_in_the_same_run(server_of_wandb: Server, options: dict[str, Any]) -> None:
     token = None
     for step in range(3):
-        sink = opened(options, token)
-        sink.write(batch(step))
-        token = sink.flush()
-        sink.finish("finished")
-        sink.close()
-    assert [row["step"] for row in server.runs["contract"].history] == [0, 1, 2]
+        token = carried(options, batch(step), token)
+    assert [row["step"] for row in server_of_wandb.runs["contract"].history] == [0, 1, 2]
     assert not services()
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # in the SDK's own threads
-def test_a_killed_service_is_an_error_and_a_new_run_takes_over(server: Server, options: dict[str, Any]) -> None:
+def test_a_killed_service_is_an_error_and_a_new_run_takes_over(
+    server_of_wandb: Server, options: dict[str, Any]
+) -> None:
     threads = set(threading.enumerate())
     sink = opened(options)
     sink.write(batch(0))
@@ -57,7 +47,7 @@ def test_a_killed_service_is_an_error_and_a_new_run_takes_over(server: Server, o
             sink.flush()
     sink.close()
     assert time.monotonic() - started < 20
-    assert within(10, lambda: set(threading.enumerate()) <= threads)
+    until(lambda: set(threading.enumerate()) <= threads, 10)
     with pytest.raises(StartOver):
         WandbSink(**options).open(INFO, token)
     sink = opened(options)
@@ -66,7 +56,7 @@ def test_a_killed_service_is_an_error_and_a_new_run_takes_over(server: Server, o
     sink.flush()
     sink.finish("finished")
     sink.close()
-    assert [row["step"] for row in server.runs["contract.2"].history] == [0, 1]
+    assert [row["step"] for row in server_of_wandb.runs["contract.2"].history] == [0, 1]
     assert not services()
 
 
@@ -84,6 +74,6 @@ def test_a_service_that_hangs_is_killed_at_the_deadline(
     assert time.monotonic() - started < 10
     assert not services()
     # The thread that waited for the service ends once the service has gone.
-    assert within(10, lambda: set(threading.enumerate()) <= threads)
+    until(lambda: set(threading.enumerate()) <= threads, 10)
     with pytest.raises(StartOver):
         WandbSink(**options).open(INFO, token)

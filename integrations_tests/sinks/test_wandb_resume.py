@@ -20,7 +20,7 @@ from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkError, StartOver
 from tracker_adapters.sinks.wandb import WandbSink
 from tracker_adapters.testing.contract import INFO, one_of_each
-from wandb_runs import batch, in_python, opened, steps_shown
+from wandb_runs import batch, carried, in_python, opened, steps_shown
 
 
 @pytest.fixture
@@ -40,11 +40,7 @@ def upload(folder: Path) -> None:
 def test_it_goes_on_in_the_same_file(options: dict[str, Any], tmp_path: Path) -> None:
     token = None
     for step in range(3):
-        sink = opened(options, token)
-        sink.write(Batch.of(one_of_each(tmp_path, name="x", step=step)))
-        token = sink.flush()
-        sink.finish("finished")
-        sink.close()
+        token = carried(options, Batch.of(one_of_each(tmp_path, name="x", step=step)), token)
     (folder,) = run_folders(options)
     rows = history(folder)
     assert [row["_step"] for row in rows] == list(range(len(rows)))
@@ -62,10 +58,7 @@ def test_what_was_written_after_the_token_is_cut_off(options: dict[str, Any]) ->
         sink.flush()
     sink.finish("failed")
     sink.close()
-    sink = opened(options, token)
-    sink.write(batch(1))
-    sink.flush()
-    sink.close()
+    carried(options, batch(1), token)
     assert steps_shown(options) == [0, 1]
 
 
@@ -151,31 +144,20 @@ def test_a_token_of_something_else_starts_over(options: dict[str, Any], token: b
 def test_an_uploaded_file_stays_and_another_folder_of_the_same_run_goes_on(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sink = opened(options)
-    sink.write(batch(0))
-    token = sink.flush()
-    sink.finish("finished")
-    sink.close()
+    token = carried(options, batch(0))
     (first,) = run_folders(options)
     upload(first)
     uploaded = log_of(first).read_bytes()
     hour_ago = time.time_ns() - 3600 * 10**9
     monkeypatch.setattr(time, "time_ns", lambda: hour_ago)  # the clock was put back
-    sink = opened(options, token)
-    sink.write(batch(1))
-    sink.flush()
-    sink.close()
+    carried(options, batch(1), token)
     assert log_of(first).read_bytes() == uploaded
     assert [run_of(folder).run_id for folder in run_folders(options)] == ["contract", "contract"]
     assert [[row["_step"] for row in history(folder)] for folder in run_folders(options)] == [[0], [1]]
 
 
 def test_an_uploaded_run_that_is_opened_without_news_stays_alone(options: dict[str, Any]) -> None:
-    sink = opened(options)
-    sink.write(batch(0))
-    token = sink.flush()
-    sink.finish("finished")
-    sink.close()
+    token = carried(options, batch(0))
     upload(run_folders(options)[0])
     for _ in range(2):
         sink = opened(options, token)
@@ -183,10 +165,7 @@ def test_an_uploaded_run_that_is_opened_without_news_stays_alone(options: dict[s
         sink.finish("finished")
         sink.close()
     assert len(run_folders(options)) == 1
-    sink = opened(options, token)
-    sink.write(batch(1))
-    sink.flush()
-    sink.close()
+    carried(options, batch(1), token)
     assert steps_shown(options) == [0, 1]
 
 
@@ -199,10 +178,7 @@ def test_a_run_that_went_on_after_an_upload_stays_in_its_file(options: dict[str,
     token = sink.flush()
     sink.close()
     os.utime(log_of(run_folders(options)[0]))  # a clock that ticks slowly may show both times as one
-    sink = opened(options, token)
-    sink.write(batch(2))
-    sink.flush()
-    sink.close()
+    carried(options, batch(2), token)
     assert len(run_folders(options)) == 1
     assert steps_shown(options) == [0, 1, 2]
 
@@ -217,11 +193,7 @@ def test_what_was_uploaded_beyond_the_token_is_not_uploaded_twice(options: dict[
     upload(run_folders(options)[0])
     with pytest.raises(StartOver, match="was uploaded with more"):
         WandbSink(**options).open(INFO, token)
-    sink = opened(options)
-    for step in (0, 1):
-        sink.write(batch(step))
-    sink.flush()
-    sink.close()
+    carried(options, batch(1), carried(options, batch(0)))
     assert steps_shown(options) == [0, 1]
     (old,), (new,) = run_folders(options, superseded=True), run_folders(options)
     assert "The run contract.2 shows all of it" in (old / "SUPERSEDED.txt").read_text()
@@ -253,10 +225,7 @@ class TestSameFolder:
         users = Path(options["target"], "wandb", "offline-run-20200101_000000-contract")
         users.mkdir(parents=True)
         (users / "run-contract.wandb").write_bytes(b"theirs")
-        sink = opened(options)
-        sink.write(batch(0))
-        token = sink.flush()
-        sink.close()
+        token = carried(options, batch(0))
         opened(options, token).close()
         assert [path.name for path in users.iterdir()] == ["run-contract.wandb"]
         (ours,) = (folder for folder in Path(options["target"], "wandb").iterdir() if folder != users)
@@ -265,17 +234,10 @@ class TestSameFolder:
     def test_a_resume_with_the_clock_put_back_finds_its_file(
         self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        sink = opened(options)
-        sink.write(batch(0))
-        token = sink.flush()
-        sink.close()
+        token = carried(options, batch(0))
         now = time.time_ns()
         monkeypatch.setattr(time, "time_ns", lambda: now - 3600 * 10**9)
-        sink = opened(options, token)
-        sink.write(batch(1))
-        sink.flush()
-        sink.finish("finished")
-        sink.close()
+        carried(options, batch(1), token)
         assert steps_shown(options) == [0, 1]
 
 

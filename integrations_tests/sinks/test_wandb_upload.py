@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,11 @@ from readback_wandb import history, run_folders
 from tracker_adapters.artifacts import RunInfo, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.wandb import WandbSink
-from tracker_adapters.testing.contract import INFO, ODD_VALUES, one_of_each
-from wandb_runs import batch, opened
-from wandb_server import Server, UploadedRun, wandb_server
+from tracker_adapters.testing.contract import ODD_VALUES, one_of_each
+from wandb_runs import batch, carried, opened
+from wandb_server import Server, UploadedRun
 
 _DRAWN = {"_runtime", "_timestamp", "runtime"}
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with wandb_server() as found:
-        yield found
-        assert found.unknown == []
 
 
 @pytest.fixture
@@ -44,11 +36,9 @@ def plain(value: Any) -> Any:
 
 
 def test_every_kind_is_uploaded_as_the_sdk_has_it(
-    server: Server, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server_of_wandb: Server, options: dict[str, Any], tmp_path: Path
 ) -> None:
     """Offline and uploaded, against online, where the SDK makes everything itself."""
-    monkeypatch.setenv("WANDB_BASE_URL", server.url)
-    monkeypatch.setenv("WANDB_API_KEY", "k" * 40)
     artifacts = [
         *(Scalar(name="loss", value=value, step=step) for step, value in enumerate(ODD_VALUES)),
         *one_of_each(tmp_path, name="layer1/weight", step=7),
@@ -56,17 +46,12 @@ def test_every_kind_is_uploaded_as_the_sdk_has_it(
     runs: list[UploadedRun] = []
     tracked: list[list[dict[str, Any]]] = []
     for wanted in (options, options | {"target": str(tmp_path / "sdk"), "mode": "online"}):
-        sink = WandbSink(**wanted)
-        sink.open(INFO, None)
-        sink.write(Batch.of(artifacts))
-        sink.flush()
-        sink.finish("finished")
-        sink.close()
+        carried(wanted, Batch.of(artifacts))
         if wanted is options:
-            assert "Finished syncing" in upload(server, wanted)
-        runs.append(server.runs.pop("contract"))
-        tracked.append(sorted(server.artifacts, key=lambda one: str(one["artifactCollectionName"])))
-        server.artifacts = []
+            assert "Finished syncing" in upload(server_of_wandb, wanted)
+        runs.append(server_of_wandb.runs.pop("contract"))
+        tracked.append(sorted(server_of_wandb.artifacts, key=lambda one: str(one["artifactCollectionName"])))
+        server_of_wandb.artifacts = []
     ours, sdks = runs
     assert [plain(row) for row in ours.history] == [plain(row) for row in sdks.history]
     assert plain(ours.summary) == plain(sdks.summary)
@@ -94,36 +79,33 @@ def _said(artifact: dict[str, Any]) -> dict[str, Any]:
     return said | {"metadata": json.loads(artifact["metadata"] or "null")}
 
 
-def test_what_comes_after_an_upload_is_appended_to_the_run(server: Server, options: dict[str, Any]) -> None:
+def test_what_comes_after_an_upload_is_appended_to_the_run(server_of_wandb: Server, options: dict[str, Any]) -> None:
     token = None
     for step in range(3):
-        sink = opened(options, token)
-        sink.write(batch(step))
-        token = sink.flush()
-        sink.finish("finished")
-        sink.close()
-        printed = upload(server, options)
+        token = carried(options, batch(step), token)
+        printed = upload(server_of_wandb, options)
         assert "Syncing 1 run(s)" in printed, printed
-        assert [row["step"] for row in server.runs["contract"].history] == list(range(step + 1))
-    assert list(server.runs) == ["contract"]
-    assert server.runs["contract"].exit_code == 0
+        assert [row["step"] for row in server_of_wandb.runs["contract"].history] == list(range(step + 1))
+    assert list(server_of_wandb.runs) == ["contract"]
+    assert server_of_wandb.runs["contract"].exit_code == 0
 
 
-def test_an_attempt_that_goes_back_leaves_the_uploaded_run_as_it_ended(server: Server, options: dict[str, Any]) -> None:
+def test_an_attempt_that_goes_back_leaves_the_uploaded_run_as_it_ended(
+    server_of_wandb: Server, options: dict[str, Any]
+) -> None:
     token = None
     for attempt, steps in enumerate((range(5), range(2, 7), range(7, 9)), start=1):
-        sink = opened(options, token)
-        sink.write(Batch.of([Scalar(name="loss", value=0.5, step=step) for step in steps], attempt=attempt))
-        token = sink.flush()
-        sink.finish("finished")
-        sink.close()
-        upload(server, options)
-    shown = {run_id: [row["step"] for row in run.history] for run_id, run in server.runs.items()}
-    assert shown == {"contract": [0, 1, 2, 3, 4], "contract-a2": [2, 3, 4, 5, 6, 7, 8]}
-    assert {run.exit_code for run in server.runs.values()} == {0}
+        shown = Batch.of([Scalar(name="loss", value=0.5, step=step) for step in steps], attempt=attempt)
+        token = carried(options, shown, token)
+        upload(server_of_wandb, options)
+    found = {run_id: [row["step"] for row in run.history] for run_id, run in server_of_wandb.runs.items()}
+    assert found == {"contract": [0, 1, 2, 3, 4], "contract-a2": [2, 3, 4, 5, 6, 7, 8]}
+    assert {run.exit_code for run in server_of_wandb.runs.values()} == {0}
 
 
-def test_folders_of_one_run_are_uploaded_in_their_order_at_once(server: Server, options: dict[str, Any]) -> None:
+def test_folders_of_one_run_are_uploaded_in_their_order_at_once(
+    server_of_wandb: Server, options: dict[str, Any]
+) -> None:
     token = None
     for step in range(3):
         sink = opened(options, token)
@@ -134,35 +116,31 @@ def test_folders_of_one_run_are_uploaded_in_their_order_at_once(server: Server, 
             Path(folder, "run-contract.wandb.synced").touch()
     for folder in run_folders(options):
         Path(folder, "run-contract.wandb.synced").unlink()
-    printed = upload(server, options)
+    printed = upload(server_of_wandb, options)
     assert "Syncing 3 run(s)" in printed, printed
-    assert [row["step"] for row in server.runs["contract"].history] == [0, 1, 2]
+    assert [row["step"] for row in server_of_wandb.runs["contract"].history] == [0, 1, 2]
 
 
-def test_a_file_without_an_end_is_uploaded_up_to_its_last_row(server: Server, options: dict[str, Any]) -> None:
+def test_a_file_without_an_end_is_uploaded_up_to_its_last_row(server_of_wandb: Server, options: dict[str, Any]) -> None:
     sink = opened(options)
     sink.write(Batch.of([Scalar(name="loss", value=float(step), step=step) for step in range(5000)]))
     sink.flush()
-    printed = upload(server, options)
+    printed = upload(server_of_wandb, options)
     sink.close()
     assert "Finished syncing" in printed, printed
-    assert [row["step"] for row in server.runs["contract"].history] == list(range(5000))
-    assert server.runs["contract"].exit_code == 1
+    assert [row["step"] for row in server_of_wandb.runs["contract"].history] == list(range(5000))
+    assert server_of_wandb.runs["contract"].exit_code == 1
 
 
-def test_a_superseded_folder_is_not_uploaded(server: Server, options: dict[str, Any]) -> None:
+def test_a_superseded_folder_is_not_uploaded(server_of_wandb: Server, options: dict[str, Any]) -> None:
     for _ in range(2):
-        sink = opened(options)
-        sink.write(batch(0))
-        sink.flush()
-        sink.finish("finished")
-        sink.close()
-    printed = upload(server, options)
+        carried(options, batch(0))
+    printed = upload(server_of_wandb, options)
     assert "Skipped 1 synced run(s)" in printed, printed
-    assert list(server.runs) == ["contract.2"]
+    assert list(server_of_wandb.runs) == ["contract.2"]
 
 
-def test_a_name_of_any_length_and_script_arrives(server: Server, options: dict[str, Any]) -> None:
+def test_a_name_of_any_length_and_script_arrives(server_of_wandb: Server, options: dict[str, Any]) -> None:
     names = ["grad/fc1", "ж" * 200, "a" * 900, "a.b", "100 %", "loss (scalar)"]
     sink = WandbSink(**options)
     sink.open(RunInfo(id="names", name="n" * 200, config={"ключ": {"x": [1, None]}}), None)
@@ -170,8 +148,8 @@ def test_a_name_of_any_length_and_script_arrives(server: Server, options: dict[s
     sink.flush()
     sink.finish("finished")
     sink.close()
-    upload(server, options)
-    (uploaded,) = server.runs["names"].history
+    upload(server_of_wandb, options)
+    (uploaded,) = server_of_wandb.runs["names"].history
     (written,) = (row for folder in run_folders(options) for row in history(folder))
     assert uploaded == written
     assert len(uploaded) == len(names) + 4

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -24,6 +21,16 @@ def opened(options: dict[str, Any], token: bytes | None = None) -> WandbSink:
     return sink
 
 
+def carried(options: dict[str, Any], shown: Batch, token: bytes | None = None) -> bytes:
+    """Shows a batch in a run that then ends; returns the token to go on from."""
+    sink = opened(options, token)
+    sink.write(shown)
+    token = sink.flush()
+    sink.finish("finished")
+    sink.close()
+    return token
+
+
 def batch(step: int) -> Batch:
     return Batch.of([Scalar(name="loss", value=step / 2, step=step)], first_seq=step + 1)
 
@@ -34,15 +41,6 @@ def steps_shown(options: dict[str, Any]) -> list[int]:
 
 def services() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if child.name().startswith("wandb-core")]
-
-
-def within(deadline_s: float, condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        threading.Event().wait(0.02)
-    return True
 
 
 def in_python(script: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:

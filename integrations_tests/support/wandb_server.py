@@ -19,6 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+API_KEY = "k" * 40
+
 
 @dataclass
 class UploadedRun:
@@ -57,7 +59,7 @@ class Server:
             env={name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
             | {
                 "WANDB_BASE_URL": self.url,
-                "WANDB_API_KEY": "k" * 40,
+                "WANDB_API_KEY": API_KEY,
                 "HOME": str(home),
                 "WANDB_ERROR_REPORTING": "false",
             },
