@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+N = TypeVar("N", bound=np.generic)
 
 _SIGN_BIN = 2048
 _PLACES = 2 * _SIGN_BIN
@@ -87,15 +90,20 @@ def contiguous_bins(
     return row_ends, rights, found
 
 
-def merged_bins(edges: Floats, counts: Integers, most: int) -> tuple[Floats, Integers]:
-    """Returns adjoining bins with neighbours merged until at most ``most``, at least 1, are left.
+def merged_bins(rights: Floats, counts: npt.NDArray[N], most: int) -> tuple[Floats, npt.NDArray[N]]:
+    """Returns adjoining intervals with neighbours merged until at most ``most``, at least 1, are left.
 
-    ``edges`` has one element more than ``counts``.
+    Both arrays have shape (n,), as those of one histogram that ``contiguous_bins`` returns; what is merged is new.
     """
     if counts.size <= most:
-        return edges, counts
-    starts = np.linspace(0, counts.size, most + 1).astype(np.int64)
-    return edges[starts], np.add.reduceat(counts, starts[:-1])
+        return rights, counts
+    bounds = np.arange(most + 1) * counts.size // most
+    return rights[bounds[1:] - 1], np.add.reduceat(counts, bounds[:-1])
+
+
+def first_edge(low: float, rights: Floats) -> float:
+    """Returns where the first of a histogram's intervals begins: at its smallest element, and below its right edge."""
+    return min(low, float(np.nextafter(rights[0], -np.inf)))
 
 
 def middles_at(edges: Floats, counts: Integers, ranks: Floats, *, low: float, high: float) -> Floats:
@@ -103,7 +111,8 @@ def middles_at(edges: Floats, counts: Integers, ranks: Floats, *, low: float, hi
 
     Middles are kept within ``low`` and ``high``, the extremes of the elements.
     """
-    place = np.searchsorted(np.cumsum(counts), ranks, side="right")
+    # Whatever is not in a bin before is in the last one, also where a rank beyond 2**53 is rounded up to the sum.
+    place = np.searchsorted(np.cumsum(counts[:-1]), ranks, side="right")
     lefts = edges[place]
     middles: Floats = np.clip(lefts + (edges[place + 1] - lefts) / 2, low, high)
     return middles

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from tracker_adapters.arrays import as_array
 from tracker_adapters.base import Artifact
-from tracker_adapters.contiguous_bins import contiguous_bins, merged_bins, middles_at
+from tracker_adapters.contiguous_bins import contiguous_bins, first_edge, merged_bins, middles_at
 from tracker_adapters.errors import ArtifactError
 
 N_BINS = 4096
@@ -226,8 +226,9 @@ class Histogram(Artifact):
             pos_overflow=np.array([self.pos_overflow]),
             high=np.array([self.max]),
         )
-        edges = np.concatenate([[min(self.min, np.nextafter(rights[0], -np.inf))], rights])
-        return (edges, filled) if max_bins is None else merged_bins(edges, filled, max_bins)
+        if max_bins is not None:
+            rights, filled = merged_bins(rights, filled, max_bins)
+        return np.concatenate([[first_edge(self.min, rights)], rights]), filled
 
     def percentile(self, q: float | Sequence[float]) -> npt.NDArray[np.float64]:
         """Returns percentiles of the finite elements; NaN when there is none.

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.contiguous_bins import contiguous_bins, merged_bins, middles_at
+from tracker_adapters.contiguous_bins import contiguous_bins, first_edge, merged_bins, middles_at
 from tracker_adapters.histogram import N_BINS, Histogram
 
 TALLIES = (
@@ -140,20 +140,32 @@ class HistogramColumns:
             high=self.moments[:, MOMENTS.index("max")],
         )
 
+    def intervals_by_row(
+        self, max_bins: int | None = None
+    ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]]:
+        """Yields what ``intervals`` gives for each: right edges (n,) and counts (n,), both empty where none is finite.
+
+        Args:
+            max_bins: Merge neighbouring intervals until at most this many are left; at least 1.
+        """
+        for part in self.parts():
+            ends, rights, counts = part.intervals()
+            start = 0
+            for end in ends.tolist():
+                row = rights[start:end], counts[start:end]
+                yield row if max_bins is None else merged_bins(*row, max_bins)
+                start = end
+
     def shapes(self, max_bins: int | None = None) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]]:
         """Yields what ``Histogram.edges`` gives for each: edges (n + 1,) and counts (n,), or both empty.
 
         Args:
             max_bins: Merge neighbouring bins until at most this many are left; at least 1.
         """
-        for part in self.parts():
-            ends, rights, counts = part.intervals()
-            start = 0
-            for low, end in zip(part.moments[:, MOMENTS.index("min")].tolist(), ends.tolist(), strict=True):
-                first = [min(low, float(np.nextafter(rights[start], -np.inf)))] if end > start else []
-                edges, sizes = np.concatenate([first, rights[start:end]]), counts[start:end]
-                yield (edges, sizes) if max_bins is None else merged_bins(edges, sizes, max_bins)
-                start = end
+        lows = self.moments[:, MOMENTS.index("min")].tolist()
+        for low, (rights, counts) in zip(lows, self.intervals_by_row(max_bins), strict=True):
+            first = [first_edge(low, rights)] if rights.size else []
+            yield np.concatenate([first, rights]), counts
 
     def percentiles(self, q: Sequence[float]) -> npt.NDArray[np.float64]:
         """Returns percentiles of each as ``Histogram.percentile`` does; (n, len(q)), NaN where nothing is finite.

@@ -43,6 +43,13 @@ def test_percentiles_beyond_0_to_100_are_refused(q: Any) -> None:
         of([1.0]).percentile(q)
 
 
+@pytest.mark.parametrize("q", [99.9999999999999, 100])
+def test_percentiles_of_more_elements_than_a_float64_counts_one_by_one(q: float) -> None:
+    histogram = Histogram(name="h", step=0, time_ns=1, bins=[1016], counts=[2**60], count=2**60, min=1.0, max=1.1)  # type: ignore[arg-type]
+    np.testing.assert_allclose(histogram.percentile(q), 1.05, rtol=0.0625)
+    np.testing.assert_array_equal(HistogramColumns.of([histogram]).percentiles([99.9999999999999]), [[1.05]])
+
+
 # Edges.
 
 
@@ -73,6 +80,15 @@ def test_edges_enclose_what_they_count(values: list[float], sign: int) -> None:
     if sign < 0:  # bins of negative values are closed on the right
         edges, counts = -edges[::-1], counts[::-1]
     assert np.histogram(values, edges)[0].tolist() == counts.tolist()
+
+
+def test_neighbours_are_merged_evenly() -> None:
+    """Each of the merged bins stands for as many of the bins as another one, or one more."""
+    histogram = of(np.exp2(np.arange(100) / 8))
+    whole, _ = histogram.edges()
+    edges, counts = histogram.edges(30)
+    held = np.diff(np.searchsorted(whole, edges))
+    assert (counts.size, set(held.tolist())) == (30, {(whole.size - 1) // 30, (whole.size - 1) // 30 + 1})
 
 
 def test_fewer_than_one_bin_is_refused() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 from tensorboard.compat.proto.summary_pb2 import HistogramProto
 
 from tracker_adapters.sink import HistogramColumns
@@ -24,33 +23,15 @@ def histogram_protos(columns: HistogramColumns) -> Iterator[bytes]:
     The arrays of edges and counts are put together here, from bytes that NumPy has already: handing them to protobuf
     number by number costs more than all the rest.
     """
-    for part in columns.parts():
-        yield from _protos(part)
-
-
-def _protos(columns: HistogramColumns) -> Iterator[bytes]:
     low, high, mean, m2 = columns.moments.T
     finite = columns.finite_counts
-    ends, rights, counts = columns.intervals()
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.where(finite > 0, mean * finite, 0.0)
         squares = np.where(finite > 0, m2 + np.square(mean) * finite, 0.0)
-    limits, buckets = rights.astype("<f8"), counts.astype("<f8")
-    start = 0
-    rows = zip(ends.tolist(), *(column.tolist() for column in (low, high, finite, total, squares)), strict=True)
-    for end, least, most, number, total_of_row, squares_of_row in rows:
-        row_limits, row_buckets = limits[start:end], buckets[start:end]
-        if end - start > MAX_BINS:
-            row_limits, row_buckets = _merged(row_limits, row_buckets)
-        size = varint(8 * row_limits.size)
+    moments = zip(*(column.tolist() for column in (low, high, finite, total, squares)), strict=True)
+    for row, (rights, counts) in zip(moments, columns.intervals_by_row(MAX_BINS), strict=True):
+        least, most, number, total_of_row, squares_of_row = row
         numbers = HistogramProto(min=least, max=most, num=number, sum=total_of_row, sum_squares=squares_of_row)
-        arrays = (_BUCKET_LIMIT, size, row_limits.tobytes(), _BUCKET, size, row_buckets.tobytes())
+        size = varint(8 * rights.size)
+        arrays = (_BUCKET_LIMIT, size, rights.astype("<f8").tobytes(), _BUCKET, size, counts.astype("<f8").tobytes())
         yield b"".join((numbers.SerializeToString(), *arrays))
-        start = end
-
-
-def _merged(
-    limits: npt.NDArray[np.float64], buckets: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    bounds = np.linspace(0, limits.size, MAX_BINS + 1).astype(np.int64)
-    return limits[bounds[1:] - 1], np.add.reduceat(buckets, bounds[:-1])
