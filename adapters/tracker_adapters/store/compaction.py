@@ -29,8 +29,10 @@ _Part: TypeAlias = tuple[Segment, dict[int, int]]
 """A segment that is compacted, and the new numbers of its series."""
 
 
-def compact(run_folder: Path, parts: Sequence[Path], level: int, *, notes_bytes: int) -> Path:
-    """Replaces adjoining segments of a rank by one, and returns its path.
+def compact(run_folder: Path, parts: Sequence[Path], level: int, *, notes_bytes: int) -> Path | None:
+    """Replaces adjoining segments of a rank by one, and returns its path; None when that would not make them smaller.
+
+    What would be thinned for no room stays as it is.
 
     Args:
         run_folder: The run.
@@ -50,6 +52,10 @@ def compact(run_folder: Path, parts: Sequence[Path], level: int, *, notes_bytes:
     try:
         with _opened(parts, run_folder) as segments, contextlib.closing(_new(temporary)) as connection:
             _fill(connection, segments, level, notes_bytes)
+            refers_to_less = _blob_count(connection) < sum(_blob_count(segment.connection) for segment in segments)
+        if not refers_to_less and _size(temporary) >= sum(map(_size, parts)):
+            remove_segment(temporary)
+            return None
         with temporary.open("rb") as stream:
             os.fsync(stream.fileno())
         temporary.replace(target)
@@ -60,6 +66,15 @@ def compact(run_folder: Path, parts: Sequence[Path], level: int, *, notes_bytes:
     for part in parts:
         remove_segment(part)
     return target
+
+
+def _blob_count(connection: sqlite3.Connection) -> int:
+    count: int = connection.execute("SELECT count(*) FROM artifact WHERE blob IS NOT NULL").fetchone()[0]
+    return count
+
+
+def _size(segment: Path) -> int:
+    return segment.stat().st_size
 
 
 def remove_segment(path: Path) -> None:

@@ -117,7 +117,10 @@ def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) 
     last_seqs: dict[Path, int] = {}
     with contextlib.ExitStack() as held:
         ended = {folder for folder in folders if whole and _hold_if_ended(folder, held)}
-        while run_bytes(run_folder) > max_bytes:
+        if len(ended) == len(folders):  # nobody writes, so what no row refers to is left over
+            blob_grace_s = 0.0
+        in_use = _bytes_in_use(run_folder, blob_grace_s)
+        while in_use > max_bytes:
             found = {folder: sealed_segments(folder, folder in ended, last_seqs) for folder in folders}
             choice = cheapest(found, max_bytes, stuck)
             if choice is None:
@@ -127,11 +130,20 @@ def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) 
             made_segment = compact(
                 run_folder, parts, level, notes_bytes=int(NOTES_SHARE * max_bytes / SEGMENTS_IN_LIMIT)
             )
-            if _size(made_segment) > WORTHWHILE * nbytes:
+            if made_segment is None:
+                stuck.update(parts)
+                continue
+            before_it, in_use = in_use, _bytes_in_use(run_folder, blob_grace_s)
+            if before_it - in_use < (1 - WORTHWHILE) * nbytes:
                 stuck.add(made_segment)
-            sweep_blobs(run_folder, blob_grace_s)
             replaced, made = replaced + len(parts), made + 1
     return Retained(before, run_bytes(run_folder), replaced, made)
+
+
+def _bytes_in_use(run_folder: Path, blob_grace_s: float) -> int:
+    """What a run takes without the files that will go when they are old enough; removes those that are."""
+    waiting = sweep_blobs(run_folder, blob_grace_s)
+    return run_bytes(run_folder) - waiting
 
 
 _Cost = tuple[bool, int, bool, int]
@@ -212,19 +224,30 @@ def sealed_segments(folder: Path, ended: bool, last_seqs: dict[Path, int]) -> li
     return found
 
 
-def sweep_blobs(run_folder: Path, grace_s: float = BLOB_GRACE_S) -> None:
-    """Removes files beside the store that no segment refers to and that came before ``grace_s`` seconds ago."""
+def sweep_blobs(run_folder: Path, grace_s: float = BLOB_GRACE_S) -> int:
+    """Removes files beside the store that no segment refers to and that came before ``grace_s`` seconds ago.
+
+    Returns:
+        The bytes of those that no segment refers to and that came later.
+    """
     # Looked for first: what comes after the segments were read is younger than the grace.
     latest = time.time() - grace_s
     found = [path for path in (run_folder / BLOBS).rglob("*") if path.is_file()]
     if not found:
-        return
+        return 0
+    waiting = 0
     wanted = {sha256 for rank in ranks(run_folder) for sha256 in _blobs_of(rank_folder(run_folder, rank))}
     for path in found:
         with contextlib.suppress(FileNotFoundError):
             # The time of the last link or rename: a page may be old when it is taken.
-            if path.name not in wanted and path.stat().st_ctime < latest:
+            if path.name in wanted:
+                continue
+            status = path.stat()
+            if status.st_ctime < latest:
                 path.unlink()
+            else:
+                waiting += status.st_size
+    return waiting
 
 
 def _blobs_of(folder: Path) -> Iterator[str]:

@@ -64,6 +64,9 @@ def plan(run_folder: Path, max_bytes: int) -> Plan:
         parts = [sealed for sealed in found[folder] if sealed.path in paths]
         made = _estimated(folder, parts, level)
         nbytes = sum(part.nbytes for part in parts)
+        if made.nbytes >= nbytes:
+            stuck.update(paths)
+            continue
         if made.nbytes > WORTHWHILE * nbytes:
             stuck.add(made.path)
         total += made.nbytes - nbytes
