@@ -12,6 +12,7 @@ import duckdb
 import faults
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from click.testing import CliRunner
 from delivery import export_side
@@ -19,6 +20,7 @@ from readback_export import read_table
 from s3_server import BUCKET, s3_endpoint
 from tracker_adapters.artifacts import sha256_of
 from tracker_adapters.remote.place import RemotePlace
+from waiting import until
 
 import stepscope
 from stepscope.cli import main
@@ -205,6 +207,25 @@ def test_a_query_answers_as_table_csv_and_json(runs: Path) -> None:
     assert answers["csv"].stdout.splitlines()[0] == "run,name,value,time,data"
     assert "grad/a" in answers["table"].stdout
     assert "bytes)" in answers["table"].stdout
+
+
+def test_what_a_text_does_to_a_terminal_is_shown_instead(runs: Path) -> None:
+    sql = "select char(27) || '[2J' as text, 'two' || char(10) || 'lines', 'ünï'"
+    shown = CliRunner().invoke(main, ["query", str(runs), sql]).stdout
+    assert r"\x1b[2J" in shown
+    assert "\x1b" not in shown
+    assert "ünï" in shown
+
+
+def test_an_interrupted_query_says_so(runs: Path) -> None:
+    line = [sys.executable, "-m", "stepscope", "query", str(runs), ENDLESS]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True) as query:
+        process = psutil.Process(query.pid)
+        # It imports for less than a second; then it counts.
+        until(lambda: process.cpu_times().user > 3)
+        query.send_signal(signal.SIGINT)
+        _, errors = query.communicate(timeout=60)
+    assert (query.returncode, errors) == (130, "stepscope: interrupted\n")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -20,7 +21,7 @@ from fault_training import emitted_by
 from faults import accounts, stored_counts, training
 from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
 from tracker_adapters.registry import load_sink
-from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
+from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder, segments
 from tracker_adapters.testing import MemorySink
 from waiting import until
 
@@ -136,6 +137,27 @@ def test_a_sink_that_fails_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert f"0 of {emitted_by(20).total()} artifacts delivered, {emitted_by(20).total()} pending; " in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("damage", ["cut in half", "a folder"])
+def test_a_damaged_run_is_one_line_and_the_others_are_carried(tmp_path: Path, damage: str) -> None:
+    damaged, whole = make_run(tmp_path / "damaged"), make_run(tmp_path / "whole", 20)
+    (segment,) = segments(rank_folder(damaged, 0))
+    if damage == "a folder":
+        segment.unlink()
+        segment.mkdir()
+    else:
+        os.truncate(segment, segment.stat().st_size // 2)
+    done = command(tmp_path, "--to", "local")
+    assert done.returncode == 1
+    assert (done.stderr, len(done.stdout.splitlines())) == ("", 2)
+    assert f"{emitted_by(20).total()} of {emitted_by(20).total()} artifacts delivered\n" in done.stdout
+    assert shown("local", whole) == emitted_by(20)
+    listed = subprocess.run(
+        [sys.executable, "-m", "stepscope", "ls", str(damaged)], capture_output=True, text=True, check=False
+    )
+    assert (listed.returncode, listed.stdout, listed.stderr.count("\n")) == (2, "", 1)
+    assert str(damaged) in listed.stderr
 
 
 @pytest.mark.parametrize(

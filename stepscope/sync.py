@@ -30,6 +30,7 @@ MAX_CRASHES = 20
 """How often a delivery process may die before its sync is given up; finding what it dies of takes some of them."""
 
 SyncOutcome: TypeAlias = Literal["done", "caught_up", "gave_up", "busy", "stopped", "crashed"]
+_SUCCESSES = frozenset({"done", "caught_up"})
 _OUTCOMES: dict[int | None, SyncOutcome] = {code: outcome for outcome, code in EXIT_CODES.items()}
 
 
@@ -75,7 +76,7 @@ class SyncResult:
     @property
     def complete(self) -> bool:
         """Whether the sink has everything that was stored."""
-        return self.outcome in {"done", "caught_up"} and not self.pending
+        return self.outcome in _SUCCESSES and not self.pending
 
 
 def sync(
@@ -144,8 +145,11 @@ class _Sync:
         self._config = config
         self._crashes = 0
         self._outcome: SyncOutcome = "stopped"
+        self._unreadable = ""
         if not rank_folder(folder, rank).is_dir():
-            raise NotARunError(f"{folder} has no rank {rank}; expected one of {ranks(folder)}")
+            existing = ", ".join(map(str, ranks(folder)))
+            expected = f"one of {existing}" if existing else "a run with something in it"
+            raise NotARunError(f"{folder} has no rank {rank}; expected {expected}")
         self._position()
         self.process = DeliveryProcess(
             folder, rank, config, until="end" if follow else "caught_up", wait_for_lease=False, background=False
@@ -171,21 +175,26 @@ class _Sync:
     def result(self) -> SyncResult:
         """Returns how it ended."""
         position, last_seq = self._position(), self._last_seq()
+        outcome: SyncOutcome = "gave_up" if self._unreadable and self._outcome in _SUCCESSES else self._outcome
         return SyncResult(
             run=self._folder,
             sink=self._config.type,
             target=position.target,
-            outcome=self._outcome,
+            outcome=outcome,
             stored=last_seq,
             delivered=position.delivered,
-            pending=last_seq - position.seq,
+            pending=max(0, last_seq - position.seq),
             failed=position.failed,
-            error="" if self._outcome in {"done", "caught_up"} else position.error,
+            error="" if outcome in _SUCCESSES else position.error or self._unreadable,
         )
 
     def _last_seq(self) -> int:
-        with closing(StoreReader(self._folder, self._rank)) as reader:
-            return reader.last_seq()
+        try:
+            with closing(StoreReader(self._folder, self._rank)) as reader:
+                return reader.last_seq()
+        except (OSError, sqlite3.Error, RunError) as error:  # a damaged run must not end the sync of the others
+            self._unreadable = f"cannot read it: {error}"
+            return 0
 
     def _position(self) -> Position:
         try:

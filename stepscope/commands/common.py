@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 from rich.console import Console
@@ -14,20 +15,37 @@ from rich.markup import escape
 from tracker_adapters.errors import StepscopeError
 
 USAGE_ERROR = 2
+INTERRUPTED = 130
 
 
 def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Turns this project's exceptions into one line on standard error and exit code 2."""
+    """Turns this project's exceptions and those of disks into one line on standard error and exit code 2.
+
+    Ctrl-C ends a command with exit code 130.
+    """
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
         except StepscopeError as error:
-            click.echo(f"stepscope: {' '.join(str(error).split())}", err=True)
-            sys.exit(USAGE_ERROR)
+            _fail(str(error))
+        except sqlite3.Error as error:
+            _fail(f"cannot read a run's store: {error}")
+        except BrokenPipeError:  # whoever read the output has left; click ends the command quietly
+            raise
+        except OSError as error:
+            _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except KeyboardInterrupt:
+            click.echo("stepscope: interrupted", err=True)
+            sys.exit(INTERRUPTED)
 
     return wrapped
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"stepscope: {' '.join(message.split())}", err=True)
+    sys.exit(USAGE_ERROR)
 
 
 def console() -> Console:

@@ -13,10 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stepscope.commands.common import one_line_errors
+from stepscope.commands.common import INTERRUPTED, one_line_errors
 from stepscope.sync import SyncProgress, SyncResult, sync
 
-INTERRUPTED = 130
 EXAMPLES = """\b
 Examples:
   stepscope sync runs/exp1 --to tensorboard

@@ -98,5 +98,7 @@ def _table_rows(data: bytes) -> str:
     return json.dumps(rows, ensure_ascii=False)
 
 
-def _iso(time_ns: int) -> str:
+def _iso(time_ns: object) -> str:
+    if not isinstance(time_ns, int):
+        raise TypeError(f"iso: got {type(time_ns).__name__} {time_ns!r}; expected nanoseconds since 1970")
     return f"{np.datetime_as_string(np.datetime64(time_ns, 'ns'))}Z"

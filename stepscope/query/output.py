@@ -6,6 +6,7 @@ import base64
 import csv
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
@@ -15,16 +16,17 @@ from rich.table import Table
 
 from stepscope.query.database import QueryError
 
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 Rows = Iterable[tuple[Any, ...]]
 
 
 def print_table(columns: Sequence[str], rows: Rows, console: Console) -> None:
-    """Prints a table; the end of long bytes is left out, and None is empty."""
+    """Prints a table; the end of long bytes is left out, None is empty, and control characters are escaped."""
     rows = list(rows)
     table = Table()
     for place, column in enumerate(columns):
         is_number = any(isinstance(row[place], (int, float)) for row in rows)
-        table.add_column(escape(column), justify="right" if is_number else "left", overflow="fold")
+        table.add_column(escape(_printable(column)), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(_shown(value)) for value in row))
     console.print(table)
@@ -62,4 +64,9 @@ def _shown(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, bytes):
         return f"{value[:8].hex()}… ({len(value)} bytes)" if len(value) > 8 else value.hex()
-    return str(value)
+    return _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """What a text does to a terminal is shown instead of done."""
+    return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], text)

@@ -190,6 +190,7 @@ def test_nothing_but_reading_is_allowed(run_folder: Path, sql: str) -> None:
         ("select ?", "bindings"),
         ("", "incomplete input"),
         ("select percentile(data, 101) from histograms", "percentile: got 101; expected a number from 0 to 100"),
+        ("select iso('noon')", "iso: got str 'noon'; expected nanoseconds since 1970"),
         ("select percentile(name, 50) from scalars", "expected the column data"),
         ("select zeroblob(1000000000)", "too big"),
     ],
