@@ -80,7 +80,7 @@ def test_the_environment_chooses_it_and_the_delivery_process_finds_it(site: Path
 @pytest.mark.parametrize(
     ("sink", "message"),
     [
-        ("sqlit", "unknown sink 'sqlit'; did you mean 'sqlite'? Known sinks: broken, local, mlflow, sqlite, "),
+        ("sqlit", "unknown sink 'sqlit'; did you mean 'sqlite'? Known sinks are broken, local, mlflow, sqlite, "),
         ("broken", "sink 'broken' of evil 6.6: cannot load nowhere:Sink: No module named 'nowhere'"),
     ],
 )

@@ -68,8 +68,8 @@ def find_sink(name: str) -> SinkSpec:
     if name in known:
         return known[name]
     close = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise SinkConfigError(f"unknown sink {name!r}{hint} Known sinks: {', '.join(sorted(known))}")
+    hint = f"did you mean {close[0]!r}? Known" if close else "known"
+    raise SinkConfigError(f"unknown sink {name!r}; {hint} sinks are {', '.join(sorted(known))}")
 
 
 def load_sink(name: str) -> type[Sink]:

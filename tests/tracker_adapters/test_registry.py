@@ -89,7 +89,7 @@ def test_broken_and_odd_entry_points_leave_the_others_alone(plugin: Path) -> Non
     assert load_sink("memory") is MemorySink
 
 
-@pytest.mark.parametrize(("name", "hint"), [("tensorbord", "did you mean 'tensorboard'"), ("zzz", "Known sinks")])
+@pytest.mark.parametrize(("name", "hint"), [("tensorbord", "did you mean 'tensorboard'"), ("zzz", "; known sinks are")])
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str, hint: str) -> None:
     with pytest.raises(SinkConfigError, match=rf"unknown sink '{name}'.*{hint}") as caught:
         find_sink(name)
