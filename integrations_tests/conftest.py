@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from faults import FaultReport
+from warm_python import WarmPython
 
 # So that a failing check of the contract shows the values that it compared.
 pytest.register_assert_rewrite("tracker_adapters.testing")
@@ -34,6 +36,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     )
     assert done.returncode == 0, done.stderr
     return Demo(folder, done.stdout)
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[WarmPython]:
+    """For programs that import torch, where that import is not what is tested."""
+    with WarmPython() as python:
+        yield python
 
 
 @pytest.fixture(scope="session")

@@ -7,14 +7,14 @@ import json
 import os
 import shutil
 import subprocess
-import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 import torch
+from warm_python import WarmPython
 
 import stepscope
 from debuggers.debug_outputs import load_debug_outputs
@@ -52,29 +52,25 @@ class Trained:
 
     folder: Path
     printed: str
+    python: WarmPython
+
+    def start(self, program: str, config: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("STEPSCOPE_")}
+        return self.python.run([program, "--config-filepath", config], folder=self.folder, environment=environment)
 
     def call(self, program: str, config: str) -> str:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("STEPSCOPE_")}
-        environment["OMP_NUM_THREADS"] = "1"  # the machine may be busy with other tests
-        done = subprocess.run(
-            [sys.executable, program, "--config-filepath", config],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        done = self.start(program, config)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPython) -> Trained:
     folder = tmp_path_factory.mktemp("example") / "trainer"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("work_dir", "runs", "__pycache__"))
-    Trained(folder, "").call("main.py", "configs/digits.py")
-    return Trained(folder, Trained(folder, "").call("eval.py", "configs/digits_evaluation.py"))
+    example = Trained(folder, "", warm_python)
+    example.call("main.py", "configs/digits.py")
+    return replace(example, printed=example.call("eval.py", "configs/digits_evaluation.py"))
 
 
 def files_of(folder: Path) -> set[str]:
@@ -224,13 +220,6 @@ def test_a_second_training_goes_on_in_the_same_run(trained: Trained) -> None:
 
 def test_a_file_without_a_config_is_an_error(trained: Trained) -> None:
     (trained.folder / "configs" / "none.py").write_text("settings = {}", encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "main.py", "--config-filepath", "configs/none.py"],
-        cwd=trained.folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = trained.start("main.py", "configs/none.py")
     assert done.returncode != 0
     assert "expected a Python file that defines config" in done.stderr
