@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import readback_tensorboard
-from all_sinks import SINKS, assert_each_shows_everything_once, prepared
+from all_sinks import SINKS, assert_each_shows_everything_once, delivered_by_each, prepared
 from fault_training import emitted_by
 from faults import WHOLE, FaultReport, accounts, program, stored_counts, training
 from mlflow import MlflowClient
@@ -24,10 +24,8 @@ import stepscope
 
 pytestmark = pytest.mark.fault
 
-STEPS = 100_000  # never reached
-STEP_S = 0.002
-LATEST_STEP = 500
-"""So that a kill comes before the trackers' packages are loaded, while the first batches are written, or later."""
+LATEST_STEP, STEPS_AFTER = 300, 200
+"""A kill comes after a random step, and within so many more: there the training waits for it."""
 COMMITTED_AFTER_S = 0.1
 OVERLOADED_S = 0.5
 """What a process needs that gets no processor for a while."""
@@ -60,12 +58,17 @@ class Killed:
 def kill_once(folder: Path, seed: int, sinks: Sequence[str] = SINKS) -> Killed:
     """Kills a training at a random moment, and checks what its orphans deliver and that the run can be resumed."""
     moment = random.Random(seed)
-    step = moment.randrange(LATEST_STEP)
-    with training(prepared(folder), sinks, steps=STEPS, step_s=STEP_S) as run:
+    step, begun = moment.randrange(LATEST_STEP), moment.randrange(len(sinks) + 1)
+    last_step = step + STEPS_AFTER
+    with training(prepared(folder), sinks, steps=last_step + 1, pauses=[step, last_step]) as run:
         run.wait_for_step(step)
         children = run.delivery_processes()
+        # So that a kill comes before the trackers' packages are loaded, while the first batches are written, or later.
+        until(lambda: sum(map(bool, delivered_by_each(folder))) >= begun)
         committed_after = OVERLOADED_S if os.getloadavg()[0] > (os.cpu_count() or 1) + 2 else COMMITTED_AFTER_S
-        threading.Event().wait(committed_after + moment.uniform(0, 0.1))
+        threading.Event().wait(committed_after)
+        run.go_on()
+        threading.Event().wait(moment.uniform(0, 0.1))
         run.process.kill()
         run.end()
         recovery = until(lambda: not any(child.is_running() for child in children), 120)

@@ -11,7 +11,6 @@ import functools
 import importlib.util
 import json
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -103,7 +102,6 @@ def main() -> None:
         losses.append(values["loss"].hex())
         emit_step(run, model, values, step)
         print("step", step, flush=True)
-        time.sleep(plan["step_s"])
         if step in pauses:
             sys.stdin.readline()
     complete = run.close(plan["close_timeout"])

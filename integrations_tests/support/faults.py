@@ -100,7 +100,6 @@ def training(
     sinks: Sequence[Any],
     *,
     steps: int = 200,
-    step_s: float = 0.0,
     pauses: Sequence[int] = (),
     at: str = "",
     close_timeout: float = 60.0,
@@ -114,7 +113,6 @@ def training(
         folder: The run's folder.
         sinks: For ``open_run``; must be JSON.
         steps: Training steps.
-        step_s: What each of them takes in seconds, besides the computing.
         at: A URL at which the run is opened instead.
         pauses: Steps after which it waits for ``Training.go_on``.
         close_timeout: What ``Run.close`` gets, in seconds.
@@ -126,7 +124,6 @@ def training(
         "folder": at or str(folder),
         "open_run": {"sinks": list(sinks), **open_run},
         "steps": steps,
-        "step_s": step_s,
         "pauses": list(pauses),
         "close_timeout": close_timeout,
     }
