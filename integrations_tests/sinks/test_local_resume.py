@@ -167,6 +167,31 @@ def test_a_token_without_a_folder_asks_to_start_over(target: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize("token", [b"", b"{", b"\xff", b"[]", b'{"scalars.csv": "long"}', b'{"scalars.csv": null}'])
+def test_a_token_that_says_nothing_asks_to_start_over(target: Path, token: bytes) -> None:
+    with opened(target):
+        pass
+    with pytest.raises(StartOver), opened(target, token):
+        pass
+
+
+def test_whatever_a_power_cut_must_not_take_is_put_on_the_disk(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contents and the folders that name them; ``run_info.json`` too, since a torn one makes the folder nobody's."""
+    synced: set[int] = set()
+
+    def fsync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with opened(target) as sink:
+        sink.write(Batch.of(one_of_each(tmp_path)))
+        sink.flush()
+    written = {target, *target.rglob("*")} - {target / "README.txt"}
+    assert [path for path in written if path.stat().st_ino not in synced] == []
+
+
 # When it cannot be written.
 
 

@@ -80,7 +80,7 @@ class LocalSink:
                 raise StartOver(f"{self.target} holds nothing of run {info.name!r}")
             folder.claim(info)
             self._info, self._folder = info, folder
-            folder.rewind(json.loads(token) if token else {})
+            folder.rewind({} if token is None else _sizes(token))
             folder.describe(info)  # last: going back has made room on a full disk
 
     def write(self, batch: Batch) -> Unshown:
@@ -153,6 +153,14 @@ class LocalSink:
         except OSError as error:
             kind = SinkUnavailable if error.errno in NO_ROOM else SinkError
             raise kind(f"sink 'local': cannot write to {self.target}: {error.strerror or error}") from error
+
+
+def _sizes(token: bytes) -> dict[str, int]:
+    """How long each stream was."""
+    try:
+        return {str(name): int(size) for name, size in json.loads(token).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StartOver(f"no sizes of files: {token!r}") from error
 
 
 def _relative_path(seq: int, artifact: Artifact) -> str:

@@ -102,7 +102,9 @@ class OutputFolder:
         """Returns the path for a file whose index line is written; nothing is there, its folder is."""
         path = self.path / relative
         for folder in (path.parent.parent, path.parent):  # fails where the whole output was removed
-            folder.mkdir(exist_ok=True)
+            if not folder.exists():
+                folder.mkdir()
+                self._unsynced_folders.add(folder.parent)
         path.unlink(missing_ok=True)  # writing in place would change what it may be linked to
         self._unsynced.add(path)
         self._unsynced_folders.add(path.parent)
@@ -161,6 +163,7 @@ class OutputFolder:
         }
         temporary = self.path / f".{RUN_INFO}.{uuid.uuid4().hex}"
         temporary.write_text(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False), encoding="utf-8")
+        _put_on_disk(temporary)  # a power cut may keep the new name and lose what is in the file
         return temporary
 
     def _taken(self, name: str, info: RunInfo) -> SinkConfigError:
