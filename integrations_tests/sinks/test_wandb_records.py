@@ -73,7 +73,8 @@ def test_numbers(number: int) -> None:
 )
 def test_scalars_come_back_to_the_last_bit(rows: list[tuple[str, int, float]], first_row: int) -> None:
     scalars = [
-        Scalar(name=name, step=step, value=value, time_ns=10**18 + n) for n, (name, step, value) in enumerate(rows)
+        Scalar(name=name, step=step, value=value, time_ns=10**18 + n * 1_234_000)
+        for n, (name, step, value) in enumerate(rows)
     ]
     columns = ScalarColumns.of(list(enumerate(scalars, start=1)))
     encoded = ScalarEncoder(Keys(), HistoryEncoder(start_ns=10**18 - 10**9)).encode(columns, first_row)
@@ -81,7 +82,7 @@ def test_scalars_come_back_to_the_last_bit(rows: list[tuple[str, int, float]], f
     for number, record in enumerate(map(parsed, encoded.records), start=first_row):
         row = row_of(record)
         assert (row["_step"], record.history.step.num) == (number, number)
-        assert row["_runtime"] == pytest.approx(1.0, abs=1e-3)
+        assert row["_runtime"] == round(1 + len(found) * 0.001234, 6)
         found += [
             (key, row["step"], value) for key, value in row.items() if key not in ("step", "_step") and key[0] != "_"
         ]
@@ -151,6 +152,14 @@ def test_extremes_that_an_artifact_lacks_are_nan(known: dict[str, float]) -> Non
     lacking = Histogram(name="h", step=0, time_ns=10**18, bins=np.array([1000]), counts=np.array([3]), count=3, **known)
     [record] = encoded_at_once([lacking], Keys()).records
     assert repr(nested(parsed(record).history.item)["h"]) == repr(next(artifact_rows(lacking, Keys()))["h"])
+
+
+def test_rows_around_the_sizes_that_have_another_length_prefix_come_back() -> None:
+    for size in (*range(60, 140), *range(4000, 4100), 20_000):
+        item = ItemHeads("k")[size] + json.dumps("x" * (size - 2)).encode()
+        encoded = HistoryEncoder(0).encode(np.array([3]), np.array([10**18]), [[item]], 5)
+        [row] = [row_of(parsed(content)) for content in encoded.records]
+        assert (row["step"], row["_step"], len(row["k"])) == (3, 5, size - 2)
 
 
 def test_heads_are_kept_for_numbers_alone() -> None:
