@@ -221,6 +221,20 @@ def test_a_full_disk_is_reported_and_the_next_sink_carries_on(target: Path, tmp_
     assert sorted(map(repr, read_back({"target": str(target)}))) == sorted(map(repr, wanted))
 
 
+def test_a_disk_that_stays_full_collects_no_unfinished_files(target: Path) -> None:
+    with opened(target) as sink:
+        token = sink.flush()
+    before = snapshot(target)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+        with pytest.raises(SinkUnavailable), opened(target, token):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert set(snapshot(target)) == set(before)
+
+
 def test_a_target_that_cannot_be_a_folder_is_a_sink_error(tmp_path: Path) -> None:
     (tmp_path / "occupied").write_text("")
     with pytest.raises(SinkError, match=r"cannot write to .*occupied"), opened(tmp_path / "occupied"):

@@ -162,8 +162,13 @@ class OutputFolder:
             "config": info.config,
         }
         temporary = self.path / f".{RUN_INFO}.{uuid.uuid4().hex}"
-        temporary.write_text(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False), encoding="utf-8")
-        _put_on_disk(temporary)  # a power cut may keep the new name and lose what is in the file
+        text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            _put_on_disk(temporary)  # a power cut may keep the new name and lose what is in the file
+        except OSError:
+            temporary.unlink(missing_ok=True)  # delivery tries again and again
+            raise
         return temporary
 
     def _taken(self, name: str, info: RunInfo) -> SinkConfigError:
