@@ -17,7 +17,7 @@ import pytest
 import readback_local
 import readback_tensorboard
 from fault_training import emitted_by
-from faults import FaultReport, accounts, stored_counts, training
+from faults import FaultReport, Training, accounts, stored_counts, training
 from summary_writer import killed, under_fault
 from waiting import until
 
@@ -46,6 +46,26 @@ def assert_delivered(run: Path) -> None:
     for sink in READERS:
         account = accounts(run)[sink]
         assert (account.pending, account.failed, account.state, account.error) == (0, {}, "done", "")
+
+
+def assert_recovers(run: Training, targets: Path) -> float:
+    """Lets a training go on, asserts that both sinks show everything once at its end; returns the seconds it took."""
+    start = time.monotonic()
+    run.go_on()
+    assert run.result()["complete"]
+    seconds = time.monotonic() - start
+    assert_delivered(run.folder)
+    assert_exactly_once(targets)
+    return seconds
+
+
+def until_both_have_something(run: Training) -> None:
+    until(lambda: [one.delivered > 0 for one in accounts(run.folder).values()] == [True] * len(READERS))
+
+
+def until_both_fail_with(run: Training, message: str) -> None:
+    until(lambda: len(errors(run.folder)) == len(READERS))
+    assert all(message in error for error in errors(run.folder))
 
 
 def errors(run: Path) -> list[str]:
@@ -81,15 +101,9 @@ def test_a_full_disk_that_is_freed(tmp_path: Path, fault_report: FaultReport) ->
             fill()
             run.go_on()
             run.wait_for_step(100)
-            until(lambda: len(errors(tmp_path / "run")) == len(READERS))
-            assert all("No space left" in error for error in errors(tmp_path / "run"))
+            until_both_fail_with(run, "No space left")
             filler.unlink()
-            start = time.monotonic()
-            run.go_on()
-            assert run.result()["complete"]
-            seconds = time.monotonic() - start
-        assert_delivered(tmp_path / "run")
-        assert_exactly_once(disk)
+            seconds = assert_recovers(run, disk)
         beside = under_fault(disk / "native", between=lambda _: fill())
     fault_report.add("disk of the target full, then freed", runs=len(READERS), recovery_s=seconds, native=beside)
 
@@ -106,12 +120,7 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path, fault_report: FaultReport)
         until(lambda: errors(tmp_path / "run"))
         assert before == {child.pid for child in run.delivery_processes()}
         _limit(before, resource.RLIM_INFINITY)
-        start = time.monotonic()
-        run.go_on()
-        assert run.result()["complete"]
-        seconds = time.monotonic() - start
-    assert_delivered(tmp_path / "run")
-    assert_exactly_once(tmp_path)
+        seconds = assert_recovers(run, tmp_path)
     beside = under_fault(tmp_path / "native", between=lambda pid: _limit([pid], 5_000))
     fault = "file-size limit (RLIMIT_FSIZE) on the delivery"
     fault_report.add(fault, runs=len(READERS), recovery_s=seconds, native=beside)
@@ -123,19 +132,15 @@ def _limit(processes: Iterable[int], size: int) -> None:
 
 
 def test_a_read_only_folder_that_becomes_writable(tmp_path: Path, fault_report: FaultReport) -> None:
-    with mounted(tmp_path / "disk", "size=4m,ro") as disk:
-        with training(tmp_path / "run", sinks_in(disk), steps=STEPS, pauses=[100]) as run:
-            run.wait_for_step(100)
-            until(lambda: len(errors(tmp_path / "run")) == len(READERS))
-            assert all("Read-only file system" in error for error in errors(tmp_path / "run"))
-            beside = under_fault(disk / "native")
-            subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
-            start = time.monotonic()
-            run.go_on()
-            assert run.result()["complete"]
-            seconds = time.monotonic() - start
-        assert_delivered(tmp_path / "run")
-        assert_exactly_once(disk)
+    with (
+        mounted(tmp_path / "disk", "size=4m,ro") as disk,
+        training(tmp_path / "run", sinks_in(disk), steps=STEPS, pauses=[100]) as run,
+    ):
+        run.wait_for_step(100)
+        until_both_fail_with(run, "Read-only file system")
+        beside = under_fault(disk / "native")
+        subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+        seconds = assert_recovers(run, disk)
     fault_report.add("target folder read-only at first", runs=len(READERS), recovery_s=seconds, native=beside)
 
 
@@ -143,15 +148,10 @@ def test_a_target_folder_that_is_removed(tmp_path: Path, fault_report: FaultRepo
     """It is written anew from the run store."""
     with training(tmp_path / "run", sinks_in(tmp_path / "out"), steps=STEPS, pauses=[FAULT_AT]) as run:
         run.wait_for_step(FAULT_AT)
-        until(lambda: [one.delivered > 0 for one in accounts(tmp_path / "run").values()] == [True] * len(READERS))
+        until_both_have_something(run)
         (tmp_path / "out").rename(tmp_path / "removed")
         shutil.rmtree(tmp_path / "removed")
-        start = time.monotonic()
-        run.go_on()
-        assert run.result()["complete"]
-        seconds = time.monotonic() - start
-    assert_delivered(tmp_path / "run")
-    assert_exactly_once(tmp_path / "out")
+        seconds = assert_recovers(run, tmp_path / "out")
     beside = under_fault(tmp_path / "native", between=lambda _: shutil.rmtree(tmp_path / "native"))
     fault_report.add("target folder removed", runs=len(READERS), recovery_s=seconds, native=beside)
 
@@ -161,19 +161,14 @@ def test_a_damaged_tail_after_a_kill(tmp_path: Path, tail: bytes, fault_report: 
     """As a power cut leaves it: the file is longer than what the ledger says."""
     with training(tmp_path / "run", sinks_in(tmp_path), steps=STEPS, pauses=[FAULT_AT]) as run:
         run.wait_for_step(FAULT_AT)
-        until(lambda: [one.delivered > 0 for one in accounts(tmp_path / "run").values()] == [True] * len(READERS))
+        until_both_have_something(run)
         for child in run.delivery_processes():
             child.kill()
             child.wait(30)
         for path in (*(tmp_path / "tensorboard").iterdir(), *(tmp_path / "local").glob("*.csv")):
             with path.open("ab") as stream:
                 stream.write(tail)
-        start = time.monotonic()
-        run.go_on()
-        assert run.result()["complete"]
-        seconds = time.monotonic() - start
-    assert_delivered(tmp_path / "run")
-    assert_exactly_once(tmp_path)
+        seconds = assert_recovers(run, tmp_path)
     kind = "NUL-filled" if tail[0] == 0 else "torn"
     fault_report.add(
         f"{kind} tail of event file and CSV after a kill",
