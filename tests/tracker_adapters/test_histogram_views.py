@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
-from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.histogram_columns import AT_ONCE, HistogramColumns
 
 SMALLEST_NORMAL = 2.0**-126
 
@@ -166,3 +166,15 @@ def test_many_have_the_shapes_and_percentiles_of_each(arrays: list[list[float]],
     ]
     percentiles = [histogram.percentile([1, 50, 99]) for histogram in histograms]
     np.testing.assert_array_equal(columns.percentiles([1, 50, 99]), np.array(percentiles).reshape(-1, 3))
+
+
+def test_more_than_are_worked_on_at_once_come_in_their_order() -> None:
+    rng = np.random.default_rng(0)
+    sizes = [0 if row % 7 == 3 else row + 1 for row in range(2 * AT_ONCE + 1)]
+    histograms = [of(rng.normal(size=size)) for size in sizes]
+    columns = HistogramColumns.of(histograms)
+    for (edges, counts), histogram in zip(columns.shapes(9), histograms, strict=True):
+        wanted_edges, wanted_counts = histogram.edges(9)
+        assert (edges.tolist(), counts.tolist()) == (wanted_edges.tolist(), wanted_counts.tolist())
+    percentiles = np.array([histogram.percentile([1, 50]) for histogram in histograms])
+    np.testing.assert_array_equal(columns.percentiles([1, 50]), percentiles)
