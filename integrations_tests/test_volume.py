@@ -15,10 +15,10 @@ import pytest
 from faults import FaultReport, accounts
 from simulated_week import simulate
 from tracker_adapters.artifacts import Histogram, RunInfo
+from tracker_adapters.child_process import start_module
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.recording import HistogramBlock, ScalarBlock
 from tracker_adapters.store.compaction import TEMPORARY
-from tracker_adapters.store.compaction_process import COMMAND
 from tracker_adapters.store.layout import rank_folder, segment_name, segments
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.record import RunRecord
@@ -89,7 +89,7 @@ def test_a_killed_compaction_leaves_the_old_or_the_new_content(tmp_path: Path, f
         folder = tmp_path / f"run_{trial}"
         shutil.copytree(whole, folder)
         rank = rank_folder(folder, 0)
-        child = subprocess.Popen([*COMMAND, str(folder), "--max-bytes", "1"], stderr=subprocess.DEVNULL)
+        child = start_module("tracker_adapters.compact", [str(folder), "--max-bytes", "1"], tmp_path / "log")
         until(lambda rank=rank: (rank / TEMPORARY).exists() or segment_name(segments(rank)[0]).level)
         pause.wait(draw.uniform(0, 0.1))
         child.kill()
