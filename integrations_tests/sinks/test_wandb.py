@@ -132,6 +132,23 @@ class TestRows:
             {"step": 0, "a": 0, "b": 1}, {"step": 0, "a": 2}, {"step": 1, "a": 3}, {"step": 0, "b": 4}
         ]  # fmt: skip
 
+    def test_rows_are_counted_over_kinds_and_batches_and_the_last_values_are_the_summary(self, tmp_path: Path) -> None:
+        options = WandbSink.resolve({}, tmp_path)
+        sink = WandbSink(**options)
+        sink.open(INFO, None)
+        for steps in (range(3), range(3, 5)):
+            scalars = [Scalar(name="loss", value=step / 2, step=step) for step in steps]
+            histograms = [Histogram.from_values("h", [step], step=step) for step in steps]
+            sink.write(Batch.of([*scalars, *histograms, Text(name="notes", text="t", step=steps[-1])]))
+            sink.flush()
+        sink.close()
+        (folder,) = run_folders(options)
+        rows = history(folder)
+        assert [row["_step"] for row in rows] == list(range(12))
+        summary = [record.summary for record in records(folder) if record.WhichOneof("record_type") == "summary"][-1]
+        last = {tuple(item.nested_key): json.loads(item.value_json) for item in summary.update}
+        assert (last["loss",], last["h", "bins"], last["step",], last["_step",]) == (2.0, rows[-2]["h"]["bins"], 4, 11)
+
     def test_rows_have_the_time_of_the_emit(self, tmp_path: Path) -> None:
         (row,) = history(deliver(tmp_path, [Scalar(name="a", value=0.0, step=0, time_ns=1_500_000_000_250_000_000)]))
         assert row["_timestamp"] == pytest.approx(1_500_000_000.25, abs=1e-6)
@@ -168,6 +185,11 @@ class TestRun:
     @pytest.mark.parametrize(("status", "exit_code"), [("finished", 0), ("failed", 1)])
     def test_the_run_ends_as_ours_did(self, tmp_path: Path, status: str, exit_code: int) -> None:
         assert record_of(deliver(tmp_path, [], status=status), "exit").exit_code == exit_code
+
+    def test_each_start_from_the_beginning_has_an_id_of_its_own(self, tmp_path: Path) -> None:
+        ids = [record_of(deliver(tmp_path, []), "run").run_id for _ in range(3)]
+        assert ids == ["contract", "contract.2", "contract.3"]
+        assert len(run_folders(WandbSink.resolve({}, tmp_path), superseded=True)) == 2
 
     def test_id_name_tags_and_configuration_arrive(self, tmp_path: Path) -> None:
         info = RunInfo(id="a/b:" + "x" * 90, name="my run", config={"optim": {"lr": 0.1}}, tags=("t" * 70, "u", "u"))

@@ -7,6 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from readback_wandb import history, run_folders, run_of
+from tracker_adapters.artifacts import Scalar
+from tracker_adapters.batch import Batch
+from tracker_adapters.sinks.wandb import WandbSink
+from wandb_runs import carried
 
 import stepscope
 
@@ -47,8 +51,18 @@ def test_each_attempt_that_goes_back_is_a_run(tmp_path: Path, kinds: tuple[str, 
     folder = tmp_path / "exp"
     train(folder, kinds, range(6), resume=False)
     train(folder, kinds, range(6, 8), resume=True)  # goes on
-    train(folder, kinds, range(4, 9), resume=True)  # goes back
-    train(folder, kinds, range(2, 5), resume=True)  # goes back again
+    train(folder, kinds, range(7, 9), resume=True)  # says the last step again
+    train(folder, kinds, range(2, 5), resume=True)  # goes back
     shown = {run: sorted(set(steps)) for run, steps in steps_by_run(folder).items()}
-    assert shown == {"": list(range(8)), "(a3)": list(range(4, 9)), "(a4)": list(range(2, 5))}
+    assert shown == {"": list(range(8)), "(a3)": list(range(7, 9)), "(a4)": list(range(2, 5))}
     assert run_folders({"target": str(folder)}, superseded=True) == []
+
+
+def test_an_attempt_is_compared_with_the_one_before_it_alone(tmp_path: Path) -> None:
+    options = WandbSink.resolve({}, tmp_path)
+    token = None
+    for attempt, points in enumerate(([("loss", 9), ("val", 9)], [("loss", 7)], [("loss", 8), ("val", 8)]), start=1):
+        scalars = [Scalar(name=name, value=0.5, step=step) for name, step in points]
+        token = carried(options, Batch.of(scalars, attempt=attempt), token)
+    shown = {run_of(folder).run_id: [row["step"] for row in history(folder)] for folder in run_folders(options)}
+    assert shown == {"contract": [9], "contract-a2": [7, 8]}
