@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,10 @@ import pytest
 from all_sinks import wait_until_each_has
 from fault_training import emitted_by
 from faults import FaultReport, accounts, program, stored_counts, training
+from tracker_adapters.config import SinkConfig
+from tracker_adapters.delivery.process import DeliveryProcess
 from tracker_adapters.errors import NotARunError
+from tracker_adapters.registry import load_sink
 from waiting import until
 
 import stepscope
@@ -196,3 +200,22 @@ def test_a_folder_that_comes_back_gets_everything(tmp_path: Path) -> None:
     assert (found["complete"], found["lost"]) == (True, {})
     assert stored_counts(folder) == emitted_by(300)
     assert accounts(folder)["local"].delivered == emitted_by(300).total()
+
+
+@pytest.mark.parametrize("leaves", ["before it is started", "while it starts"])
+def test_a_delivery_that_found_no_folder_is_started_again_when_it_is_waited_for(tmp_path: Path, leaves: str) -> None:
+    folder, away = tmp_path / "run", tmp_path / "away"
+    with stepscope.open_run(folder, sinks=[]) as run:
+        run.scalar("loss", 0.5, step=0)
+    delivery = DeliveryProcess(folder, 0, SinkConfig("local", load_sink("local").resolve({}, folder)))
+    if leaves == "before it is started":
+        folder.rename(away)
+    delivery.start()
+    if leaves == "while it starts":  # importing takes it longer than this
+        folder.rename(away)
+        until(lambda: not delivery.lives)
+    assert delivery.wait(time.monotonic() + 60)
+    assert not folder.exists()
+    away.rename(folder)
+    assert delivery.wait(time.monotonic() + 60)
+    assert accounts(folder)["local"].delivered == 1

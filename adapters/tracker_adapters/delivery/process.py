@@ -61,6 +61,7 @@ class DeliveryProcess:
         self._started_at = 0.0
         self._pause_s = FIRST_RESTART_S
         self._restarts = 0
+        self._stopping = False
         self._said: set[str] = set()
 
     @property
@@ -117,25 +118,37 @@ class DeliveryProcess:
         self.start()
 
     def wait(self, deadline: float) -> bool:
-        """Waits until the process has left by itself, starting it again if it crashes.
+        """Waits until the process has left by itself, starting it again if it crashes; once the run has ended.
+
+        One that left before, since the run's folder was away, is started again; while the folder is away, none is.
 
         Returns:
             Whether it has left before ``time.monotonic()`` was ``deadline``.
         """
-        while self._child is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(min(POLL_INTERVAL_S, max(0.0, deadline - time.monotonic())))
-            if not self.lives and not self.crashed:
+        if not self.lives and self.exit_code != EXIT_CODES["done"] and self._is_wanted():
+            self.start()
+        while self._child is not None or self._is_wanted():
+            if self.exit_code is not None and not (self.crashed and self._is_wanted()):
                 return True
             if time.monotonic() >= deadline:
                 return False
-            self.restart_if_dead()
+            pause_s = min(POLL_INTERVAL_S, max(0.0, deadline - time.monotonic()))
+            if self._child is None or self.crashed:
+                time.sleep(pause_s)
+                self.restart_if_dead()
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._child.wait(pause_s)
         return True
 
     def stop(self) -> None:
-        """Asks the process to leave after its current batch."""
+        """Asks the process to leave after its current batch; it is not started again."""
+        self._stopping = True
         if self._child is not None and self._child.poll() is None:
             self._child.terminate()
+
+    def _is_wanted(self) -> bool:
+        return not self._stopping and self._folder.is_dir()
 
     def kill(self) -> None:
         """Kills the process and what it started; the next delivery goes on at the last token."""
