@@ -56,6 +56,8 @@ def _report(run: Path, limit: int | None, *, dry_run: bool) -> str:
 
 def _planned(run: Path, taken: int, limit: int) -> str:
     found = plan(run, limit)
+    if not found.made:
+        return f"{run}: {format_bytes(taken)}; nothing of it could be made smaller"
     lines = [f"{run}: {format_bytes(taken)} would be compacted to about {format_bytes(found.bytes_after)}"]
     if found.bytes_after > limit:
         lines[0] += "; nothing more of it could be made smaller"
