@@ -13,7 +13,7 @@ from typing import Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from readback_tensorboard import read_back
+from readback_tensorboard import read_back, read_with_python
 from tracker_adapters.artifacts import Alert, Artifact, Histogram, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
@@ -68,6 +68,13 @@ def test_each_name_goes_back_on_its_own(tmp_path: Path) -> None:
     third = [*second, *scalars("val", [200, 300], 2.0)]
     assert deliver(tmp_path / "late", first, third) == [0, 0]
     assert points(tmp_path / "late", "val") == [(100, 1.0), (200, 2.0), (300, 2.0)]
+
+
+def test_a_name_keeps_its_tag_whatever_the_new_attempt_begins_with(tmp_path: Path) -> None:
+    histogram = Histogram.from_values("grad", [1.0], step=0, time_ns=TIME_NS)
+    deliver(tmp_path, [*scalars("grad", [0], 1.0), histogram], [histogram, *scalars("grad", [0], 2.0)])
+    assert set(read_with_python(tmp_path)) == {("scalars", "grad"), ("histograms", "grad (histogram)")}
+    assert points(tmp_path, "grad")[0] == (0, 2.0)
 
 
 def test_an_attempt_that_goes_on_where_the_last_one_ended_rewrites_nothing(tmp_path: Path) -> None:

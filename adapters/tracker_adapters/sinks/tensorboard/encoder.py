@@ -80,6 +80,7 @@ class Encoder:
     def moved_to(self, file: EventFile, superseded: Mapping[str, int]) -> Encoder:
         """Copies everything but what is superseded to an empty file; returns an encoder that goes on there."""
         moved = Encoder(file, self._progressed, attempt=self.attempt)
+        moved._index = self._index.emptied()
         began: int | None = None
         kept: list[bytes] = []
         for offset, data in self._records():

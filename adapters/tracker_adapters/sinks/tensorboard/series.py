@@ -97,6 +97,14 @@ class SeriesIndex:
         for series in self._tags.values():
             series.of_this_attempt = False
 
+    def emptied(self) -> SeriesIndex:
+        """Returns the index of an empty file, in which each name is going to have the tag that it has in this one."""
+        index = SeriesIndex()
+        for kind, named in self._series.items():
+            for name, series in named.items():
+                index._add(kind, name, series.tag).of_this_attempt = False
+        return index
+
     def replay(self, event: Event, *, of_this_attempt: bool) -> None:
         """Takes an event that is in the file already into account."""
         for value in event.summary.value:
@@ -104,7 +112,7 @@ class SeriesIndex:
             if series is None:
                 kind = _KIND_OF_FIELD.get(value.WhichOneof("value")) or value.metadata.summary_description
                 series = self._add(kind, value.metadata.display_name or value.tag, value.tag)
-                series.metadata = b""
+            series.metadata = b""
             series.last_step = event.step
             series.of_this_attempt = of_this_attempt
 
