@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tracker_adapters.plain import storable
 from tracker_adapters.sink import SinkConfigError, checked_options
 from tracker_adapters.sinks.wandb.keys import LONGEST_RUN_ID
 
@@ -56,7 +55,7 @@ def _found(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         if option == "run_id" and option not in given and value == active.get("id"):
             continue
         if value:
-            values[option] = storable(value) if isinstance(value, str) and option != "target" else value
+            values[option] = _as_text(value) if isinstance(value, str) and option != "target" else value
             shown[option] = repr(value) if known else f"{value!r}, from {variable}"
     return values, shown
 
@@ -89,4 +88,9 @@ def _tags(given: str | Sequence[object] | None) -> dict[str, list[str]]:
     tags = given.split(",") if isinstance(given, str) else given
     if not all(isinstance(tag, str) for tag in tags):
         raise SinkConfigError(f"sink 'wandb': tags are {given!r}; expected a list of str")
-    return {"tags": [storable(str(tag)) for tag in tags if tag]}
+    return {"tags": [_as_text(str(tag)) for tag in tags if tag]}
+
+
+def _as_text(value: str) -> str:
+    """Returns a text as UTF-8 can hold it: bytes of the environment that are no text are escaped."""
+    return value.encode(errors="backslashreplace").decode()
