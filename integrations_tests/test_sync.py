@@ -139,6 +139,15 @@ def test_a_sink_that_fails_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_a_run_that_emits_on_and_on_is_caught_up_with(tmp_path: Path) -> None:
+    with training(tmp_path / "run", [], steps=1_000_000) as run:
+        run.wait_for_step(100)
+        done = command(tmp_path / "run", "--to", "local", timeout=60)
+        assert run.process.poll() is None
+    assert done.returncode == 0, done.stdout
+    assert "the run goes on" in done.stdout
+
+
 @pytest.mark.parametrize("damage", ["cut in half", "a folder"])
 def test_a_damaged_run_is_one_line_and_the_others_are_carried(tmp_path: Path, damage: str) -> None:
     damaged, whole = make_run(tmp_path / "damaged"), make_run(tmp_path / "whole", 20)

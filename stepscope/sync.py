@@ -75,8 +75,8 @@ class SyncResult:
 
     @property
     def complete(self) -> bool:
-        """Whether the sink has everything that was stored."""
-        return self.outcome in _SUCCESSES and not self.pending
+        """Whether the sink has everything that was stored, of a live run all that was stored when its sync began."""
+        return self.outcome == "caught_up" or (self.outcome == "done" and not self.pending)
 
 
 def sync(

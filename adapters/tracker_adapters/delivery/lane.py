@@ -70,7 +70,8 @@ class Lane:
             target: Where its output goes.
             make_sink: Makes a new sink, which is then opened.
             histograms: How many histograms of a name are shown singly; 0 for all.
-            until: ``end`` waits for the run to end; ``caught_up`` leaves when nothing more is stored.
+            until: ``end`` waits for the run to end; ``caught_up`` leaves when all is there that was stored when it
+                began, or the run has ended.
             wait_for_lease: Whether to wait while another process delivers to the same sink.
         """
         self.sink_type = sink_type
@@ -144,6 +145,7 @@ class Lane:
         try:
             sink, position = self._opened(sink, ledger, position)
             self._thinning = Thinning.restore(self._histograms, position.thinning or b"")
+            stored_at_first = reader.last_seq()
             while not self.stopping.is_set():
                 ended = self.run_has_ended()
                 batch = reader.read(position.seq, max_rows=self._patience.bisection.rows)
@@ -161,6 +163,9 @@ class Lane:
                     continue
                 begun = time.monotonic()
                 position = self._carry(sink, ledger, reader, position, batch)
+                if self._until == "caught_up" and not ended and position.seq >= stored_at_first:
+                    outcome = "caught_up"  # of a run that emits on and on there is always more
+                    break
                 if not ended and len(batch) < self._patience.bisection.rows:
                     self._gather(GATHER_TIMES * (time.monotonic() - begun))
             else:
