@@ -25,6 +25,8 @@ def _left_edges() -> Floats:
 
 
 _LEFT = _left_edges()
+_LEAST_RIGHT = np.nextafter(-np.finfo(np.float64).max, 0)
+"""Leaves room for a finite edge on its left."""
 
 
 def contiguous_bins(
@@ -85,7 +87,7 @@ def contiguous_bins(
     row_ends = np.maximum.accumulate(row_ends)
     # The rounding of float64 to float32 can put an extreme just outside its bin.
     alone = np.diff(stops, prepend=0) == 1
-    least = np.where(alone, -np.inf, np.nextafter(_LEFT[place[last] + _SIGN_BIN], np.inf))
+    least = np.where(alone, _LEAST_RIGHT, np.nextafter(_LEFT[place[last] + _SIGN_BIN], np.inf))
     rights[stops - 1] = np.maximum(high[row[last]], least)
     return row_ends, rights, found
 

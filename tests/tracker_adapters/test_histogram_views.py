@@ -56,6 +56,7 @@ def test_percentiles_of_more_elements_than_a_float64_counts_one_by_one(q: float)
 @given(LISTS, st.one_of(st.none(), st.integers(1, 50)))
 @example([0.0, -0.0], None)
 @example([5e-324], 1)
+@example([-1.7976931348623157e308], None)
 @example([2.0**128 * (1 - 2**-26), 1e38], None)
 @example([1.7e308, -1.7e308, 0.0], 2)
 def test_edges_ascend_and_their_counts_are_all_finite_elements(values: list[float], max_bins: int | None) -> None:

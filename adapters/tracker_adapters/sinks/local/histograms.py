@@ -44,8 +44,7 @@ def _contents(columns: HistogramColumns) -> Iterator[dict[str, Any]]:
         content: dict[str, Any] = dict(zip(("count", "nan", "pos_inf", "neg_inf", "zero"), tallies[:5], strict=True))
         content |= zip(("min", "max", "mean", "std"), map(_number, row_moments), strict=True)
         content["percentiles"] = dict(zip(map(str, _PERCENTILES), map(_number, row_percentiles), strict=True))
-        # Only the first one can be infinite, where the smallest element is the last one of float64.
-        content["edges"] = [*map(_number, edges[:1].tolist()), *edges[1:].tolist()]
+        content["edges"] = edges.tolist()
         content["counts"] = counts.tolist()
         yield content
 
