@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +18,39 @@ from watched.sides import THEIRS
 
 COMMAND = Path(__file__).parent.parent / "benchmarks" / "watched_step.py"
 STEPS = 2
+FEW = ["floor", "wandb_gradients", "gradients", "full"]
+OTHERS = [side for side in (*THEIRS, *OURS) if side not in FEW]
+TIMEOUT_S = 900
 
 
 def run(folder: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
-    command = [sys.executable, str(COMMAND), "--tiny", "--steps", str(STEPS), "--json", "found.json", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
+    command = [sys.executable, str(COMMAND), "--tiny", "--steps", str(STEPS), "--threads", "1", "--json", "found.json"]
+    done = subprocess.run(
+        [*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert [path.name for path in folder.iterdir()] == ["found.json"]
     found: dict[str, Any] = json.loads((folder / "found.json").read_text(encoding="utf-8"))
     return done.stdout, found["cases"]
 
 
-@pytest.mark.parametrize("side", [*THEIRS, *OURS])
-def test_a_side_watches_a_step(side: str, tmp_path: Path) -> None:
-    printed, cases = run(tmp_path, "--model", "transformer", "--sides", side)
-    row = cases["transformer"][side]
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[str, dict[str, Any]]]:
+    """What one command prints and measures of several sides; it runs each in a process of its own."""
+
+    @functools.cache
+    def measure(sides: str) -> tuple[str, dict[str, Any]]:
+        return run(tmp_path_factory.mktemp("sides"), "--model", "transformer", "--sides", sides)
+
+    return measure
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize("side", [*FEW, *(pytest.param(side, marks=pytest.mark.slow) for side in OTHERS)])
+def test_a_side_watches_a_step(side: str, measured: Callable[[str], tuple[str, dict[str, Any]]]) -> None:
+    printed, cases = measured(",".join(FEW if side in FEW else OTHERS))
+    rows = cases["transformer"]
+    row = rows[side]
     if side == "smdebug" and importlib.util.find_spec("smdebug") is None:
         assert "not measured: ModuleNotFoundError: No module named 'smdebug'" in printed
         return

@@ -11,13 +11,14 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def run(folder, name):
-    command = [sys.executable, str(BENCHMARKS / name), "--tiny"]
+    command = [sys.executable, str(BENCHMARKS / name), "--tiny", "--threads", "1"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert list(folder.iterdir()) == []
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow  # eleven processes, each of which imports torch
 def test_pages_are_compared_with_joblib(tmp_path):
     *written, read, saved = run(tmp_path, "pages.py").values()
     assert len(written) == 2
