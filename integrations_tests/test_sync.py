@@ -37,6 +37,9 @@ READERS = {
 }
 
 
+IN_FOLDERS = ("local", "tensorboard")
+
+
 def make_run(folder: Path, steps: int = STEPS) -> Path:
     with training(folder, [], steps=steps) as run:
         run.result()
@@ -91,6 +94,29 @@ def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path: 
         assert shown("local", folder) == shown("tensorboard", folder) == emitted_by(30)
     assert {progress.run for progress in seen} == {result.run for result in results}
     assert all(0 <= progress.seq <= progress.last_seq == emitted_by(30).total() for progress in seen)
+
+
+def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for rank, steps in enumerate((10, 30)):
+        with stepscope.open_run(folder, rank=rank, sinks=[]) as run:
+            for step in range(steps):
+                run.scalar("loss", rank, step=step)
+    for rank in (1, 0, 1):
+        assert all(result.delivered for result in sync(folder, to=["mlflow", "wandb"], rank=rank))
+        assert all(
+            result.delivered
+            for result in sync(folder, to=[f"{sink}:{tmp_path}/{sink}{rank}" for sink in IN_FOLDERS], rank=rank)
+        )
+    for rank, steps in enumerate((10, 30)):
+        for sink in IN_FOLDERS:
+            seen = READERS[sink]({"target": str(tmp_path / f"{sink}{rank}")})
+            assert [one.value for one in seen] == [float(rank)] * steps
+    for sink in ("mlflow", "wandb"):
+        seen = READERS[sink](load_sink(sink).resolve({}, folder))
+        assert Counter(one.value for one in seen) == {0.0: 10, 1.0: 30}, sink
+    [result] = sync(folder, to=f"local:{tmp_path}/local1", rank=0)
+    assert "expected a folder of its own for each run" in result.error
 
 
 def test_a_running_run_is_caught_up_with_and_followed_to_its_end(tmp_path: Path) -> None:

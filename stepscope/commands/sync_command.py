@@ -40,7 +40,13 @@ _MEANINGS = {
     help="A sink: its name, with an optional :target, or a TOML file. May be given several times.",
 )
 @click.option("--follow", is_flag=True, help="Stay with runs that still go on until they end.")
-@click.option("--rank", type=click.IntRange(min=0), default=0, show_default=True, help="Whose artifacts.")
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Whose artifacts; each rank is a run of its own in a tracker.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), help="Deliveries at once [as many as processors].")
 @one_line_errors
 def command(runs: tuple[str, ...], sinks: tuple[str, ...], follow: bool, rank: int, jobs: int | None) -> None:

@@ -293,7 +293,7 @@ class Lane:
             self.calling.stop()
 
     def _info(self) -> RunInfo:
-        return load_manifest(self._run_folder).info
+        return load_manifest(self._run_folder).info_of(self._rank)
 
 
 class _Probed(Exception):

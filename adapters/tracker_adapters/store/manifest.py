@@ -31,6 +31,12 @@ class Manifest:
         """Returns a copy with another status."""
         return replace(self, info=replace(self.info, status=status), **changes)
 
+    def info_of(self, rank: int) -> RunInfo:
+        """Returns what a rank is to a tracker: a run of its own, since trackers tell runs apart by their id."""
+        if not rank:
+            return self.info
+        return replace(self.info, id=f"{self.info.id}-rank{rank}", name=f"{self.info.name} (rank {rank})")
+
     def save(self, run_folder: Path) -> None:
         """Replaces run.json; a reader sees the old or the new one, never a part."""
         with self._written(run_folder) as temporary:
