@@ -64,18 +64,18 @@ def by_step(run: Path, tmp_path: Path) -> list[list[tuple[int, float]]]:
 
 def test_a_compacted_attempt_replaces_what_it_covered_as_the_readers_have_it(tmp_path: Path) -> None:
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        for step in range(100):
+        for step in range(5000):
             run.scalar("loss", 1.0, step=step)
-    for first, value in ((20, 2.0), (90, 3.0)):
+    for first, value in ((1000, 2.0), (4500, 3.0)):
         with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
-            for step in range(first, first + 60):
+            for step in range(first, first + 3000):
                 run.scalar("loss", value, step=step)
         if value == 2.0:
             (segment,) = segments(tmp_path / "run" / "store" / "rank_00000")
-            compact(tmp_path / "run", [segment], 4, notes_bytes=10**6)
+            assert compact(tmp_path / "run", [segment], 4, notes_bytes=10**6)
     record, exported, queried = by_step(tmp_path / "run", tmp_path)
-    assert 1.0 not in [value for step, value in record if 30 < step < 90]
-    assert len(record) < 100
+    assert 1.0 not in [value for step, value in record if 1100 < step < 3900]
+    assert len(record) < 5000
     assert exported == record
     assert queried == record
 
