@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import duckdb
-import faults
 import numpy as np
 import pandas as pd
 import psutil
@@ -99,7 +98,7 @@ def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million: Pat
     (tmp_path / "out").mkdir()
     process = subprocess.Popen([sys.executable, "-m", "stepscope", "export", str(two_million)], cwd=tmp_path / "out")
     try:
-        faults.until(lambda: process.poll() is not None or is_half_written(tmp_path / "out"))
+        until(lambda: process.poll() is not None or is_half_written(tmp_path / "out"))
         assert process.poll() is None
         process.send_signal(signal.SIGKILL)
     finally:
