@@ -155,14 +155,3 @@ def test_a_database_whose_driver_is_not_installed_is_named(tmp_path: Path) -> No
     with pytest.raises(MissingPackageError, match="No module named 'pymssql'") as raised:
         opened(MLflowSink.resolve({"target": target}, tmp_path))
     assert "hunter2secret" not in str(raised.value)
-
-
-def test_the_users_own_garbage_collection_is_left_as_it_was(options: dict[str, Any]) -> None:
-    import gc
-
-    sink = opened(options)
-    for enabled in (True, False):
-        (gc.enable if enabled else gc.disable)()
-        sink.write(Batch.of(scalars("loss", [int(enabled)])))
-        assert gc.isenabled() is enabled
-    gc.enable()

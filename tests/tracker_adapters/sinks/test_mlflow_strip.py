@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram
-from tracker_adapters.sinks.mlflow.heat_map_figure import HeatMapFigure
+from tracker_adapters.sinks.mlflow.heat_map_figure import HeatMapFigure, round_values
 from tracker_adapters.sinks.mlflow.strip import MAX_COLUMNS, Strip
 
 HARD_VALUES = {
@@ -82,3 +82,27 @@ def test_nothing_of_one_picture_stays_in_the_next() -> None:
             strip.add(histogram(step, values, name=name))
     for name in [*strips, *reversed(strips)]:
         assert strips[name].heat_map(figure) == strips[name].heat_map(HeatMapFigure()), name
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "scale", "expected"),
+    [
+        (-18, 19, 1, [-10, -5, -1, 0, 1, 5, 10]),
+        (0, 1e-3, 1e-9, [0, 2e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3]),
+        (1e-9, 5e-9, 1e-9, [1e-9, 2e-9, 5e-9]),
+        (0, 0, 1, [0] * 9),
+    ],
+)
+def test_the_value_axis_has_round_numbers(low: float, high: float, scale: float, expected: list[float]) -> None:
+    assert round_values(low, high, scale) == pytest.approx(expected)
+
+
+@given(st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).map(sorted), st.floats(1e-9, 1))
+def test_any_value_axis_has_ascending_numbers_within_it(bounds: list[float], share: float) -> None:
+    low, high = bounds
+    scale = max(abs(low), abs(high)) * share or 1.0
+    found = round_values(low, high, scale)
+    assert 3 <= len(found) <= 30
+    assert found == sorted(found)
+    margin = 1e-9 * max(abs(low), abs(high), 1e-300)
+    assert low - margin <= found[0] <= found[-1] <= high + margin

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 _TICKS = 6
-_HEIGHTS = 9
+_LEAST_DISTANCE = 1 / 12
+_FEWEST = 3
 
 
 class HeatMapFigure:
@@ -56,10 +57,32 @@ class HeatMapFigure:
         axes.set(xlim=(left, right), ylim=(bottom, top))
         ticks = np.unique(np.linspace(0, len(steps) - 1, _TICKS).astype(int))
         axes.set_xticks(ticks, [str(steps[tick]) for tick in ticks])
-        heights = np.linspace(bottom, top, _HEIGHTS)
-        axes.set_yticks(heights, [f"{scale * math.sinh(height):.3g}" for height in heights])
+        values = round_values(scale * math.sinh(bottom), scale * math.sinh(top), scale)
+        axes.set_yticks([math.asinh(value / scale) for value in values], [f"{value:.6g}" for value in values])
         self._marks.set_data(marked, [top] * len(marked))
         self._legend.set_visible(bool(marked))
         stream = io.BytesIO()
         self._figure.savefig(stream, format="png")
         return stream.getvalue()
+
+
+def round_values(low: float, high: float, scale: float) -> list[float]:
+    """Returns numbers from ``low`` to ``high`` for an axis of asinh(value / scale), no two of them close together.
+
+    They are 0 and 1, 2 or 5 times powers of ten, the rounder ones first; where the range has few of them, numbers at
+    equal distances on the axis.
+    """
+    bottom, top = math.asinh(low / scale), math.asinh(high / scale)
+    least = _LEAST_DISTANCE * (top - bottom)
+    largest = max(abs(low), abs(high))
+    exponents = range(math.floor(math.log10(largest)) - 12, math.floor(math.log10(largest)) + 1) if largest else ()
+    found: dict[float, float] = {}
+    for factor in (0, 1, 5, 2):
+        for exponent in exponents:
+            for value in (factor * 10.0**exponent, -factor * 10.0**exponent):
+                place = math.asinh(value / scale)
+                if low <= value <= high and all(abs(place - other) >= least for other in found.values()):
+                    found[value] = place
+    if len(found) < _FEWEST:
+        return [scale * math.sinh(place) for place in np.linspace(bottom, top, 9).tolist()]
+    return sorted(found)

@@ -6,10 +6,7 @@ In our runs that number stands for nothing else: a finite value that large is lo
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,8 +46,7 @@ class Metrics:
         size = _metrics_per_request(keys)
         for start in range(0, len(metrics), size):
             chunk = metrics[start : start + size]
-            with _no_garbage_collection():
-                self._client.log_batch(self._files.run_id, metrics=chunk, synchronous=True)
+            self._client.log_batch(self._files.run_id, metrics=chunk, synchronous=True)
 
     def goes_back(self, scalars: ScalarColumns) -> bool | None:
         """Returns whether a point repeats or precedes the last step of its series, at a later time.
@@ -79,15 +75,3 @@ class Metrics:
 def _metrics_per_request(keys: list[str]) -> int:
     longest = max(len(json.dumps(key)) for key in set(keys))  # as ASCII, which is how they are sent
     return min(_METRICS_PER_REQUEST, _REQUEST_BYTES // (longest + _BYTES_BESIDE_KEY))
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """MLflow makes some twenty objects a metric: collecting in between took a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
