@@ -116,6 +116,9 @@ else:
 """
 
 
+NATIVE_TIMEOUT_S = 120
+
+
 def native_summary_writer(s3: S3, url: str, mode: str) -> str:
     """Does the same to TensorBoard's own client of S3; returns what it did. Only for the report: it takes long."""
     if "STEPSCOPE_FAULT_REPORT" not in os.environ:
@@ -127,7 +130,9 @@ def native_summary_writer(s3: S3, url: str, mode: str) -> str:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "writing\n"
             s3.proxy.mode = mode
-            return writer.communicate("\n", timeout=120)[0].strip()
+            return writer.communicate("\n", timeout=NATIVE_TIMEOUT_S)[0].strip()
+        except subprocess.TimeoutExpired:
+            return f"SummaryWriter blocks the training: no return after {NATIVE_TIMEOUT_S} s"
         finally:
             s3.proxy.mode = "pass"
             writer.kill()
