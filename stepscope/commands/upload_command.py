@@ -22,8 +22,8 @@ def command(run: str, url: str | None, timeout: float) -> None:
     """Copy RUN to URL, or go on with an upload that did not end.
 
     RUN is a run's folder, or the URL at which a run was opened on this machine; URL is any that fsspec knows, such as
-    s3://bucket/runs/exp1. What is there already, by its checksum, is not copied again. A run that is still being written
-    is copied until it ends.
+    s3://bucket/runs/exp1. What is there already, by its checksum, is not copied again. A run that is still being
+    written is copied until it ends.
     """
     from tracker_adapters.remote.local_copy import UPLOAD_LOG
     from tracker_adapters.remote.opening import upload_existing
