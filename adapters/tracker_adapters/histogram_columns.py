@@ -167,19 +167,27 @@ class HistogramColumns:
             first = [first_edge(low, rights)] if rights.size else []
             yield np.concatenate([first, rights]), counts
 
-    def percentiles(self, q: Sequence[float]) -> npt.NDArray[np.float64]:
-        """Returns percentiles of each as ``Histogram.percentile`` does; (n, len(q)), NaN where nothing is finite.
+    def shapes_and_percentiles(
+        self, max_bins: int, q: Sequence[float]
+    ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+        """Yields edges and counts of each as ``shapes`` does, and its percentiles as ``Histogram.percentile`` does.
+
+        The percentiles (len(q),) are those of all bins, NaN where nothing is finite.
 
         Args:
+            max_bins: Of the edges and counts; see ``shapes``.
             q: Numbers above 0 and below 100.
         """
-        found = np.full((len(self), len(q)), np.nan)
         ranks = np.outer(self.finite_counts - 1, np.asarray(q) / 100)
-        rows = zip(self.shapes(), ranks, self.moments[:, :2].tolist(), found, strict=True)
-        for (edges, counts), row_ranks, (low, high), row in rows:
-            if counts.size:
-                row[:] = middles_at(edges, counts, row_ranks, low=low, high=high)
-        return found
+        for (edges, counts), row_ranks, (low, high) in zip(
+            self.shapes(), ranks, self.moments[:, :2].tolist(), strict=True
+        ):
+            if not counts.size:
+                yield edges, counts, np.full(len(q), np.nan)
+                continue
+            found = middles_at(edges, counts, row_ranks, low=low, high=high)
+            rights, merged = merged_bins(edges[1:], counts, max_bins)
+            yield np.concatenate([[first_edge(low, rights)], rights]), merged, found
 
     def fault(self) -> tuple[int, str] | None:
         """Returns the first row that is no histogram and what is wrong with it, or None when all is well.

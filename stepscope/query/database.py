@@ -162,9 +162,8 @@ class _Guard:
             if self._functions.error is not None:
                 raise QueryError(explained(self._functions.error)) from error
             self.check_time()
-            if (
-                getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT"
-            ):  # Ctrl-C, in what SQLite calls now and then
+            # Ctrl-C, in what SQLite calls now and then.
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
                 raise KeyboardInterrupt from error
             raise QueryError(self._refused or f"SQL: {error}") from error
         if isinstance(error, UnicodeEncodeError):

@@ -47,7 +47,8 @@ def test_percentiles_beyond_0_to_100_are_refused(q: Any) -> None:
 def test_percentiles_of_more_elements_than_a_float64_counts_one_by_one(q: float) -> None:
     histogram = Histogram(name="h", step=0, time_ns=1, bins=[1016], counts=[2**60], count=2**60, min=1.0, max=1.1)  # type: ignore[arg-type]
     np.testing.assert_allclose(histogram.percentile(q), 1.05, rtol=0.0625)
-    np.testing.assert_array_equal(HistogramColumns.of([histogram]).percentiles([99.9999999999999]), [[1.05]])
+    [(_, _, found)] = HistogramColumns.of([histogram]).shapes_and_percentiles(1, [99.9999999999999])
+    assert found.tolist() == [1.05]
 
 
 # Edges.
@@ -165,8 +166,12 @@ def test_many_have_the_shapes_and_percentiles_of_each(arrays: list[list[float]],
     assert [(edges.tolist(), counts.tolist()) for edges, counts in found] == [
         (edges.tolist(), counts.tolist()) for edges, counts in expected
     ]
+    both = list(columns.shapes_and_percentiles(max_bins or 10**6, [1, 50, 99]))
+    assert [(edges.tolist(), counts.tolist()) for edges, counts, _ in both] == [
+        (edges.tolist(), counts.tolist()) for edges, counts in expected
+    ]
     percentiles = [histogram.percentile([1, 50, 99]) for histogram in histograms]
-    np.testing.assert_array_equal(columns.percentiles([1, 50, 99]), np.array(percentiles).reshape(-1, 3))
+    np.testing.assert_array_equal(np.array([row for *_, row in both]), np.array(percentiles))
 
 
 def test_more_than_are_worked_on_at_once_come_in_their_order() -> None:
@@ -178,4 +183,5 @@ def test_more_than_are_worked_on_at_once_come_in_their_order() -> None:
         wanted_edges, wanted_counts = histogram.edges(9)
         assert (edges.tolist(), counts.tolist()) == (wanted_edges.tolist(), wanted_counts.tolist())
     percentiles = np.array([histogram.percentile([1, 50]) for histogram in histograms])
-    np.testing.assert_array_equal(columns.percentiles([1, 50]), percentiles)
+    found = np.array([row for *_, row in columns.shapes_and_percentiles(1, [1, 50])])
+    np.testing.assert_array_equal(found, percentiles)

@@ -38,12 +38,11 @@ def _contents(columns: HistogramColumns) -> Iterator[dict[str, Any]]:
     with np.errstate(invalid="ignore", divide="ignore"):
         std = np.where(finite > 0, np.sqrt(m2 / finite), np.nan)
     moments = zip(*(column.tolist() for column in (low, high, mean, std)), strict=True)
-    percentiles = columns.percentiles(_PERCENTILES).tolist()
-    rows = zip(columns.tallies.tolist(), moments, columns.shapes(MAX_BINS), percentiles, strict=True)
-    for tallies, row_moments, (edges, counts), row_percentiles in rows:
+    rows = zip(columns.tallies.tolist(), moments, columns.shapes_and_percentiles(MAX_BINS, _PERCENTILES), strict=True)
+    for tallies, row_moments, (edges, counts, percentiles) in rows:
         content: dict[str, Any] = dict(zip(("count", "nan", "pos_inf", "neg_inf", "zero"), tallies[:5], strict=True))
         content |= zip(("min", "max", "mean", "std"), map(_number, row_moments), strict=True)
-        content["percentiles"] = dict(zip(map(str, _PERCENTILES), map(_number, row_percentiles), strict=True))
+        content["percentiles"] = dict(zip(map(str, _PERCENTILES), map(_number, percentiles.tolist()), strict=True))
         content["edges"] = edges.tolist()
         content["counts"] = counts.tolist()
         yield content

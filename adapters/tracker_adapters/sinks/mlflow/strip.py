@@ -58,9 +58,8 @@ class Strip:
 
         ``edges`` and ``counts`` hold the finite values as at most 64 bins; the statistics are over them too.
         """
-        columns = HistogramColumns.of(self.columns)
-        percentiles = columns.percentiles(_PERCENTILES).tolist()
-        rows = zip(self.columns, self.first_steps, self.sizes, percentiles, columns.shapes(_MAX_BINS), strict=True)
+        shapes = HistogramColumns.of(self.columns).shapes_and_percentiles(_MAX_BINS, _PERCENTILES)
+        rows = zip(self.columns, self.first_steps, self.sizes, shapes, strict=True)
         return {"columns": _COLUMNS, "data": [_row(*row) for row in rows]}
 
     def heat_map(self, figure: HeatMapFigure) -> bytes:
@@ -86,12 +85,11 @@ def _row(
     histogram: Histogram,
     first_step: int,
     size: int,
-    percentiles: list[float],
-    shape: tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]],
+    shape: tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]],
 ) -> list[object]:
-    edges, counts = shape
+    edges, counts, percentiles = shape
     time = datetime.fromtimestamp(histogram.time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
-    numbers = [histogram.min, *percentiles, histogram.max, histogram.mean, histogram.std]
+    numbers = [histogram.min, *percentiles.tolist(), histogram.max, histogram.mean, histogram.std]
     return [
         histogram.name, first_step, histogram.step, size, time,
         *(getattr(histogram, key) for key in _COUNTS),

@@ -71,6 +71,6 @@ def _shapes(columns: HistogramColumns) -> Iterator[tuple[bytes, bytes]]:
     encode = msgspec.json.Encoder().encode
     for edges, counts in columns.shapes(MAX_HISTOGRAM_BINS):
         values, bins = (counts.tolist(), edges.tolist()) if counts.size else NO_BINS
-        # The outer edges are the extremes, which an artifact may lack; the first may lie below the last of float64.
+        # The outer edges are the extremes, which an artifact may lack.
         plain = math.isfinite(bins[0]) and math.isfinite(bins[-1])
         yield encode(values), encode(bins) if plain else json_text(bins).encode()
