@@ -7,11 +7,16 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import odd_sinks
 import pytest
 from fault_training import emitted_by
 from faults import FaultReport, accounts, training
+from tracker_adapters.delivery.lane import EXIT_CODES
+from tracker_adapters.delivery.ledger import Ledger
+from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
+from tracker_adapters.store.lock import is_locked
 from waiting import until
 
 pytestmark = pytest.mark.fault
@@ -26,6 +31,12 @@ def assert_all_there(run: Path, *, refused: Counter[str] | None = None) -> None:
     assert Counter(kind for kind, _, _ in shown) == emitted_by(STEPS) - (refused or Counter())
     account = accounts(run)["odd"]
     assert (account.pending, account.state) == (0, "done")
+
+
+def delivered(run: Path) -> int:
+    """Returns how many artifacts the odd sink has taken."""
+    with Ledger(rank_folder(run, 0)) as ledger:
+        return sum(position.delivered for position in ledger.positions().values())
 
 
 def misbehaved(run: Path) -> int:
@@ -66,7 +77,7 @@ def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(
 ) -> None:
     with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=[50], environment=installed) as run:
         run.wait_for_step(50)
-        until(run.delivery_processes)
+        until(lambda: delivered(tmp_path / "run"))
         (child,) = run.delivery_processes()
         request = Path(f"/proc/{child.pid}/fd/0").read_bytes()
         second = subprocess.Popen(
@@ -80,9 +91,36 @@ def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(
         assert "another process delivers to it now" in busy.stdout
         run.go_on()
         assert run.result()["complete"]
-        assert second.wait(60) == 86  # it left as one that was not needed
+        assert second.wait(60) == EXIT_CODES["done"]
     assert_all_there(tmp_path / "run")
     fault_report.add("delivery process started twice")
+
+
+def test_closing_waits_for_the_delivery_of_an_attempt_that_crashed(
+    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
+) -> None:
+    folder, last = tmp_path / "run", STEPS - 1
+    with training(folder, ["odd"], steps=51, pauses=[50], environment=installed) as crashed:
+        crashed.wait_for_step(50)
+        until(lambda: delivered(folder) == emitted_by(51).total())
+        (old,) = crashed.delivery_processes()
+        old.suspend()  # it holds the sink and is slow
+        crashed.process.kill()
+        crashed.end()
+        before: dict[str, Any] = {"resume": True, "emitted_before": emitted_by(51).total()}
+        with training(folder, ["odd"], steps=STEPS, pauses=[last], environment=installed, **before) as run:
+            run.wait_for_step(last)
+            run.go_on()
+            until(lambda: not is_locked(rank_folder(folder, 0) / WRITER_LOCK))
+            try:
+                with pytest.raises(AssertionError, match=r"no '\{' within"):
+                    run.wait_for_line("{", timeout_s=1.0)
+            finally:
+                old.resume()
+            assert run.result()["complete"]
+    shown = Counter(kind for kind, _, _ in odd_sinks.read_back(folder / "odd.jsonl"))
+    assert shown == emitted_by(51) + emitted_by(STEPS)
+    fault_report.add("an earlier attempt's delivery still drains when the run closes")
 
 
 def test_a_sink_that_crashes_its_process_is_told_from_what_it_crashes_on(

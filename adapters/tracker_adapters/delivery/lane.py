@@ -94,10 +94,11 @@ class Lane:
     def run(self) -> Outcome:
         """Delivers until everything is delivered and the run has ended, or ``stopping`` is set."""
         lease = FileLock(self._folder / f"{self.key}.lock")
-        while not lease.acquire():  # another delivery of this sink is draining; it may take over for us
+        # The delivery of an attempt that crashed may still drain; it goes on with this attempt, perhaps to its end.
+        while not lease.acquire():
             if not self._wait_for_lease:
                 return "busy"
-            if self.stopping.wait(POLL_INTERVAL_S) or self.run_has_ended():
+            if self.stopping.wait(POLL_INTERVAL_S):
                 return "stopped"
         try:
             while not self.stopping.is_set():

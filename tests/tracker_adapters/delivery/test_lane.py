@@ -174,7 +174,15 @@ def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store: RunStore) ->
         assert sink.entered.wait(10)
         second = Lane(store.run_folder, 0, "memory", sink.target, MemorySink, wait_for_lease=False)
         assert second.run() == "busy"
+        third = lane_of(store, MemorySink(target=sink.target), until="end")
+        outcome: list[str] = []
+        waiting = threading.Thread(target=lambda: outcome.append(third.run()))
+        waiting.start()
+        store.close()
+        assert not outcome  # nothing says that the first one will come to the end
         sink.release.set()
+        waiting.join(30)
+        assert outcome == ["done"]
 
 
 def test_a_call_that_does_not_return_is_seen_and_recorded(store: RunStore) -> None:
