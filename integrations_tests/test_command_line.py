@@ -63,6 +63,12 @@ def test_wrong_usage_is_one_clear_error_and_exit_code_2(tmp_path: Path, argument
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_query_says_which_pattern_matches_nothing(run_folder: Path) -> None:
+    done = run_command("query", str(run_folder), "select count(*) as n from scalars", "--names", "acc*", cwd=run_folder)
+    assert (done.returncode, done.stderr) == (0, "stepscope: no name matches 'acc*'\n")
+    assert "0" in done.stdout
+
+
 def test_doctor_names_versions_and_sinks(tmp_path: Path) -> None:
     done = run_command("doctor", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -152,12 +152,13 @@ def test_gc_makes_a_finished_run_smaller(tmp_path: Path) -> None:
     before = run_bytes(folder)
 
     def gc(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "stepscope", "gc", str(folder), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        command = [sys.executable, "-m", "stepscope", "gc", "r*", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
 
     shown = gc("--max-bytes", str(before // 2), "--dry-run")
     assert (shown.returncode, run_bytes(folder)) == (0, before), shown.stderr
     first, *planned, kept = shown.stdout.splitlines()
+    assert first.startswith("run: ")
     assert "would be compacted to about" in first
     assert planned
     assert all(" -> " in line and "thinned to 1/" in line for line in planned)
@@ -171,3 +172,6 @@ def test_gc_makes_a_finished_run_smaller(tmp_path: Path) -> None:
     wrong = gc("--max-bytes", "many")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "--max-bytes is 'many'; expected bytes" in wrong.stderr
+    away = gc("memory://runs/elsewhere")
+    assert (away.returncode, away.stderr.count("\n")) == (2, 1)
+    assert "memory://runs/elsewhere is a URL; expected a folder" in away.stderr

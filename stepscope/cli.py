@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
 from rich.table import Table
-from tracker_adapters.errors import RunError
 
 from stepscope.commands.common import console, one_line_errors
-
-if TYPE_CHECKING:
-    from tracker_adapters.store.record import NameInfo, RunRecord
 
 LAZY_COMMANDS: dict[str, str] = {
     "export": "stepscope.commands.export_command",
@@ -75,7 +69,7 @@ def list_names(run: str) -> None:
     from stepscope.run import read_run
 
     with read_run(run) as record:
-        manifest, names = record.manifest, _names(record)
+        manifest, names = record.manifest, record.names("all")
         table = Table(title=f"{escape(manifest.info.name)} ({manifest.info.status})", title_justify="left")
         for column in ("name", "kind"):
             table.add_column(column, overflow="fold")
@@ -88,13 +82,6 @@ def list_names(run: str) -> None:
         output.print(table)
         if manifest.lost:
             output.print(f"lost before they were stored: {manifest.lost}")
-
-
-def _names(record: RunRecord) -> list[NameInfo]:
-    try:
-        return record.names("all")
-    except (OSError, sqlite3.Error) as error:
-        raise RunError(f"cannot read the run {record.path}: {error}") from error
 
 
 @main.command()

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 from tracker_adapters.errors import RunError
-from tracker_adapters.store.manifest import load_manifest
+from tracker_adapters.remote.place import is_url
 from tracker_adapters.store.retention import retain, run_bytes
 from tracker_adapters.store.retention_plan import plan
 
 from stepscope.byte_sizes import format_bytes, parse_bytes
-from stepscope.commands.common import one_line_errors
+from stepscope.commands.common import one_line_errors, short_path
+from stepscope.run_folders import find_runs
 
 EXAMPLES = """\b
 Examples:
@@ -22,43 +23,45 @@ Examples:
 
 
 @click.command("gc", epilog=EXAMPLES)
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--max-bytes", help="What each run may take, such as 10GB; without it, sizes are only shown.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 @one_line_errors
-def command(runs: tuple[Path, ...], max_bytes: str | None, dry_run: bool) -> None:
+def command(runs: tuple[str, ...], max_bytes: str | None, dry_run: bool) -> None:
     """Make each RUN smaller by compacting its oldest parts.
+
+    RUN is a run's folder, a folder that contains runs, or a pattern such as 'runs/*'.
 
     Every name stays readable over its whole range, more coarsely: histograms are merged with their neighbours, of
     scalars the lowest, highest, first and last points of each stretch stay, of images, pages and files every second
     one. Alerts and texts stay as long as they can. What a sink has not taken yet stays whole longest.
     """
     limit = None if max_bytes is None else parse_bytes("--max-bytes", max_bytes)
-    for run in runs:
-        load_manifest(run)
-    for run in runs:
+    for place in filter(is_url, runs):
+        raise RunError(f"{place} is a URL; expected a folder: a run is made smaller where it was recorded")
+    for run in find_runs(runs):
         click.echo(_report(run, limit, dry_run=dry_run))
 
 
 def _report(run: Path, limit: int | None, *, dry_run: bool) -> str:
     taken = run_bytes(run)
     if limit is None or taken <= limit:
-        return f"{run}: {format_bytes(taken)}" + ("" if limit is None else "; nothing to do")
+        return f"{short_path(run)}: {format_bytes(taken)}" + ("" if limit is None else "; nothing to do")
     try:
         if dry_run:
             return _planned(run, taken, limit)
         done = retain(run, limit)
     except (OSError, sqlite3.Error) as error:
         raise RunError(f"cannot compact {run}: {error}") from error
-    line = f"{run}: {format_bytes(done.bytes_before)} -> {format_bytes(done.bytes_after)}"
+    line = f"{short_path(run)}: {format_bytes(done.bytes_before)} -> {format_bytes(done.bytes_after)}"
     return line if done.bytes_after <= limit else f"{line}; nothing more of it can be made smaller"
 
 
 def _planned(run: Path, taken: int, limit: int) -> str:
     found = plan(run, limit)
     if not found.made:
-        return f"{run}: {format_bytes(taken)}; nothing of it could be made smaller"
-    lines = [f"{run}: {format_bytes(taken)} would be compacted to about {format_bytes(found.bytes_after)}"]
+        return f"{short_path(run)}: {format_bytes(taken)}; nothing of it could be made smaller"
+    lines = [f"{short_path(run)}: {format_bytes(taken)} would be compacted to about {format_bytes(found.bytes_after)}"]
     if found.bytes_after > limit:
         lines[0] += "; nothing more of it could be made smaller"
     for one in found.made:

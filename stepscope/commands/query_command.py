@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from stepscope.commands.common import console, one_line_errors, ranks_option
+from stepscope.commands.common import console, one_line_errors, ranks_option, say_unmatched
 
 
 @click.command(
@@ -49,6 +49,7 @@ def command(runs: tuple[str, ...], output_format: str, **options: Any) -> None:
         all_attempts=options["all_attempts"],
         timeout_s=options["timeout"],
     ) as result:
+        say_unmatched(result.unmatched)
         if output_format == "table":
             print_table(result.columns, result, console())
         else:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stepscope.commands.common import INTERRUPTED, one_line_errors
+from stepscope.commands.common import INTERRUPTED, one_line_errors, short_path
 from stepscope.sync import SyncProgress, SyncResult, sync
 
 EXAMPLES = """\b
@@ -75,13 +75,9 @@ def line_of(result: SyncResult) -> str:
     parts += [f"{count} not shown: {reason}" for reason, count in sorted(result.failed.items())]
     if result.outcome == "caught_up":
         parts.append("the run goes on")
-    text = f"{_short(result.run)} -> {result.sink} ({result.target}): {', '.join(parts)}"
+    text = f"{short_path(result.run)} -> {result.sink} ({result.target}): {', '.join(parts)}"
     trouble = result.error or _MEANINGS.get(result.outcome, "")
     return f"{text}; {' '.join(trouble.split())}" if trouble else text
-
-
-def _short(run: Path) -> Path:
-    return run.relative_to(Path.cwd()) if run.is_relative_to(Path.cwd()) else run
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
-from tracker_adapters.errors import StepscopeError
+from tracker_adapters.errors import RunError, StepscopeError
 from tracker_adapters.store.tail import MAX_LOOKS
 
 from stepscope.export.selection import Ranks, Selection
@@ -20,6 +20,7 @@ from stepscope.run_folders import find_runs
 
 MAX_VALUE_BYTES = 256 * 1024 * 1024
 _STEPS_BETWEEN_CHECKS = 10_000
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 
 
@@ -30,11 +31,15 @@ class QueryError(StepscopeError, ValueError):
 class QueryResult(Iterable[tuple[Any, ...]]):
     """The answer: ``columns`` are its names; iterate over its rows once, and close it, or use it in a ``with``.
 
-    Values are int, float, str, bytes or None. SQL has no NaN: it is None.
+    Values are int, float, str, bytes or None. SQL has no NaN: it is None. ``unmatched`` are the names and patterns that
+    matched nothing.
     """
 
-    def __init__(self, connection: sqlite3.Connection, cursor: sqlite3.Cursor, guard: _Guard) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, cursor: sqlite3.Cursor, guard: _Guard, unmatched: tuple[str, ...]
+    ) -> None:
         self.columns = tuple(column[0] for column in cursor.description or ())
+        self.unmatched = unmatched
         self._connection = connection
         self._cursor = cursor
         self._guard = guard
@@ -111,7 +116,7 @@ def _answered(folders: Sequence[Path], sql: str, selection: Selection, timeout_s
         connection.execute("PRAGMA query_only=ON")
         with guard:
             connection.set_authorizer(guard.only_reading)
-            return QueryResult(connection, connection.execute(sql), guard)
+            return QueryResult(connection, connection.execute(sql), guard, selection.unused())
     except BaseException:
         connection.close()
         raise
@@ -165,6 +170,8 @@ class _Guard:
             # Ctrl-C, in what SQLite calls now and then.
             if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
                 raise KeyboardInterrupt from error
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED and (damaged := self._damaged_file()):
+                raise RunError(f"cannot read {damaged}: {error}") from error
             raise QueryError(self._refused or f"SQL: {error}") from error
         if isinstance(error, UnicodeEncodeError):
             raise QueryError(f"SQL: {error}") from error
@@ -173,6 +180,19 @@ class _Guard:
         """Raises QueryError when the query has taken too long."""
         if self._is_over():
             raise QueryError(f"the query took longer than {self._timeout_s:g} s")
+
+    def _damaged_file(self) -> str:
+        """The file that is damaged, of those attached; SQLite does not say which one it was reading."""
+        self._connection.set_authorizer(None)
+        attached = self._connection.execute("PRAGMA database_list").fetchall()
+        for _, schema, path in attached:
+            try:
+                found = self._connection.execute(f"PRAGMA {schema}.quick_check(1)").fetchone()
+            except sqlite3.DatabaseError:
+                return str(path)
+            if found != ("ok",):
+                return str(path)
+        return ""
 
     def _is_over(self) -> bool:
         return time.monotonic() > self._deadline

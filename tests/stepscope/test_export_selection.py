@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from readback_export import read_table
 from tracker_adapters.artifacts import Scalar
-from tracker_adapters.errors import NotARunError, RunError, StepscopeError
+from tracker_adapters.errors import NotARunError, RunError
 from tracker_adapters.store.compaction import compact
 from tracker_adapters.store.layout import blob_path, segments
 from tracker_adapters.store.run_store import RunStore
@@ -178,10 +178,13 @@ def test_damage_in_the_middle_of_a_store_is_one_error_too(tmp_path: Path) -> Non
     with pytest.raises(RunError, match="cannot read"):
         export_runs([tmp_path / "run"], tmp_path / "out")
     with (
-        pytest.raises(StepscopeError, match="malformed"),
+        pytest.raises(RunError, match=rf"cannot read {segment}: .*malformed"),
         query_runs([tmp_path / "run"], "select * from scalars") as rows,
     ):
         list(rows)
+    with stepscope.read_run(tmp_path / "run") as record, pytest.raises(RunError, match=rf"{record.path}: .*malformed"):
+        for number in range(100):
+            record.scalars(f"name{number}")
 
 
 def test_a_run_whose_segments_are_compacted_meanwhile_loses_and_doubles_nothing(tmp_path: Path) -> None:

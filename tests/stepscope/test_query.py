@@ -202,6 +202,11 @@ def test_wrong_sql_is_one_clear_error(run_folder: Path, sql: str, message: str) 
     assert "\n" not in str(caught.value)
 
 
+def test_names_that_match_nothing_are_told(run_folder: Path) -> None:
+    with query_runs([run_folder], "select name from series", names=["los*", "acc*"]) as rows:
+        assert (rows.unmatched, list(rows)) == (("acc*",), [("loss",)])
+
+
 def test_a_query_without_end_is_given_up(run_folder: Path) -> None:
     endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select {} from n"
     for what in ("count(*)", "x"):

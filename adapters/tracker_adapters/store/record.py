@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, RunInfo, Table, Text
-from tracker_adapters.errors import ArtifactError, NotARunError
+from tracker_adapters.errors import ArtifactError, NotARunError, RunError
 from tracker_adapters.store import layout
 from tracker_adapters.store.attempts import latest
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, decode_artifact
@@ -22,6 +24,8 @@ from tracker_adapters.store.tail import Segment, StoreReader, histogram_rows
 
 Rank: TypeAlias = int | Literal["all"]
 A = TypeVar("A", bound=Artifact)
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,24 @@ class ScalarSeries:
         return len(self.steps)
 
 
+def _naming_the_run(read: Callable[Concatenate[RunRecord, P], T]) -> Callable[Concatenate[RunRecord, P], T]:
+    """SQLite's errors say that a database is damaged, but not which."""
+
+    @wraps(read)
+    def reading(self: RunRecord, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(self, *args, **kwargs)
+        except sqlite3.DatabaseError as error:
+            raise RunError(f"cannot read the run {self.path}: {error}") from error
+
+    return reading
+
+
 class RunRecord:
     """A run as it is stored now; it may still be written. Close it, or use it as a context manager.
 
-    Where a run was resumed and a step was recorded again, the latest attempt at that step is returned.
+    Where a run was resumed and a step was recorded again, the latest attempt at that step is returned. What reads the
+    store raises RunError when it is damaged.
     """
 
     def __init__(self, run_folder: str | Path) -> None:
@@ -85,6 +103,7 @@ class RunRecord:
         """Whether a process is writing to the run."""
         return any(is_locked(layout.rank_folder(self.path, rank) / layout.WRITER_LOCK) for rank in self.ranks)
 
+    @_naming_the_run
     def names(self, rank: Rank = 0) -> list[NameInfo]:
         """Returns every name with its kind and count, by name."""
         found: dict[tuple[str, str], NameInfo] = {}
@@ -108,6 +127,7 @@ class RunRecord:
                 found[key] = NameInfo(name, kind, count, last_step, last_value)
         return [found[key] for key in sorted(found)]
 
+    @_naming_the_run
     def scalars(self, name: str, rank: Rank = 0) -> ScalarSeries:
         """Returns one scalar's series by step; ``rank="all"`` adds ``.ranks`` and averages nothing.
 
@@ -123,6 +143,7 @@ class RunRecord:
             ranks=ranks if rank == "all" else None,
         )
 
+    @_naming_the_run
     def scalar_ranges(self, name: str, rank: int = 0, *, max_ranges: int | None = None) -> ScalarRanges:
         """Returns the roll-ups of one scalar, for long series and heat maps.
 
@@ -224,6 +245,7 @@ class RunRecord:
         )
         return columns, order, ranks[order]
 
+    @_naming_the_run
     def _latest_rows(self, rank: Rank, name: str, kind: str) -> list[tuple[Any, ...]]:
         columns, order, _ = self._latest(rank, name, kind)
         rows = list(zip(*columns, strict=True))
@@ -233,6 +255,7 @@ class RunRecord:
         rows = self._latest_rows(rank, name, cls.kind)
         return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row in rows]
 
+    @_naming_the_run
     def _in_order(self, cls: type[A], rank: Rank) -> list[A]:
         rows: list[tuple[Any, str, int]] = []
         arrived: dict[int, int] = {}

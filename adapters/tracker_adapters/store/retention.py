@@ -236,7 +236,12 @@ def sweep_blobs(run_folder: Path, grace_s: float = BLOB_GRACE_S) -> int:
     if not found:
         return 0
     waiting = 0
-    wanted = {sha256 for rank in ranks(run_folder) for sha256 in _blobs_of(rank_folder(run_folder, rank))}
+    wanted = {
+        sha256
+        for rank in ranks(run_folder)
+        for path in segments(rank_folder(run_folder, rank))
+        for sha256 in blobs_of(path)
+    }
     for path in found:
         with contextlib.suppress(FileNotFoundError):
             # The time of the last link or rename: a page may be old when it is taken.
@@ -250,12 +255,12 @@ def sweep_blobs(run_folder: Path, grace_s: float = BLOB_GRACE_S) -> int:
     return waiting
 
 
-def _blobs_of(folder: Path) -> Iterator[str]:
-    for path in segments(folder):
-        connection = schema.open_for_reading(path)
-        if connection is not None:
-            with contextlib.closing(connection):
-                yield from (row[0] for row in connection.execute("SELECT blob FROM artifact WHERE blob IS NOT NULL"))
+def blobs_of(segment: Path) -> Iterator[str]:
+    """Yields the checksums of the files beside the store that a segment refers to."""
+    connection = schema.open_for_reading(segment)
+    if connection is not None:
+        with contextlib.closing(connection):
+            yield from (row[0] for row in connection.execute("SELECT blob FROM artifact WHERE blob IS NOT NULL"))
 
 
 def _taken(folder: Path) -> float:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracker_adapters.store.layout import (
     WRITER_LOCK,
     SegmentName,
+    blob_path,
     compacted_path,
     rank_folder,
     ranks,
     segment_name,
 )
 from tracker_adapters.store.lock import is_locked
-from tracker_adapters.store.retention import SLACK_BYTES, WORTHWHILE, Sealed, cheapest, run_bytes, sealed_segments
+from tracker_adapters.store.retention import (
+    SLACK_BYTES,
+    WORTHWHILE,
+    Sealed,
+    blobs_of,
+    cheapest,
+    run_bytes,
+    sealed_segments,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +32,8 @@ class PlannedSegment:
     """A segment that would come about.
 
     ``first`` and ``last`` are the numbers that it covers, ``level`` how often its content is thinned by half in all,
-    ``is_taken`` whether every sink of the run has taken it already. ``bytes_after`` is an estimate.
+    ``is_taken`` whether every sink of the run has taken it already. ``bytes_after`` is an estimate; both sizes are with the files
+    beside the store.
     """
 
     rank: int
@@ -44,7 +55,7 @@ class Plan:
 
 
 def plan(run_folder: Path, max_bytes: int) -> Plan:
-    """Returns what ``retain`` would do; each halving is taken to leave half of a segment.
+    """Returns what ``retain`` would do; each halving is taken to leave half of a segment and of the files beside it.
 
     Args:
         run_folder: The run.
@@ -58,27 +69,43 @@ def plan(run_folder: Path, max_bytes: int) -> Plan:
     for folder in (rank_folder(run_folder, rank) for rank in ranks(run_folder)):
         found[folder] = sealed_segments(folder, not is_locked(folder / WRITER_LOCK), {})
     before = {folder: list(sealed) for folder, sealed in found.items()}
+    beside = _bytes_beside(run_folder, found)
     total, stuck = run_bytes(run_folder), set[Path]()
     while total > max_bytes and (choice := cheapest(found, max_bytes, stuck)) is not None:
         folder, level, paths = choice
         parts = [sealed for sealed in found[folder] if sealed.path in paths]
         made = _estimated(folder, parts, level)
         nbytes = sum(part.nbytes for part in parts)
-        if made.nbytes >= nbytes:
+        beside[made.path] = sum(beside[part.path] >> (level - part.level) for part in parts)
+        saved = nbytes - made.nbytes + sum(beside[part.path] for part in parts) - beside[made.path]
+        if saved <= 0:
             stuck.update(paths)
             continue
-        if made.nbytes > WORTHWHILE * nbytes:
+        if saved < (1 - WORTHWHILE) * nbytes:
             stuck.add(made.path)
-        total += made.nbytes - nbytes
+        total -= saved
         place = found[folder].index(parts[0])
         found[folder][place : place + len(parts)] = [made]
     planned = [
-        _planned(folder, sealed, before[folder])
+        _planned(folder, sealed, before[folder], beside)
         for folder, now in found.items()
         for sealed in now
         if sealed not in before[folder]
     ]
     return Plan(tuple(planned), total, sum(map(len, found.values())) - len(planned))
+
+
+def _bytes_beside(run_folder: Path, found: Mapping[Path, Sequence[Sealed]]) -> dict[Path, int]:
+    """The bytes of the files that each segment refers to; one that several refer to counts for the first of them."""
+    counted = set[str]()
+    beside = {}
+    for sealed in (sealed for of_rank in found.values() for sealed in of_rank):
+        new = set(blobs_of(sealed.path)) - counted
+        counted |= new
+        beside[sealed.path] = sum(
+            path.stat().st_size for sha256 in new if (path := blob_path(run_folder, sha256)).exists()
+        )
+    return beside
 
 
 def _estimated(folder: Path, parts: list[Sealed], level: int) -> Sealed:
@@ -88,7 +115,7 @@ def _estimated(folder: Path, parts: list[Sealed], level: int) -> Sealed:
     return Sealed(path, nbytes, level, parts[-1].last_seq, all(part.is_taken for part in parts))
 
 
-def _planned(folder: Path, sealed: Sealed, before: list[Sealed]) -> PlannedSegment:
+def _planned(folder: Path, sealed: Sealed, before: list[Sealed], beside: Mapping[Path, int]) -> PlannedSegment:
     name = segment_name(sealed.path)
     parts = [part for part in before if name.first <= segment_name(part.path).first <= name.last]
     return PlannedSegment(
@@ -96,7 +123,7 @@ def _planned(folder: Path, sealed: Sealed, before: list[Sealed]) -> PlannedSegme
         first=name.first,
         last=name.last,
         level=name.level,
-        bytes_before=sum(part.nbytes for part in parts),
-        bytes_after=sealed.nbytes,
+        bytes_before=sum(part.nbytes + beside[part.path] for part in parts),
+        bytes_after=sealed.nbytes + beside[sealed.path],
         is_taken=sealed.is_taken,
     )

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tracker_adapters.artifacts import Histogram
+from tracker_adapters.artifacts import Histogram, Image
 from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.store.layout import rank_folder, segment_name, segments
 from tracker_adapters.store.retention import retain, run_bytes
 from tracker_adapters.store.retention_plan import plan
+from tracker_adapters.store.run_store import RunStore
 from tracker_adapters.store.segment import SegmentWriter
+
+import stepscope
 
 
 @pytest.fixture
@@ -45,6 +48,24 @@ def test_it_foretells_what_is_done_and_changes_nothing(run: Path, share: float) 
     assert abs(max(one.level for one in foretold.made) - max(name.level for name in compacted)) <= 1
     assert [one.first for one in foretold.made] == sorted(one.first for one in foretold.made)
     assert foretold.kept + sum(one.last - one.first + 1 for one in foretold.made) == len(before)
+
+
+def test_pictures_beside_the_store_count(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    with stepscope.open_run(tmp_path / "run", sinks=[]):
+        pass
+    store = RunStore(tmp_path / "run", resume=True, segment_bytes=2_000_000)
+    for step in range(60):
+        noise = draw.integers(0, 255, (300, 300, 3), np.uint8)
+        store.put(Image.from_array("input", noise, step=step, layout="HWC"), 0)
+        assert store.flush(10)
+    assert store.close()
+    run = tmp_path / "run"
+    limit = run_bytes(run) // 3
+    foretold = plan(run, limit)
+    assert foretold.bytes_after <= limit
+    assert max(one.bytes_before for one in foretold.made) > 2_000_000
+    assert foretold.bytes_after == pytest.approx(retain(run, limit).bytes_after, rel=0.35)
 
 
 def test_what_fits_needs_nothing(run: Path) -> None:
