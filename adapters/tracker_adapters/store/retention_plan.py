@@ -32,8 +32,8 @@ class PlannedSegment:
     """A segment that would come about.
 
     ``first`` and ``last`` are the numbers that it covers, ``level`` how often its content is thinned by half in all,
-    ``is_taken`` whether every sink of the run has taken it already. ``bytes_after`` is an estimate; both sizes are with the files
-    beside the store.
+    ``is_taken`` whether every sink of the run has taken it already. ``bytes_after`` is an estimate; both sizes are with
+    the files beside the store.
     """
 
     rank: int
