@@ -9,20 +9,22 @@ import pytest
 from tracker_adapters.delivery.ledger import Ledger, position_key
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.errors import RunError
-from tracker_adapters.store.layout import segments
+from tracker_adapters.store.layout import rank_folder, segments
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.segment import SegmentWriter
 from tracker_adapters.store.tail import StoreReader
 
 
 def three_segments(run_folder: Path) -> list[Path]:
-    store = RunStore(run_folder, segment_bytes=60_000)
-    for step in range(6000):
-        Emitter(store).scalar("loss", step, step=step)
-        if step % 2000 == 1999:
-            assert store.flush(5)
-    assert store.close()
-    found = segments(store.folder)
+    """Three segments of 2,000 scalars each."""
+    folder = rank_folder(run_folder, 0)
+    folder.mkdir(parents=True)
+    writer = SegmentWriter(folder, lambda _: "", segment_bytes=60_000)
+    for first in range(0, 6000, 2000):
+        writer.commit([("loss", step, step, float(step)) for step in range(first, first + 2000)])
+    writer.close()
+    found = segments(folder)
     assert len(found) == 3
     return found
 
