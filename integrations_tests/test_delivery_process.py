@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import os
 import statistics
 import subprocess
 import sys
@@ -36,6 +37,14 @@ def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path: Path) -> Non
             delays.append(until(lambda size=size: event_file.stat().st_size > size, every_s=0.005))
     assert statistics.median(delays) < 0.5
     assert sorted(delays)[-2] < 1.0, "one may take longer: the machine is shared"
+
+
+def test_a_folder_whose_name_is_no_utf8_is_delivered_into(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"r\xffn")
+    with stepscope.open_run(folder, sinks=["local"]) as run:
+        run.scalar("loss", 1.0, step=0)
+    assert run.stats.sinks["local"].delivered == 1
+    assert len((folder / "local" / "scalars.csv").read_text().splitlines()) == 2
 
 
 def test_a_script_needs_no_spawn_guard(tmp_path: Path) -> None:

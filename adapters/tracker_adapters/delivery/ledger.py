@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import time
 from collections import Counter
@@ -57,7 +58,7 @@ class Position:
 
 def position_key(sink: str, target: str) -> str:
     """Returns the key of a sink's position: its type and a checksum of its resolved target."""
-    return f"{sink}-{hashlib.sha256(target.encode()).hexdigest()[:16]}"
+    return f"{sink}-{hashlib.sha256(os.fsencode(target)).hexdigest()[:16]}"
 
 
 class Ledger:
@@ -73,7 +74,7 @@ class Ledger:
     def register(self, sink: str, target: str) -> Position:
         """Returns the sink's position, at the start for a sink that is new to this run."""
         key = position_key(sink, target)
-        shown = redact(target)
+        shown = redact(os.fsencode(target).decode(errors="replace"))
         self._connection.execute(
             f"INSERT OR IGNORE INTO cursor(key, {_COLUMNS}) VALUES (?,?,?,0,NULL,0,'{{}}','waiting','',?,0,0,'',NULL)",
             (key, sink, shown, time.time_ns()),
