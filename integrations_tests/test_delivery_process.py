@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 import os
+import signal
 import statistics
 import subprocess
 import sys
