@@ -45,7 +45,8 @@ class IdleClock:
         with self._lock:
             if not self.what:
                 return 0.0
-            return time.monotonic() - self._started - (_busy_seconds(self._thread) - self._busy_before)
+            waited = time.monotonic() - self._started - (_busy_seconds(self._thread) - self._busy_before)
+            return max(0.0, waited)  # the two clocks are read one after the other
 
 
 def _busy_seconds(thread: int) -> float:
