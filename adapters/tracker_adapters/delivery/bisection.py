@@ -4,8 +4,9 @@ A batch that fails again and again is tried in halves, down to single artifacts;
 twice as large, until all is well. So a tracker that is too slow for large batches settles at a size that it can take.
 
 An artifact that fails alone is not yet proven to be at fault: the tracker may be down. It is skipped only when the sink
-takes another one of its kind after that, and then refuses this one again. Where it takes only other kinds, a part of
-the tracker may be down, such as its file server: then it takes many tries, until the kind is known to be refused.
+takes another one of its kind after that, refuses this one again, and so on some times: a tracker that fails now and
+then must not cost what it would take. Where it takes only other kinds, a part of the tracker may be down, such as its
+file server: then it takes many tries, until the kind is known to be refused.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from tracker_adapters.store.tail import MAX_ROWS
 
 FAILURES_TO_SPLIT = 3
 """Failures of a batch before it is split: most failures pass by themselves."""
-CONVICTIONS = 2
-"""How often a suspect has to fail: before and after the sink took another artifact of its kind."""
+CONVICTIONS = 3
+"""How often a suspect has to fail: between any two failures the sink took another artifact of its kind."""
 WEAK_CONVICTIONS = 10
 """The same where the sink took only artifacts of other kinds."""
 

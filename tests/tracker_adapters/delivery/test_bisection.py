@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tracker_adapters.delivery.bisection import CONVICTIONS, WEAK_CONVICTIONS, Bisection
 from tracker_adapters.store.tail import MAX_ROWS
@@ -57,14 +57,17 @@ class Simulation:
 @given(
     st.integers(1, 30_000),
     st.sets(st.integers(1, 30_000), max_size=6),
-    st.sets(st.integers(1, 200), max_size=60),
+    st.builds(lambda first, calls: range(first, first + calls), st.integers(1, 200), st.integers(0, 60)),
+    st.sets(st.integers(1, 200), max_size=CONVICTIONS - 2),
     st.booleans(),
 )
+@example(128, {1, 12}, range(26, 27), {28}, True)
 def test_exactly_what_is_refused_is_skipped_whatever_fails_beside_it(
-    last: int, poison: set[int], outages: set[int], same_kind: bool
+    last: int, poison: set[int], outage: range, failing_calls: set[int], same_kind: bool
 ) -> None:
+    """An outage of any length counts as one failure of whatever artifact it meets, each other failing call as one."""
     expected = sorted(number for number in poison if number <= last)
-    sink = Simulation(last, frozenset(poison), frozenset(outages), same_kind)
+    sink = Simulation(last, frozenset(poison), frozenset(failing_calls).union(outage), same_kind)
     sink.run()
     assert sink.skipped == expected
     assert sink.taken == [number for number in range(1, last + 1) if number not in poison]
