@@ -75,7 +75,7 @@ def test_a_stopped_delivery_blocks_neither_emit_nor_close(tmp_path: Path) -> Non
             start = time.perf_counter()
             run.scalar("loss", 1.0, step=step)
             durations.append(time.perf_counter() - start)
-        assert run.flush_store(10)
+        assert run.flush_store(60)
         assert not run.flush(0.3)
         start = time.monotonic()
         assert not run.close(1.0)

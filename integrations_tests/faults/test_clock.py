@@ -28,7 +28,7 @@ with stepscope.open_run(sys.argv[1], sinks={SINKS!r}) as run:
         run.histogram("grad", [float(step)], step=step)
         run.alert("odd" if step % 2 else "even", f"at {{step}}", step=step)
         if step % 50 == 49:
-            assert run.flush_store(10)
+            assert run.flush_store(60)
 with stepscope.open_run(sys.argv[1], sinks={SINKS!r}, resume=True) as run:
     back[0] = 7200
     for step in range(190, 210):

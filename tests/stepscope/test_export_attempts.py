@@ -87,15 +87,15 @@ def test_what_is_recorded_again_during_an_export_does_not_double_a_step(tmp_path
     for step in range(20):
         store.put(Scalar(name="loss", step=step, value=1.0), 100)
         if step % 5 == 0:
-            assert store.flush(10)
-    assert store.close()
+            assert store.flush(60)
+    assert store.close(60)
     with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
         run.scalar("loss", 2.0, step=10)
-        assert run.flush_store(10)
+        assert run.flush_store(60)
 
         def meanwhile(number: int, rows: int) -> None:
             run.scalar("loss", 2.0, step=11)
-            assert run.flush_store(10)
+            assert run.flush_store(60)
 
         export_runs([tmp_path / "run"], tmp_path / "out", progress=meanwhile)
         expected = [(step, 2.0 if step == 10 else 1.0) for step in range(20)]

@@ -100,7 +100,7 @@ def test_many_runs_lie_in_one_table(tmp_path: Path) -> None:
 def test_a_run_that_is_written_meanwhile_is_exported_as_far_as_it_is_stored(tmp_path: Path) -> None:
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
-        assert run.flush_store(10)
+        assert run.flush_store(60)
         exported = export_runs([tmp_path / "run"], tmp_path / "out")
         run.scalar("loss", 1.0, step=1)
     assert exported.rows == {"runs": 1, "scalars": 1}
@@ -193,8 +193,8 @@ def test_a_run_whose_segments_are_compacted_meanwhile_loses_and_doubles_nothing(
     store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
     for step in range(6):
         store.put(Scalar(name="loss", step=step, value=float(step)), 100)
-        assert store.flush(10)
-    assert store.close()
+        assert store.flush(60)
+    assert store.close(60)
     folder = tmp_path / "run" / "store" / "rank_00000"
     compacted = []
 

@@ -19,7 +19,7 @@ def emit(run: stepscope.Run, steps: range) -> None:
     for step in steps:
         run.scalar("loss", step, step=step)
         run.histogram("grad", np.arange(1.0, 500.0), step=step)
-    assert run.flush_store(10)
+    assert run.flush_store(60)
 
 
 def test_the_line_says_bytes_a_day_pace_share_and_limit() -> None:
@@ -65,7 +65,7 @@ def test_the_volume_is_about_what_the_files_take(tmp_path: Path) -> None:
             run.scalars([f"norm/{number}" for number in range(50)], draw.normal(size=50), step=step)
             if step % 4 == 0:
                 run.histogram("grad", draw.normal(size=2000), step=step)
-        assert run.flush_store(10)
+        assert run.flush_store(60)
         found = volume(run.path, 0)
     assert found is not None
     taken = sum(path.stat().st_size for path in segments(rank_folder(tmp_path / "run", 0)))

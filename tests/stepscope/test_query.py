@@ -121,8 +121,8 @@ def test_a_run_of_more_segments_than_sqlite_attaches_is_one_table(tmp_path: Path
     store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
     for step in range(30):
         store.put(Scalar(name=f"name{step % 2}", step=step, value=float(step)), 100)
-        assert store.flush(10)
-    assert store.close()
+        assert store.flush(60)
+    assert store.close(60)
     assert len(list((tmp_path / "run" / "store" / "rank_00000").glob("segment_*.db"))) > 25
 
     sql = "select count(*), sum(value), min(step), max(step) from scalars"
@@ -147,10 +147,10 @@ def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path: Path
 def test_a_run_is_asked_while_it_is_written(tmp_path: Path) -> None:
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
-        assert run.flush_store(10)
+        assert run.flush_store(60)
         with query_runs([tmp_path / "run"], "select value from scalars") as result:
             run.scalar("loss", 2.0, step=1)
-            assert run.flush_store(10)
+            assert run.flush_store(60)
             assert list(result) == [(1.0,)]
 
 
@@ -220,8 +220,8 @@ def test_a_query_is_given_up_while_it_copies_too(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
     for step in range(12):
         store.put(Scalar(name="loss", step=step, value=float(step)), 100)
-        assert store.flush(10)
-    assert store.close()
+        assert store.flush(60)
+    assert store.close(60)
     with pytest.raises(QueryError, match="took longer than 0 s"):
         answer(tmp_path / "run", "select count(*) from scalars", timeout_s=0)
 

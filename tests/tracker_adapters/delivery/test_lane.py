@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 def fill(store: RunStore, names: list[str]) -> None:
     for step, name in enumerate(names):
         store.put(Scalar(name=name, value=step / 2, step=step), 0)
-    assert store.flush(10)
+    assert store.flush(60)
 
 
 def lane_of(store: RunStore, sink: Sink, *, until: Until = "caught_up", histograms: int = 1000) -> Lane:
@@ -112,7 +112,7 @@ def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(
     artifacts.insert(5, Text(name="poison", text="poison", step=5))
     for artifact in artifacts:
         store.put(artifact, 0)
-    assert store.flush(10)
+    assert store.flush(60)
     sink = RefusingSink({"poison"})
     with running(lane_of(store, sink, until="end")):
         until(lambda: position(store).seq == 11)
@@ -129,7 +129,7 @@ def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(
         store.put(Scalar(name="loss", value=0.0, step=step), 0)
         if step % 50 == 0:
             store.put(Text(name="notes", text="refused", step=step), 0)
-    assert store.flush(10)
+    assert store.flush(60)
     sink = RefusingSink({"notes"})
     with running(lane_of(store, sink, until="end")):
         until(lambda: position(store).seq == 306)
@@ -204,7 +204,7 @@ def test_histograms_are_merged_as_a_run_grows_and_all_are_counted(store: RunStor
 
     for step in range(40):
         store.put(Histogram.from_values("h", [float(step)], step=step), 0)
-    assert store.flush(10)
+    assert store.flush(60)
     sink = MemorySink()
     assert lane_of(store, sink, histograms=10).run() == "caught_up"
     store.close()

@@ -33,7 +33,7 @@ def test_the_lane_hears_of_progress_within_a_call(tmp_path: Path) -> None:
     Manifest(RunInfo(id="lane", name="lane")).save(tmp_path)
     store = RunStore(tmp_path)
     store.put(Scalar(name="loss", value=1.0, step=0), 0)
-    assert store.flush(10)
+    assert store.flush(60)
     sink = SlowSink()
     lane = Lane(tmp_path, 0, "memory", sink.target, lambda: sink, until="caught_up")
     sink.clock = lane.calling

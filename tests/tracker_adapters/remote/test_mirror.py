@@ -61,8 +61,8 @@ def put(store: RunStore, steps: range) -> None:
     for step in steps:
         store.put(("loss", step, 1000 + step, step / 8), 0)
         if step % 200 == 199:
-            assert store.flush(10)
-    assert store.flush(10)
+            assert store.flush(60)
+    assert store.flush(60)
 
 
 def steps_there(place: RemotePlace) -> list[int]:

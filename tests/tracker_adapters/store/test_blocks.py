@@ -40,7 +40,7 @@ def emit(emitter: Emitter, step: int) -> list[Histogram]:
 def test_every_histogram_and_scalar_of_a_block_is_read_back_by_its_name(run_folder: Path) -> None:
     store = RunStore(run_folder)
     made = [emit(Emitter(store), step) for step in range(30)]
-    assert store.close()
+    assert store.close(60)
     record = RunRecord(run_folder)
     for row, name in enumerate(NAMES):
         assert record.histograms(name) == [step[row] for step in made]
@@ -61,7 +61,7 @@ def test_a_batch_may_end_inside_a_block(tmp_path_factory: pytest.TempPathFactory
         emitter.text("note", "between", step=step)
         made += emit(emitter, step)
         emitter.scalar("loss", step, step=step)
-    assert store.close()
+    assert store.close(60)
     reader, after, seqs, read = StoreReader(folder), 0, [], []
     while batch := reader.read(after, max_rows=max_rows):
         assert len(batch) == batch.last_seq - after <= max_rows
@@ -90,7 +90,7 @@ def test_blocks_and_single_artifacts_are_counted_alike(run_folder: Path) -> None
     assert counts.lost["queue_full"] >= 53
     assert counts.emitted == 1 + 10 * 107 == counts.queued + counts.stored + sum(counts.lost.values())
     release.set()
-    assert store.close()
+    assert store.close(60)
     emit(emitter, 99)
     counts = store.counts()
     assert counts.lost["emitted_after_close"] == 106
@@ -130,7 +130,7 @@ def test_after_a_resume_the_later_attempt_is_returned(run_folder: Path) -> None:
         store = RunStore(run_folder, resume=attempt > 0)
         Emitter(store).histograms(NAMES, HistogramColumns.of(histograms(attempt, 7)), step=7, time_ns=5)
         Emitter(store).scalars(NAMES, np.full(53, attempt), step=7)
-        assert store.close()
+        assert store.close(60)
     record = RunRecord(run_folder)
     assert record.histograms(NAMES[3]) == [histograms(1, 7)[3]]
     assert record.scalars(NAMES[3]).values.tolist() == [1]
@@ -141,8 +141,8 @@ def test_series_are_found_across_segments_and_groups(run_folder: Path) -> None:
     emitter = Emitter(store)
     for step in range(60):
         emit(emitter, step)
-        assert store.flush(10)
-    assert store.close()
+        assert store.flush(60)
+    assert store.close(60)
     assert len(list(store.folder.glob("segment_*.db"))) > 1
     record = RunRecord(run_folder)
     for name in (NAMES[0], NAMES[-1]):
@@ -160,7 +160,7 @@ def test_a_tensor_and_step_take_less_than_1_kb(run_folder: Path) -> None:
     for step in range(100):
         emitter.histograms(NAMES, columns, step=step)
         emitter.scalars(NAMES, np.arange(53), step=step)
-    assert store.close()
+    assert store.close(60)
     size = sum(path.stat().st_size for path in store.folder.iterdir())
     assert size / (53 * 100) < 1000
 
@@ -168,9 +168,9 @@ def test_a_tensor_and_step_take_less_than_1_kb(run_folder: Path) -> None:
 def test_a_damaged_histogram_is_a_clear_error(run_folder: Path) -> None:
     store = RunStore(run_folder)
     emit(Emitter(store), 0)
-    assert store.flush(10)
+    assert store.flush(60)
     store._segment._connection.execute("UPDATE histogram SET data = substr(data, 1, 50) WHERE seq = 5")
-    assert store.close()
+    assert store.close(60)
     with pytest.raises(RunError, match="damaged"):
         RunRecord(run_folder).histograms(NAMES[4])
     assert RunRecord(run_folder).histograms(NAMES[3])

@@ -31,7 +31,7 @@ def test_a_writer_that_makes_room_is_waited_for() -> None:
     writer = threading.Thread(target=make_room)
     writer.start()
     queue.put(ROW, 0)
-    writer.join(5)
+    writer.join(60)
     counts = queue.counts()
     assert (counts.emitted, counts.stored, counts.queued, counts.lost) == (4, 3, 1, {})
 

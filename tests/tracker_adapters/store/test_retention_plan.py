@@ -58,8 +58,8 @@ def test_pictures_beside_the_store_count(tmp_path: Path) -> None:
     for step in range(60):
         noise = draw.integers(0, 255, (300, 300, 3), np.uint8)
         store.put(Image.from_array("input", noise, step=step, layout="HWC"), 0)
-        assert store.flush(10)
-    assert store.close()
+        assert store.flush(60)
+    assert store.close(60)
     run = tmp_path / "run"
     limit = run_bytes(run) // 3
     foretold = plan(run, limit)

@@ -29,7 +29,7 @@ def test_everything_emitted_comes_back_equal_and_in_order(run_folder: Path, tmp_
         adopted = store.adopt(artifact) if artifact.kind in {"page", "file"} else artifact
         assert adopted is not None
         store.put(adopted, 0)
-    assert store.close()
+    assert store.close(60)
     sink = MemorySink()
     batch = StoreReader(run_folder).read(0)
     assert batch is not None
@@ -69,7 +69,7 @@ def test_numbers_are_consecutive_across_threads_kinds_and_segments(run_folder: P
         thread.start()
     for thread in threads:
         thread.join()
-    assert store.close()
+    assert store.close(60)
     assert len(list(store.folder.glob("segment_*.db"))) > 1
     reader, after, seqs = StoreReader(run_folder), 0, []
     while batch := reader.read(after, max_rows=777):
@@ -96,16 +96,16 @@ def test_a_full_queue_waits_at_most_50_ms_then_drops_and_counts(run_folder: Path
         return Text(name="slow", text="", step=0)
 
     store.put(Deferred("text", "slow", 1500, block), 1500)
-    assert blocked.wait(5)
+    assert blocked.wait(60)
     start = time.monotonic()
     store.put(Text(name="big", text="", step=0), 1000)
     waited = time.monotonic() - start
     assert 0.03 < waited < 0.5
     assert store.counts().lost == {"queue_full": 1}
     release.set()
-    assert store.flush(5)
+    assert store.flush(60)
     store.put(Text(name="big", text="", step=0), 1000)
-    assert store.close()
+    assert store.close(60)
     counts = store.counts()
     assert (counts.emitted, counts.stored, counts.lost) == (3, 2, {"queue_full": 1})
 
@@ -113,8 +113,8 @@ def test_a_full_queue_waits_at_most_50_ms_then_drops_and_counts(run_folder: Path
 def test_one_item_larger_than_the_queue_goes_through_alone(run_folder: Path) -> None:
     store = RunStore(run_folder, queue_bytes=1000)
     store.put(Text(name="large", text="x" * 5000, step=0), 5000)
-    assert store.flush(5)
-    assert store.close()
+    assert store.flush(60)
+    assert store.close(60)
     assert (store.counts().stored, store.counts().lost) == (1, {})
 
 
@@ -211,7 +211,7 @@ def test_a_reader_holds_one_segment_open_however_many_it_passes(run_folder: Path
     for step in range(8000):
         Emitter(store).scalar("loss", step, step=step)
         if step % 2000 == 1999:
-            assert store.flush(5)
+            assert store.flush(60)
             while batch := reader.read(after):
                 after = batch.last_seq
     store.close()

@@ -50,7 +50,7 @@ def test_a_database_that_fails_for_a_while_loses_nothing(
     store = RunStore(run_folder)
     emitter = Emitter(store)
     emitter.scalar("loss", 0, step=0)
-    assert store.flush(5)
+    assert store.flush(60)
     segment = next(store.folder.glob("segment_*.db"))
     blocker = sqlite3.connect(segment, isolation_level=None)
     store._segment._connection.execute("PRAGMA busy_timeout=1")
@@ -59,7 +59,7 @@ def test_a_database_that_fails_for_a_while_loses_nothing(
     assert not store.flush(0.5)
     assert store.counts().lost == {}
     blocker.execute("ROLLBACK")
-    assert store.flush(5)
+    assert store.flush(60)
     blocker.close()
     store.close()
     assert RunRecord(run_folder).scalars("loss").values.tolist() == [0, 1]
@@ -83,9 +83,9 @@ def test_an_artifact_that_the_store_cannot_hold_costs_only_itself(run_folder: Pa
     emitter.scalar("loss", 0, step=0)
     store.put(Unknown(name="x", step=0), 10)
     emitter.scalar("loss", 1, step=1)
-    assert store.flush(5)
+    assert store.flush(60)
     emitter.scalar("loss", 2, step=2)
-    assert store.close()
+    assert store.close(60)
     counts = store.counts()
     assert (counts.emitted, counts.stored, counts.lost) == (4, 3, {"not_encoded": 1})
     assert RunRecord(run_folder).scalars("loss").values.tolist() == [0, 1, 2]
@@ -100,9 +100,9 @@ def test_a_slow_artifact_does_not_delay_the_commit_of_earlier_ones(run_folder: P
 
     Emitter(store).scalar("loss", 0, step=0)
     store.put(Deferred("text", "slow", 10, build), 10)
-    until(lambda: reader.last_seq() > 0, 5)
+    until(lambda: reader.last_seq() > 0)
     release.set()
-    assert store.close()
+    assert store.close(60)
     reader.close()
     assert store.counts().stored == 2
 
@@ -117,12 +117,12 @@ def test_a_segment_that_cannot_be_opened_stores_nothing_twice(
     obstacle.mkdir()
     for step in range(3000):
         emitter.scalar("loss", step, step=step)
-    assert store.flush(5)
+    assert store.flush(60)
     emitter.scalar("loss", 3000, step=3000)
-    until(lambda: "keeps trying" in caplog.text, 5)
+    until(lambda: "keeps trying" in caplog.text)
     obstacle.rmdir()
-    assert store.flush(5)
-    assert store.close()
+    assert store.flush(60)
+    assert store.close(60)
     assert RunRecord(run_folder).scalars("loss").values.tolist() == list(range(3001))
     assert store.counts().lost == {}
 
@@ -157,7 +157,7 @@ def test_early_segments_may_be_removed(run_folder: Path) -> None:
     for step in range(6000):
         Emitter(store).scalar("loss", step, step=step)
         if step % 2000 == 1999:
-            assert store.flush(5)
+            assert store.flush(60)
     store.close()
     with contextlib.closing(StoreReader(run_folder)) as reader:
         first, *others = reader.segments()
@@ -168,8 +168,8 @@ def test_early_segments_may_be_removed(run_folder: Path) -> None:
     for step in range(6000, 12000):
         Emitter(store).scalar("loss", step, step=step)
         if step % 2000 == 1999:
-            assert store.flush(5)
-    assert store.close()
+            assert store.flush(60)
+    assert store.close(60)
     assert store.counts().lost == {}
     assert RunRecord(run_folder).scalars("loss").steps.tolist() == list(range(gone, 12000))
 
@@ -188,7 +188,7 @@ def test_a_flush_that_meets_a_close_returns(run_folder: Path) -> None:
     flushing.start()
     assert not store.flush(0)
     release.set()
-    flushing.join(5)
+    flushing.join(60)
     assert results == [True]
 
 
@@ -204,7 +204,7 @@ def test_what_threads_emit_during_a_close_is_stored_or_counted(run_folder: Path)
     threads = [threading.Thread(target=emit, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
-    assert store.close()
+    assert store.close(60)
     closed.set()
     for thread in threads:
         thread.join()

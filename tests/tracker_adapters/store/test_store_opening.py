@@ -50,7 +50,7 @@ def test_a_damaged_last_segment_is_named_and_the_others_can_be_read(run_folder: 
         assert record.scalars("loss").steps.tolist() == list(range(4000))
     store = RunStore(run_folder, resume=True)
     Emitter(store).scalar("loss", -1, step=4000)
-    assert store.close()
+    assert store.close(60)
     with RunRecord(run_folder) as record:
         assert record.scalars("loss").values.tolist()[-2:] == [3999, -1]
 
@@ -70,7 +70,7 @@ def test_numbers_that_a_sink_has_taken_are_not_given_again(run_folder: Path, cap
     connection.close()
     store = RunStore(run_folder, resume=True)
     Emitter(store).scalar("loss", -1, step=90)
-    assert store.close()
+    assert store.close(60)
     assert "has lost its last 10 artifacts, which a sink has" in caplog.text
     batch = StoreReader(run_folder).read(100)
     assert batch is not None
