@@ -204,10 +204,12 @@ def test_what_threads_emit_during_a_close_is_stored_or_counted(run_folder: Path)
     threads = [threading.Thread(target=emit, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
-    assert store.close(60)
-    closed.set()
-    for thread in threads:
-        thread.join()
+    try:
+        assert store.close(60)
+    finally:
+        closed.set()
+        for thread in threads:
+            thread.join()
     counts = store.counts()
     assert (counts.emitted, counts.queued) == (sum(emitted), 0)
     assert counts.stored + counts.lost.get("emitted_after_close", 0) == sum(emitted)
