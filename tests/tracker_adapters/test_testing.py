@@ -59,7 +59,7 @@ def test_a_failing_sink_without_a_number_always_fails() -> None:
 
 def test_a_stalled_sink_stands_until_it_is_released() -> None:
     sink = StalledSink()
-    thread = threading.Thread(target=lambda: (sink.write(ONE), sink.write(TWO)))
+    thread = threading.Thread(target=lambda: (sink.write(ONE), sink.write(TWO)), daemon=True)
     thread.start()
     assert sink.entered.wait(10)
     assert sink.artifacts == []

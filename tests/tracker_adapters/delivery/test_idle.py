@@ -31,7 +31,7 @@ def test_waiting_counts_and_is_seen_by_another_thread() -> None:
         leave.wait()
         clock.stop()
 
-    thread = threading.Thread(target=call)
+    thread = threading.Thread(target=call, daemon=True)
     thread.start()
     assert entered.wait(10)
     threading.Event().wait(SPAN_S)

@@ -176,7 +176,7 @@ def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store: RunStore) ->
         assert second.run() == "busy"
         third = lane_of(store, MemorySink(target=sink.target), until="end")
         outcome: list[str] = []
-        waiting = threading.Thread(target=lambda: outcome.append(third.run()))
+        waiting = threading.Thread(target=lambda: outcome.append(third.run()), daemon=True)
         waiting.start()
         store.close()
         assert not outcome  # nothing says that the first one will come to the end
