@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tracker_adapters.batch import Batch
 from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.errors import MissingPackageError
 from tracker_adapters.sinks.mlflow import MLflowSink
-from tracker_adapters.sinks.mlflow.description import Entries, send_entries
+from tracker_adapters.sinks.mlflow.entries import Entry, send_entries, tag_entries
 from tracker_adapters.testing.contract import TIME_NS
 
 import stepscope
@@ -36,12 +37,12 @@ class OldServer:
     def __init__(self) -> None:
         self.shown: dict[str, str] = {}
 
-    def take(self, entries: Entries) -> None:
-        too_large = len(entries) > 100 or len(json.dumps(dict(entries))) > 1_000_000
-        bad = [key for key, value in entries.items() if len(value) > LIMIT_OF_AN_OLD_SERVER or key.startswith("bad")]
+    def take(self, entries: Sequence[Entry]) -> None:
+        too_large = len(entries) > 100 or len(json.dumps(entries)) > 1_000_000
+        bad = [key for _, key, value in entries if len(value) > LIMIT_OF_AN_OLD_SERVER or key.startswith("bad")]
         if too_large or bad:
             raise MlflowException(f"refused {bad}", error_code=INVALID_PARAMETER_VALUE)
-        self.shown |= entries
+        self.shown |= {key: value for _, key, value in entries}
 
 
 @settings(max_examples=50, deadline=None)
@@ -50,7 +51,7 @@ class OldServer:
 )
 def test_every_entry_that_a_server_can_take_is_shown(entries: dict[str, str]) -> None:
     server = OldServer()
-    send_entries("param", entries | {"bad": "v"}, server.take)
+    send_entries([*tag_entries(entries), Entry("param", "bad", "v")], server.take)
     assert server.shown.keys() == {key for key in entries if not key.startswith("bad")}
     for key, value in server.shown.items():
         assert value == entries[key] or (len(value) == 250 and value.endswith("(6000 characters)"))
@@ -58,16 +59,17 @@ def test_every_entry_that_a_server_can_take_is_shown(entries: dict[str, str]) ->
 
 def test_an_entry_that_is_left_out_is_named(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        send_entries("tag", {"bad key": "v"}, OldServer().take)
-    assert "refuses the tag 'bad key'" in caplog.text
+        send_entries([Entry("param", "bad param", "v"), Entry("tag", "bad tag", "v")], OldServer().take)
+    assert "refuses the param 'bad param'" in caplog.text
+    assert "refuses the tag 'bad tag'" in caplog.text
 
 
 def test_a_server_that_is_down_is_not_taken_for_one_that_refuses() -> None:
-    def down(_: Entries) -> None:
+    def down(_: Sequence[Entry]) -> None:
         raise MlflowException("down", error_code=INTERNAL_ERROR)
 
     with pytest.raises(MlflowException, match="down"):
-        send_entries("param", {"lr": "0.1", "wd": "0"}, down)
+        send_entries(tag_entries({"lr": "0.1", "wd": "0"}), down)
 
 
 @pytest.fixture
@@ -94,6 +96,17 @@ class TestDrawing:
         sink.finish("finished")
         assert "histograms/h.png" in artifact_paths(client_of(options), the_run(options).info.run_id)
         assert len(read_back(options)) == 3
+
+    def test_a_table_that_could_not_be_listed_is_listed_by_the_next_drawing(self, options: dict[str, Any]) -> None:
+        sink = opened(options)
+        sink.write(Batch.of(histograms(range(3))))
+        client, run_id = client_of(options), the_run(options).info.run_id
+        client.delete_run(run_id)  # MLflow then refuses tags, and takes files
+        sink.flush()
+        client.restore_run(run_id)
+        assert "mlflow.loggedArtifacts" not in the_run(options).data.tags
+        sink.finish("finished")
+        assert "histograms/h.json" in the_run(options).data.tags["mlflow.loggedArtifacts"]
 
     def test_a_name_is_drawn_again_only_when_it_has_grown(self, options: dict[str, Any], tmp_path: Path) -> None:
         sink = opened(options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,11 @@ from typing import Any
 import mlflow
 import pytest
 from mlflow_delivery import client_of, deliver, opened, scalars, the_run, with_database
-from readback_mlflow import artifact_paths, our_runs, read_back
-from tracker_adapters.artifacts import Artifact, RunInfo
+from readback_mlflow import artifact_paths, our_runs, read_back, read_index
+from tracker_adapters.artifacts import Artifact, RunInfo, Table
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkError, StartOver
 from tracker_adapters.sinks.mlflow import MLflowSink
-from tracker_adapters.sinks.mlflow.index import read_index
 from tracker_adapters.testing.contract import TIME_NS, one_of_each
 
 import stepscope
@@ -113,6 +113,16 @@ class TestJoining:
         paths = artifact_paths(client_of(options), active.info.run_id)
         assert sum("texts/" in path for path in paths) == 2
         assert sum(path.startswith("images/") and "compressed" not in path for path in paths) == 2
+
+    def test_tables_of_the_users_own_stay_listed_beside_ours(self, active: Any, tmp_path: Path) -> None:
+        sink = opened(MLflowSink.resolve({}, tmp_path / "exp1"))
+        for number in (1, 2):
+            table = Table(name="ours", columns=("x",), rows=((1,),), step=number)
+            sink.write(Batch.of([table], first_seq=number))
+            mlflow.log_table({"x": [1]}, f"mine{number}.json")
+        tags = mlflow.get_run(active.info.run_id).data.tags
+        listed = [Path(entry["path"]).stem for entry in json.loads(tags["mlflow.loggedArtifacts"])]
+        assert listed == ["step_1_1", "mine1", "step_2_2", "mine2"]
 
     def test_another_experiment_or_target_is_left_alone(self, active: Any, tmp_path: Path) -> None:
         assert "run_id" not in MLflowSink.resolve({"experiment": "other"}, tmp_path / "exp1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ class TrackingServer:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self._folder = folder
+        self._log = folder / "log"
         self._running = ExitStack()
 
     def start(self) -> None:
@@ -27,12 +29,16 @@ class TrackingServer:
         command += ["--serve-artifacts", "--artifacts-destination", str(self._folder / "artifacts")]
         environment = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         self._running.enter_context(
-            serving(command, port=self.port, log=self._folder / "log", path="/health", environment=environment)
+            serving(command, port=self.port, log=self._log, path="/health", environment=environment)
         )
 
     def stop(self) -> None:
         """Ends the server; whatever it is asked then is refused."""
         self._running.close()
+
+    def requests(self) -> list[str]:
+        """Returns method and path of each request so far; the server logs a request before it answers."""
+        return re.findall(r'"([A-Z]+ [^ ?"]+)[^"]*" \d+', self._log.read_text())
 
 
 @contextmanager

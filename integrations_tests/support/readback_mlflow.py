@@ -12,7 +12,6 @@ from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from tracker_adapters.sinks.mlflow.index import read_index
 from tracker_adapters.sinks.mlflow.metrics import LARGEST, NAME_TAG_PREFIX
 from tracker_adapters.sinks.mlflow.names import digest_of_cut_key, file_stem, name_of_key
 from tracker_adapters.sinks.mlflow.runs import ATTEMPT_TAG, INFINITY_TAG, RUN_ID_TAG
@@ -46,6 +45,18 @@ def artifact_paths(client: MlflowClient, run_id: str, folder: str | None = None)
     for entry in client.list_artifacts(run_id, folder):
         found += artifact_paths(client, run_id, entry.path) if entry.is_dir else [entry.path]
     return found
+
+
+def read_index(client: MlflowClient, run_id: str, prefix: str = "") -> list[dict[str, Any]]:
+    """Returns the lines of a run's index, each sequence number once, in order; a killed run can end in half a line."""
+    lines = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for path in artifact_paths(client, run_id, f"{prefix}index"):
+            if path.endswith(".jsonl"):
+                content = Path(client.download_artifacts(run_id, path, folder)).read_text()
+                whole = content[: content.rfind("\n") + 1]
+                lines |= {line["seq"]: line for line in map(json.loads, whole.splitlines())}
+    return [lines[seq] for seq in sorted(lines)]
 
 
 def _of_run(client: MlflowClient, run: Run, prefix: str) -> Iterator[Shown]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import posixpath
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -52,10 +54,15 @@ def connect(target: str) -> Any:
 
 
 class ReportingClient:
-    """An MlflowClient that calls ``progressed`` whenever a method of it has returned."""
+    """An MlflowClient that calls ``progressed`` whenever a method of it has returned.
 
-    def __init__(self, client: Any, progressed: Callable[[], object]) -> None:
+    Unlike MLflow's own, its methods that read artifacts ask a server for nothing but artifacts: those would ask for the
+    run twice and search its models each time.
+    """
+
+    def __init__(self, client: Any, target: str, progressed: Callable[[], object]) -> None:
         self._client = client
+        self._target = target
         self._progressed = progressed
 
     def __getattr__(self, name: str) -> Any:
@@ -67,6 +74,30 @@ class ReportingClient:
             return result
 
         return call
+
+    def names_of_artifacts(self, run: Any, folder: str) -> list[str]:
+        """Returns the names of what lies in a folder of a run's artifacts; none when it is not there."""
+        import mlflow.artifacts
+
+        found = mlflow.artifacts.list_artifacts(artifact_uri=self._uri(run, folder), tracking_uri=self._target)
+        self._progressed()
+        return [posixpath.basename(entry.path) for entry in found]
+
+    def read_artifact(self, run: Any, path: str) -> bytes:
+        """Returns the content of one of a run's artifact files."""
+        import mlflow.artifacts
+
+        uri = self._uri(run, path)
+        with tempfile.TemporaryDirectory(prefix="stepscope_") as folder:
+            file = mlflow.artifacts.download_artifacts(uri, dst_path=folder, tracking_uri=self._target)
+            self._progressed()
+            return Path(file).read_bytes()
+
+    def _uri(self, run: Any, path: str) -> str:
+        from mlflow.utils.uri import add_databricks_profile_info_to_artifact_uri, append_to_uri_path
+
+        root = add_databricks_profile_info_to_artifact_uri(run.info.artifact_uri, self._target)
+        return str(append_to_uri_path(root, path))
 
 
 def without_secrets(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

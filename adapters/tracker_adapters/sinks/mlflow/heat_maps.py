@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.redaction import redact
 from tracker_adapters.sinks.mlflow.heat_map_figure import HeatMapFigure
-from tracker_adapters.sinks.mlflow.index import IndexEnd, histograms_of
+from tracker_adapters.sinks.mlflow.index import Index, histograms_of
 from tracker_adapters.sinks.mlflow.names import file_stem
 from tracker_adapters.sinks.mlflow.run_files import RunFiles
 from tracker_adapters.sinks.mlflow.strip import Strip
@@ -31,15 +31,17 @@ logger = logging.getLogger(__name__)
 class HeatMaps:
     """``histograms/<name>.png`` and ``histograms/<name>.json`` of one MLflow run."""
 
-    def __init__(self, files: RunFiles, *, restore: IndexEnd) -> None:
-        """Histograms of the run's index up to ``restore`` are read when they are needed."""
+    def __init__(self, files: RunFiles, index: Index) -> None:
+        """Histograms that are in the run's index already are read when they are needed."""
         self._files = files
-        self._restore_end = restore
+        self._index = index
+        self._restored = False
         self._strips: dict[str, Strip] = {}
+        self._unlisted: list[str] = []
         self._next_drawing = time.monotonic() + INTERVAL_S
 
     def add(self, histograms: Sequence[Histogram]) -> None:
-        """Takes histograms for later drawings."""
+        """Takes histograms for later drawings, before they are added to the index."""
         if histograms:
             self._restore()
         self._take(histograms)
@@ -60,11 +62,11 @@ class HeatMaps:
         self._draw(1.0, _FINAL_BUDGET_S)
 
     def _restore(self) -> None:
-        if not self._restore_end.part:
+        if self._restored:
             return
-        end, self._restore_end = self._restore_end, IndexEnd()
+        self._restored = True
         try:
-            self._take(histograms_of(self._files.index(end, budget_s=_RESTORE_BUDGET_S)))
+            self._take(histograms_of(self._index.lines(_RESTORE_BUDGET_S)))
         except TimeoutError as error:
             logger.warning("heat maps show the histograms from now on only: %s", error)
 
@@ -79,7 +81,7 @@ class HeatMaps:
         figure: HeatMapFigure | None = None
         for name, strip in sorted(due, key=lambda item: item[1].drawn_total / item[1].total):
             if time.monotonic() > deadline:
-                return
+                break
             total = strip.total
             try:
                 figure = figure or HeatMapFigure()
@@ -92,4 +94,7 @@ class HeatMaps:
                     path = f"histograms/{file_stem(name)}"
                     stage.put(f"{path}.png", picture)
                     stage.put_table(f"{path}.json", table)
+                self._unlisted += stage.tables
             strip.drawn_total = total
+        self._files.list_tables(self._unlisted)
+        self._unlisted = []

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -39,61 +38,75 @@ class IndexEnd:
     size: int = 0
 
 
-class IndexParts:
-    """Lays the lines of an index into parts: a part takes lines until it holds ``MAX_PART_BYTES``."""
+class IndexFiles(Protocol):
+    """Where parts lie."""
 
-    def __init__(self, end: IndexEnd, content: bytes) -> None:
-        """Goes on at ``end``; ``content`` is what the last part holds, shorter when it is not there any more."""
+    def names(self, folder: str) -> list[str]:
+        """Returns the names of what lies in a folder."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """Returns a file's content."""
+        ...
+
+
+class Index:
+    """The index of one MLflow run, up to where it ends: a part takes lines until it holds ``MAX_PART_BYTES``.
+
+    What an earlier process left is listed once, when it is needed, and its last part is read once.
+    """
+
+    def __init__(self, files: IndexFiles, end: IndexEnd) -> None:
+        """Goes on at ``end``."""
         self.end = end
-        self._content = content[: end.size]
-        self._whole = len(self._content) == end.size
+        self._files = files
+        self._parts: list[int] | None = None if end.part else []
+        self._content = b""
 
     def add(self, first_seq: int, lines: bytes) -> tuple[str, bytes]:
         """Appends lines, the first of them from ``first_seq`` on; returns the path and content of their part."""
-        if not self.end.part or not self._whole or self.end.size >= MAX_PART_BYTES:
-            self.end, self._content, self._whole = IndexEnd(first_seq), b"", True
+        parts = self._load()
+        is_whole = len(self._content) == self.end.size  # else somebody has deleted or cut it
+        if not self.end.part or not is_whole or self.end.size >= MAX_PART_BYTES:
+            self.end, self._content = IndexEnd(first_seq), b""
+            parts.append(first_seq)
         self._content += lines
         self.end = IndexEnd(self.end.part, len(self._content))
         return part_path(self.end.part), self._content
+
+    def lines(self, budget_s: float) -> list[dict[str, Any]]:
+        """Returns the lines, each sequence number once, in order.
+
+        Args:
+            budget_s: Seconds, checked before each part that has to be read.
+
+        Raises:
+            TimeoutError: When they are over.
+        """
+        deadline = time.monotonic() + budget_s
+        found: dict[int, dict[str, Any]] = {}
+        for part in self._load():
+            if part != self.end.part and time.monotonic() > deadline:
+                raise TimeoutError(f"reading the index of an MLflow run took more than {budget_s:g} s")
+            content = self._content if part == self.end.part else self._files.read(part_path(part))
+            found |= {line["seq"]: line for line in _whole_lines(content)}
+        return [found[seq] for seq in sorted(found)]
+
+    def _load(self) -> list[int]:
+        """Returns the numbers of the parts that are there, after reading the last of them."""
+        if self._parts is None:
+            stems = [PurePosixPath(name).stem for name in self._files.names(INDEX_FOLDER)]
+            # Somebody else's files have other names; parts beyond the end were never committed.
+            parts = [int(stem) for stem in stems if stem.isdecimal() and int(stem) <= self.end.part]
+            if self.end.part in parts:
+                self._content = self._files.read(part_path(self.end.part))[: self.end.size]
+            self._parts = parts
+        return self._parts
 
 
 def part_path(part: int) -> str:
     """Returns the path of a part below the folder of our artifacts."""
     return f"{INDEX_FOLDER}/{part:012d}.jsonl"
-
-
-def read_index(
-    client: Any, run_id: str, prefix: str = "", *, end: IndexEnd | None = None, budget_s: float = math.inf
-) -> list[dict[str, Any]]:
-    """Returns the lines of a run's index, each sequence number once, in order.
-
-    Args:
-        client: An MlflowClient.
-        run_id: The MLflow run.
-        prefix: The folder of our artifacts, ending in a slash; empty in a run of our own.
-        end: Where to stop; None reads everything.
-        budget_s: Seconds, checked before each part.
-
-    Raises:
-        TimeoutError: When they are over.
-    """
-    deadline = time.monotonic() + budget_s
-    found: dict[int, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory(prefix="stepscope_") as folder:
-        for entry in client.list_artifacts(run_id, prefix + INDEX_FOLDER):
-            number = PurePosixPath(entry.path).stem
-            if not number.isdecimal():  # a file of somebody else's
-                continue
-            part = int(number)
-            if end is not None and part > end.part:
-                continue
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"reading the index of MLflow run {run_id} took more than {budget_s:g} s")
-            content = Path(client.download_artifacts(run_id, entry.path, folder)).read_bytes()
-            if end is not None and part == end.part:
-                content = content[: end.size]
-            found |= {line["seq"]: line for line in _whole_lines(content)}
-    return [found[seq] for seq in sorted(found)]
 
 
 def histograms_of(lines: Iterable[dict[str, Any]]) -> list[Histogram]:

@@ -7,35 +7,46 @@ In our runs that number stands for nothing else: a finite value that large is lo
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from tracker_adapters.sink import ScalarColumns
+from tracker_adapters.sinks.mlflow.entries import Entry, log_batch, requests_of, tag_entries
 from tracker_adapters.sinks.mlflow.names import digest_of_cut_key, metric_key
-from tracker_adapters.sinks.mlflow.run_files import RunFiles
 
 NAME_TAG_PREFIX = "stepscope.name."
 """Tags that hold the whole name behind a key that had to be cut, by its checksum."""
 LARGEST = float(np.finfo(np.float64).max)
 _METRICS_PER_REQUEST = 1000
-_REQUEST_BYTES = 900_000
-"""A server takes 1 MB."""
+_REQUEST_BYTES = 450_000
+"""A server takes 1 MB; the rest is left to tags."""
 _BYTES_BESIDE_KEY = 140
 
 
 class Metrics:
-    """Sends scalars to one MLflow run."""
+    """Sends scalars to one MLflow run, and tags with them."""
 
-    def __init__(self, client: Any, files: RunFiles) -> None:
+    def __init__(self, client: Any, run_id: str) -> None:
         self._client = client
-        self._files = files
+        self._run_id = run_id
         self._keys: dict[str, str] = {}
+        self._names: list[Entry] = []
 
-    def send(self, scalars: ScalarColumns) -> None:
-        """Sends all scalars; NaN stays NaN, for infinities see the module."""
-        if not len(scalars):
-            return
+    def send(self, scalars: ScalarColumns, tags: Mapping[str, str]) -> None:
+        """Sends all scalars and tags, in one request where a server takes them in one.
+
+        NaN stays NaN, for infinities see the module.
+        """
+        metrics = list(self._metrics_of(scalars)) if len(scalars) else []
+        entries, self._names = [*self._names, *tag_entries(tags)], []
+        for some, request in zip_longest(metrics, requests_of(entries), fillvalue=()):
+            log_batch(self._client, self._run_id, request, some)
+
+    def _metrics_of(self, scalars: ScalarColumns) -> Iterator[list[Any]]:
+        """Yields metrics in groups that fit into one request."""
         from mlflow.entities import Metric
 
         values = np.where(np.abs(scalars.values) == LARGEST, np.nextafter(scalars.values, 0), scalars.values)
@@ -45,15 +56,14 @@ class Metrics:
         metrics = [Metric(*row) for row in zip(*columns, strict=True)]
         size = _metrics_per_request(keys)
         for start in range(0, len(metrics), size):
-            chunk = metrics[start : start + size]
-            self._client.log_batch(self._files.run_id, metrics=chunk, synchronous=True)
+            yield metrics[start : start + size]
 
     def goes_back(self, scalars: ScalarColumns) -> bool | None:
         """Returns whether a point repeats or precedes the last step of its series, at a later time.
 
         The time tells it from a point that is only sent again. None when the run has none of the series yet.
         """
-        there = self._client.get_run(self._files.run_id).data.to_proto().metrics
+        there = self._client.get_run(self._run_id).data.to_proto().metrics
         last = {metric.key: (metric.step, metric.timestamp) for metric in there}
         found = None
         times_ms = (scalars.times_ns // 1_000_000).tolist()
@@ -68,7 +78,7 @@ class Metrics:
     def _new_key(self, name: str) -> str:
         key = self._keys[name] = metric_key(name)
         if digest := digest_of_cut_key(key):
-            self._files.tag({NAME_TAG_PREFIX + digest: name})
+            self._names.append(Entry("tag", NAME_TAG_PREFIX + digest, name))
         return key
 
 

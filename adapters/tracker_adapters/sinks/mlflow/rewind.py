@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tracker_adapters.artifacts import Histogram, Image
 from tracker_adapters.sink import Batch
+from tracker_adapters.sinks.mlflow.index import Index
 from tracker_adapters.sinks.mlflow.metrics import Metrics
-from tracker_adapters.sinks.mlflow.run_files import RunFiles
 
 _BUDGET_S = 20.0
 """For reading the index; beyond it scalars alone tell."""
 
 
-def went_back(batch: Batch, metrics: Metrics, files: RunFiles) -> bool | None:
+def went_back(batch: Batch, metrics: Metrics, index: Index) -> bool | None:
     """Returns whether a series of the batch repeats or precedes its last step in the MLflow run.
 
     Scalars, histograms and images count: their steps are an axis. Texts, alerts, tables, pages and files may come
@@ -21,17 +21,17 @@ def went_back(batch: Batch, metrics: Metrics, files: RunFiles) -> bool | None:
     if found or not (batch.histograms or batch.images):
         return found
     shown: list[Histogram | Image] = [*batch.histograms.artifacts, *batch.images.artifacts]
-    last = _last_steps(files, before=batch.first_seq)
+    last = _last_steps(index)
     known = [one for one in shown if (one.kind, one.name) in last]
     if not known:
         return found
     return any(one.step <= last[one.kind, one.name] for one in known)
 
 
-def _last_steps(files: RunFiles, *, before: int) -> dict[tuple[str, str], int]:
-    """The last step of each series in the index, by kind and name; what is only sent again is left out."""
+def _last_steps(index: Index) -> dict[tuple[str, str], int]:
+    """The last step of each series by kind and name; what is only sent again lies behind the index's end."""
     try:
-        lines = files.index(budget_s=_BUDGET_S)
+        lines = index.lines(_BUDGET_S)
     except TimeoutError:
         return {}
-    return {(line["kind"], line["name"]): line["step"] for line in lines if line["seq"] < before}
+    return {(line["kind"], line["name"]): line["step"] for line in lines}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.sink import SinkError, StartOver
 from tracker_adapters.sinks.mlflow.description import (
     MAX_RUN_NAME_LENGTH,
-    Entries,
     params_of,
-    send_entries,
     shortened,
     tags_of,
 )
+from tracker_adapters.sinks.mlflow.entries import Entry, log_batch, send_entries, tag_entries
 
 RUN_ID_TAG = "stepscope.run_id"
 ATTEMPT_TAG = "stepscope.attempt"
@@ -86,21 +86,12 @@ class Runs:
 
     def describe(self, run: Any) -> None:
         """Sets our tags, and those params of the configuration that are not there yet: params cannot change."""
-        from mlflow.entities import Param, RunTag
-
-        def send_tags(entries: Entries) -> None:
-            tags = [RunTag(*entry) for entry in entries.items()]
-            self._client.log_batch(run.info.run_id, tags=tags, synchronous=True)
-
-        def send_params(entries: Entries) -> None:
-            params = [Param(*entry) for entry in entries.items()]
-            self._client.log_batch(run.info.run_id, params=params, synchronous=True)
-
         there = run.data
         tags = {RUN_ID_TAG: self._info.id, INFINITY_TAG: INFINITY_RULE} | tags_of(self._info)
-        send_entries("tag", {key: value for key, value in tags.items() if there.tags.get(key) != value}, send_tags)
-        params = {key: value for key, value in params_of(self._info).items() if key not in there.params}
-        send_entries("param", params, send_params)
+        entries = tag_entries({key: value for key, value in tags.items() if there.tags.get(key) != value})
+        params = params_of(self._info).items()
+        entries += [Entry("param", key, value) for key, value in params if key not in there.params]
+        send_entries(entries, functools.partial(log_batch, self._client, run.info.run_id))
 
     def experiment(self, name: str, artifact_location: str | None) -> str:
         """Returns the id of an experiment; creates it where there is none.

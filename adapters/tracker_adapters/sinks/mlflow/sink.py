@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tracker_adapters.artifacts import KINDS, Alert, RunInfo, RunStatus
+from tracker_adapters.artifacts import KINDS, RunInfo, RunStatus
 from tracker_adapters.redaction import redact
-from tracker_adapters.sink import Batch, Column, StartOver, Unshown
+from tracker_adapters.sink import Batch, StartOver, Unshown
 from tracker_adapters.sinks.mlflow.connection import ReportingClient, connect, without_secrets
 from tracker_adapters.sinks.mlflow.description import shortened
 from tracker_adapters.sinks.mlflow.heat_maps import HeatMaps
-from tracker_adapters.sinks.mlflow.index import IndexEnd, IndexParts
+from tracker_adapters.sinks.mlflow.index import Index, IndexEnd
 from tracker_adapters.sinks.mlflow.metrics import Metrics
 from tracker_adapters.sinks.mlflow.names import file_stem, metric_key
 from tracker_adapters.sinks.mlflow.options import resolve_options
@@ -109,7 +109,7 @@ class MLflowSink:
             SinkError: When the run to join or the experiment was deleted, or a database cannot be reached.
             MissingPackageError: When MLflow is too old or cannot be imported.
         """
-        self._client = ReportingClient(connect(self._target), self.progressed)
+        self._client = ReportingClient(connect(self._target), self._target, self.progressed)
         self._runs = Runs(self._client, info)
         self._folder_in_joined_run = f"stepscope/{file_stem(info.id)}/"
         self._state = _State(**json.loads(token)) if token else _State()
@@ -134,7 +134,7 @@ class MLflowSink:
     def write(self, batch: Batch) -> Unshown:
         """Sends the whole batch; MLflow can show every kind, so nothing is left over."""
         self._follow_attempt(batch)
-        self._metrics.send(batch.scalars)
+        self._metrics.send(batch.scalars, self._tags(batch))
         if len(batch) > len(batch.scalars):
             self._write_files(batch)
         self._state.end_ms = max(self._state.end_ms, _end_ns(batch) // 1_000_000)
@@ -160,27 +160,18 @@ class MLflowSink:
         self._runs.describe(run)
         state = self._state
         prefix = "" if state.run_id in state.owned else self._folder_in_joined_run
-        self._files = RunFiles(self._client, state.run_id, prefix)
-        self._metrics = Metrics(self._client, self._files)
-        end = IndexEnd(state.index_part, state.index_size)
-        self._heat_maps = HeatMaps(self._files, restore=end)
-        self._index: IndexParts | None = None if end.part else IndexParts(end, b"")
+        self._files = RunFiles(self._client, run, prefix)
+        self._metrics = Metrics(self._client, state.run_id)
+        self._index = Index(self._files, IndexEnd(state.index_part, state.index_size))
+        self._heat_maps = HeatMaps(self._files, self._index)
 
     def _write_files(self, batch: Batch) -> None:
         """Uploads what the index will name first, so that its lines lead to what is there."""
-        if self._index is None:
-            end = IndexEnd(self._state.index_part, self._state.index_size)
-            self._index = IndexParts(end, self._files.index_part(end.part))
+        self._heat_maps.add(batch.histograms.artifacts)
         with self._files.staged() as stage:
             lines = stage.add_batch(batch)
-        tags = self._alert_tags(batch.alerts)
-        if batch.images:
-            tags["mlflow.loggedImages"] = "True"  # MLflow shows its image grid where this is set
-        if tags:
-            self._files.tag(tags)
-        with self._files.staged() as stage:
             stage.put(*self._index.add(batch.first_seq, lines))
-        self._heat_maps.add(batch.histograms.artifacts)
+        self._files.list_tables(stage.tables)
         self._state.index_part, self._state.index_size = self._index.end.part, self._index.end.size
 
     def _follow_attempt(self, batch: Batch) -> None:
@@ -189,7 +180,7 @@ class MLflowSink:
         state.attempt = state.attempt or batch.attempt
         if batch.attempt <= state.attempt:
             return
-        back = went_back(batch, self._metrics, self._files)
+        back = went_back(batch, self._metrics, self._index)
         if back is None:  # no series in common to tell by; a later batch may have one
             return
         state.attempt = batch.attempt
@@ -201,9 +192,9 @@ class MLflowSink:
             state.index_part = state.index_size = 0
             self._use_run(run)
 
-    def _alert_tags(self, alerts: Column[Alert]) -> dict[str, str]:
-        tags = {}
-        for alert in alerts.artifacts:
+    def _tags(self, batch: Batch) -> dict[str, str]:
+        tags = {"mlflow.loggedImages": "True"} if batch.images else {}  # MLflow shows its image grid where this is set
+        for alert in batch.alerts.artifacts:
             count = self._state.alerts[alert.name] = self._state.alerts.get(alert.name, 0) + 1
             text = f"{count} so far; the last at step {alert.step}: {alert.level}: {alert.message}"
             tags[metric_key(f"stepscope.alert.{alert.name}")] = shortened(text, _MAX_ALERT_TAG_LENGTH)
