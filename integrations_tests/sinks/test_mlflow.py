@@ -15,7 +15,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow_delivery import client_of, deliver, opened, the_run, with_database
 from readback_mlflow import artifact_paths, read_back
-from tracker_adapters.artifacts import Alert, Artifact, Histogram, Image, Page, PageEntry, Scalar, Table
+from tracker_adapters.artifacts import Alert, Artifact, Histogram, Image, Page, PageEntry, Scalar, Table, Text
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.testing.contract import TIME_NS, Shown, SinkContract, one_of_each
@@ -115,6 +115,13 @@ class TestFiles:
         sink.write(Batch.of(artifacts[13:], first_seq=14))
         assert Counter((s.kind, s.step) for s in read_back(options)) == Counter((a.kind, a.step) for a in artifacts)
 
+    def test_files_are_listed_by_step(self, options: dict[str, Any]) -> None:
+        steps = [0, 9, 50, 100, 123_456_789]
+        deliver(options, [Text(name="note", text=str(step), step=step) for step in reversed(steps)])
+        run_id = the_run(options).info.run_id
+        paths = artifact_paths(client_of(options), run_id, "texts/note")
+        assert [int(Path(path).stem.split("_")[1]) for path in paths] == steps
+
     def test_images_are_named_for_the_image_grid(self, options: dict[str, Any]) -> None:
         large = Image.from_array("in/0", np.zeros((4, 600), np.uint8), step=7, layout="HW", time_ns=TIME_NS)
         deliver(options, [large])
@@ -128,7 +135,7 @@ class TestFiles:
     def test_tables_open_as_tables(self, options: dict[str, Any], fluent: MlflowClient) -> None:
         deliver(options, [Table(name="norms", columns=("layer", "norm"), rows=(("fc1", 0.5),), step=1)])
         run = the_run(options)
-        table = fluent.load_table(run.info.experiment_id, "tables/norms/step_1_1.json")
+        table = fluent.load_table(run.info.experiment_id, "tables/norms/step_000000001_1.json")
         assert table.to_dict("records") == [{"layer": "fc1", "norm": 0.5}]
 
     def test_a_page_has_an_escaped_summary_beside_it(self, options: dict[str, Any], tmp_path: Path) -> None:

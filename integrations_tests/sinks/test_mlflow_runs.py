@@ -122,7 +122,7 @@ class TestJoining:
             mlflow.log_table({"x": [1]}, f"mine{number}.json")
         tags = mlflow.get_run(active.info.run_id).data.tags
         listed = [Path(entry["path"]).stem for entry in json.loads(tags["mlflow.loggedArtifacts"])]
-        assert listed == ["step_1_1", "mine1", "step_2_2", "mine2"]
+        assert listed == ["step_000000001_1", "mine1", "step_000000002_2", "mine2"]
 
     def test_another_experiment_or_target_is_left_alone(self, active: Any, tmp_path: Path) -> None:
         assert "run_id" not in MLflowSink.resolve({"experiment": "other"}, tmp_path / "exp1")

@@ -1,7 +1,8 @@
 """What the artifacts of a batch become as MLflow artifact files.
 
-``<kind>s/<name>/step_<step>_<seq>…`` holds texts, alerts, tables, pages and files; ``images/`` follows the
-naming of MLflow's own image grid. Sequence numbers make writing again land on the same paths.
+``<kind>s/<name>/step_<step>_<seq>…`` holds texts, alerts, tables, pages and files, the step with nine digits since
+MLflow's page sorts names as text; ``images/`` follows the naming of MLflow's own image grid. Sequence numbers make
+writing again land on the same paths.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Stage:
 
     def _stage(self, seq: int, artifact: Artifact) -> dict[str, Any]:
         """Stages one artifact; returns what the index says beside the common fields."""
-        place = f"{artifact.kind}s/{file_stem(artifact.name)}/step_{artifact.step}_{seq}"
+        place = f"{artifact.kind}s/{file_stem(artifact.name)}/step_{artifact.step:09d}_{seq}"
         match artifact:
             case Histogram():
                 return histogram_fields(artifact)
