@@ -165,7 +165,8 @@ def read_rows(run_folder: Path, rank: int, selection: Selection, until: Extent) 
         for table in tables:
             wanted = wanted_series(series, table, selection)
             if wanted != []:
-                conditions = f"seq BETWEEN ? AND ? AND step BETWEEN {selection.first_step} AND {selection.last_step}"
+                steps = f"step BETWEEN {selection.first_step} AND {selection.last_step}"
+                conditions = f"{schema.between(table)} AND {steps}"
                 if wanted is not None:
                     conditions += f" AND series IN ({','.join(map(str, wanted))})"
                 read = _scalars if table == "scalar" else _others
@@ -197,8 +198,9 @@ def _scalars(
     connection: sqlite3.Connection, table: str, conditions: str, seqs: tuple[int, int]
 ) -> Iterator[Sequence[Any]]:
     joined = ", ".join(f"group_concat({column})" for column in _INTEGERS)
-    integers = f"SELECT {joined} FROM (SELECT {', '.join(_INTEGERS)} FROM {table} WHERE {conditions} ORDER BY seq)"
-    floats = f"SELECT value FROM {table} WHERE {conditions} ORDER BY seq"
+    rows = f"FROM {table} WHERE {conditions} ORDER BY {schema.in_order(table)}"
+    integers = f"SELECT {joined} FROM (SELECT {', '.join(_INTEGERS)} {rows})"
+    floats = f"SELECT value {rows}"
     first, last = seqs
     for start in range(first, last + 1, ROWS_AT_ONCE[table]):
         bounds = (start, min(start + ROWS_AT_ONCE[table] - 1, last))

@@ -18,7 +18,7 @@ from tracker_adapters.artifacts import Alert, Page, Text
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
 from tracker_adapters.store.layout import SCHEMA_VERSION, SegmentName, compacted_path, segment_name
-from tracker_adapters.store.rows import WIDTHS, SeriesNumbers
+from tracker_adapters.store.rows import SeriesNumbers
 from tracker_adapters.store.tail import Segment
 from tracker_adapters.store.thin_rows import EveryNth, HistogramThinner, ScalarThinner
 
@@ -128,8 +128,7 @@ def _fill(connection: sqlite3.Connection, segments: Sequence[Segment], level: in
             ("histogram", _thinned(parts, "histogram", HISTOGRAM_COLUMNS, HistogramThinner(halvings))),
             ("artifact", _thinned_artifacts(parts, halvings, note_halvings)),
         ):
-            marks = ",".join("?" * WIDTHS[table])
-            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+            connection.executemany(schema.insert(table, 1), rows)
     connection.executemany("INSERT INTO series VALUES (?,?,?)", series.unstored())
     connection.execute("COMMIT")
     connection.executescript(schema.DDL_INDEXES)
@@ -141,7 +140,7 @@ def _thinned(
     parts: Sequence[_Part], table: str, columns: str, thinner: ScalarThinner | HistogramThinner
 ) -> Iterator[tuple[Any, ...]]:
     for segment, numbers in parts:
-        cursor = segment.connection.execute(f"SELECT {columns} FROM {table} ORDER BY seq")
+        cursor = segment.connection.execute(f"SELECT {columns} FROM {table} ORDER BY {schema.in_order(table)}")
         while rows := cursor.fetchmany(_ROWS_AT_ONCE[table]):
             yield from thinner.push([(row[0], numbers[row[1]], *row[2:]) for row in rows])
     yield from thinner.finish()

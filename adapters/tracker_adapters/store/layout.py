@@ -20,7 +20,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MANIFEST = "run.json"
 STORE = "store"
 BLOBS = "blobs"

@@ -17,12 +17,12 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.name_sequences import MAX_SEQUENCES
 from tracker_adapters.recording import Block, HistogramBlock, ScalarBlock, Storable
+from tracker_adapters.store import schema
 from tracker_adapters.store.codec import StoreBlob, artifact_values
 from tracker_adapters.store.histogram_codec import encode
 
 MAX_ROWS_A_STATEMENT = 128  # of 6 values each: SQLite before 3.32 takes at most 999
-WIDTHS = {"scalar": 6, "histogram": 6, "artifact": 8}
-"""Columns of the tables of artifacts."""
+_statement = cache(schema.insert)
 
 
 class SeriesNumbers:
@@ -69,7 +69,7 @@ class Rows:
         self.last_seq = last_seq
         self.beside_bytes = 0
         """What the files take that lie beside the store."""
-        self.values: dict[str, list[Any]] = {table: [] for table in WIDTHS}
+        self.values: dict[str, list[Any]] = {table: [] for table in schema.WIDTHS}
         self._series = series
         self._attempt = attempt
         self._store_blob = store_blob
@@ -109,7 +109,7 @@ class Rows:
     def insert(self, connection: sqlite3.Connection) -> None:
         """Inserts the rows; the caller holds the transaction."""
         for table, values in self.values.items():
-            _insert(connection, table, WIDTHS[table], values)
+            _insert(connection, table, values)
 
     def _counted_blob(self, content: bytes) -> str:
         self.beside_bytes += len(content)
@@ -134,17 +134,12 @@ class Rows:
             self.values[Histogram.kind] += (*self._start(seq, histogram), blob)
 
 
-def _insert(connection: sqlite3.Connection, table: str, width: int, values: list[Any]) -> None:
+def _insert(connection: sqlite3.Connection, table: str, values: list[Any]) -> None:
+    width = schema.WIDTHS[table]
     rows, done = len(values) // width, 0
     at_once = MAX_ROWS_A_STATEMENT
     while done < rows:
         while at_once > rows - done:
             at_once //= 2
-        connection.execute(_statement(table, width, at_once), values[done * width : (done + at_once) * width])
+        connection.execute(_statement(table, at_once), values[done * width : (done + at_once) * width])
         done += at_once
-
-
-@cache
-def _statement(table: str, width: int, rows: int) -> str:
-    row = f"({','.join('?' * width)})"
-    return f"INSERT INTO {table} VALUES {','.join([row] * rows)}"

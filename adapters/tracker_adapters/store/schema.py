@@ -16,10 +16,14 @@ SUMMARY_SHIFT = 14
 """A row of the summary, which a sealed segment has, covers 2**14 steps, or as many as a roll-up where that is more."""
 
 GROUP_SHIFT = 11
-"""Scalars and histograms are indexed by series within groups of 2**11 consecutive numbers.
+"""Scalars lie, and histograms are indexed, by series within groups of 2**11 consecutive numbers.
 
-An index by series alone would change a page for each series at each step: 4 kB in the log for an entry of 12 bytes.
+So a commit changes the pages of a group or two. Larger groups are faster to read a series from, and cost the log more:
+a table by series alone would change a page for each series at each step, 4 kB for a row of 40 bytes.
 """
+
+WIDTHS = {"scalar": 6, "histogram": 6, "artifact": 8}
+"""How many values make a row of each table of artifacts: SCALAR_COLUMNS and so on of ``codec``."""
 
 PAGE_BYTES = 4096
 READING_CACHE_KB = 256
@@ -34,8 +38,8 @@ CREATE TABLE meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE attempt(attempt INTEGER PRIMARY KEY, first_seq INTEGER NOT NULL, started_ns INTEGER NOT NULL);
 CREATE TABLE series(id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, UNIQUE(kind, name));
 CREATE TABLE scalar(
-    seq INTEGER PRIMARY KEY, series INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL,
-    time_ns INTEGER NOT NULL, value REAL);
+    seq_group INTEGER NOT NULL, series INTEGER NOT NULL, seq INTEGER NOT NULL, attempt INTEGER NOT NULL,
+    step INTEGER NOT NULL, time_ns INTEGER NOT NULL, value REAL, PRIMARY KEY(seq_group, series, seq)) WITHOUT ROWID;
 CREATE TABLE histogram(
     seq INTEGER PRIMARY KEY, series INTEGER NOT NULL, attempt INTEGER NOT NULL, step INTEGER NOT NULL,
     time_ns INTEGER NOT NULL, data BLOB NOT NULL);
@@ -46,7 +50,6 @@ CREATE TABLE rollup({_RANGES}, PRIMARY KEY(bucket, series)) WITHOUT ROWID;
 CREATE TABLE summary({_RANGES}, PRIMARY KEY(series, bucket)) WITHOUT ROWID;
 """
 DDL_INDEXES = f"""
-CREATE INDEX scalar_by_group ON scalar(seq >> {GROUP_SHIFT}, series, step);
 CREATE INDEX histogram_by_group ON histogram(seq >> {GROUP_SHIFT}, series, step);
 CREATE INDEX artifact_by_series ON artifact(series, step);
 """
@@ -65,15 +68,18 @@ _FINITE = "CASE WHEN value BETWEEN -1.7976931348623157e308 AND 1.797693134862315
 _ROLLED_SEQ = "coalesce((SELECT value FROM meta WHERE key = 'rolled_seq'), 0)"
 # The last value is that of the highest step, and of several at that step the last one: both numbers are packed into one
 # to find it.
+_LATEST_SEQ = f"latest & {2**_SEQ_BITS - 1}"
 _NEW_SCALARS = f"""
 SELECT series, bucket, count, non_finite, low AS min, high AS max, first_step,
        (bucket << {ROLLUP_SHIFT}) + (latest >> {_SEQ_BITS}) AS last_step,
-       (SELECT value FROM scalar WHERE seq = latest & {2**_SEQ_BITS - 1}) AS last_value
+       (SELECT value FROM scalar WHERE seq_group = ({_LATEST_SEQ}) >> {GROUP_SHIFT} AND scalar.series = new.series
+        AND seq = {_LATEST_SEQ}) AS last_value
 FROM (
     SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*) AS count,
            count(*) - count({_FINITE}) AS non_finite, min({_FINITE}) AS low, max({_FINITE}) AS high,
            min(step) AS first_step, max((step & {2**ROLLUP_SHIFT - 1}) << {_SEQ_BITS} | seq) AS latest
-    FROM scalar WHERE seq > {_ROLLED_SEQ} GROUP BY step >> {ROLLUP_SHIFT}, series)
+    FROM scalar WHERE seq_group >= {_ROLLED_SEQ} >> {GROUP_SHIFT} AND seq > {_ROLLED_SEQ}
+    GROUP BY step >> {ROLLUP_SHIFT}, series) AS new
 """
 _OTHERS = " UNION ALL ".join(
     f"SELECT series, step >> {ROLLUP_SHIFT} AS bucket, count(*) AS count, 0 AS non_finite, NULL AS min, NULL AS max, "
@@ -100,8 +106,8 @@ FROM (
 """
 
 LAST_SEQ = """
-SELECT max(coalesce((SELECT max(seq) FROM scalar), 0), coalesce((SELECT max(seq) FROM histogram), 0),
-           coalesce((SELECT max(seq) FROM artifact), 0))
+SELECT max(coalesce((SELECT max(seq) FROM scalar WHERE seq_group = (SELECT max(seq_group) FROM scalar)), 0),
+           coalesce((SELECT max(seq) FROM histogram), 0), coalesce((SELECT max(seq) FROM artifact), 0))
 """
 
 
@@ -146,10 +152,38 @@ def select_series(table: str, columns: str) -> str:
     """Returns the query for the rows of one series; its parameters are the first and last group, and the series."""
     if table == "artifact":
         return f"SELECT {columns} FROM artifact WHERE series = ?3 AND seq >> {GROUP_SHIFT} BETWEEN ?1 AND ?2"
+    group = "seq_group" if table == "scalar" else f"seq >> {GROUP_SHIFT}"
     return f"""
     WITH RECURSIVE wanted(number) AS (SELECT ?1 UNION ALL SELECT number + 1 FROM wanted WHERE number < ?2)
-    SELECT {columns} FROM wanted CROSS JOIN {table} WHERE seq >> {GROUP_SHIFT} = wanted.number AND series = ?3
+    SELECT {columns} FROM wanted CROSS JOIN {table} WHERE {group} = wanted.number AND series = ?3
     """
+
+
+def between(table: str) -> str:
+    """Returns the condition for the rows from number ``?1`` to ``?2``."""
+    groups = f"seq_group BETWEEN ?1 >> {GROUP_SHIFT} AND ?2 >> {GROUP_SHIFT} AND " if table == "scalar" else ""
+    return f"{groups}seq BETWEEN ?1 AND ?2"
+
+
+def in_order(table: str) -> str:
+    """Returns what to order rows by that shall come by their numbers, so that nothing but groups has to be sorted."""
+    return "seq_group, seq" if table == "scalar" else "seq"
+
+
+def insert(table: str, rows: int) -> str:
+    """Returns the statement that inserts so many rows, whose values are parameters in the order of ``WIDTHS``."""
+    width = WIDTHS[table]
+    return (
+        f"INSERT INTO {table} VALUES {','.join(_row(table, first, width) for first in range(1, rows * width, width))}"
+    )
+
+
+def _row(table: str, first: int, width: int) -> str:
+    values = [f"?{number}" for number in range(first, first + width)]
+    if table == "scalar":
+        seq, series, *others = values
+        values = [f"{seq} >> {GROUP_SHIFT}", series, seq, *others]
+    return f"({','.join(values)})"
 
 
 def open_for_writing(path: Path, *, log_bytes: int) -> sqlite3.Connection:

@@ -220,7 +220,8 @@ class Segment:
                 f"SELECT {HISTOGRAM_COLUMNS} FROM histogram WHERE seq BETWEEN ? AND ? ORDER BY seq", bounds
             ).fetchall()
             scalars = self.connection.execute(
-                "SELECT seq, series, step, time_ns, value FROM scalar WHERE seq BETWEEN ? AND ? ORDER BY seq",
+                f"SELECT seq, series, step, time_ns, value FROM scalar WHERE {schema.between('scalar')} "
+                f"ORDER BY {schema.in_order('scalar')}",
                 bounds,
             ).fetchall()
         columns: dict[str, Any] = {key: Column(*pair) for key, pair in others.items()}

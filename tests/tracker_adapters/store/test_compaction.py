@@ -36,7 +36,7 @@ def made_histogram(step: int) -> Histogram:
     return Histogram.from_values("grad", values(step), step=step, time_ns=step)
 
 
-def write(run_folder: Path, steps: Sequence[int], *, segment_bytes: int = 220_000) -> SegmentWriter:
+def write(run_folder: Path, steps: Sequence[int], *, segment_bytes: int = 190_000) -> SegmentWriter:
     """Writes some of each kind, in segments of ``segment_bytes``; returns the closed writer."""
     folder = layout.rank_folder(run_folder, 0)
     folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ def test_identity_configuration_and_status_come_back(tmp_path: Path) -> None:
     loaded = load_manifest(tmp_path)
     assert loaded.info.config == {"a": {"b": 1}, "path": str(tmp_path), "nan": "nan"}
     assert (loaded.info.tags, loaded.info.status, loaded.lost) == (("x",), "failed", {"queue_full": 3})
-    assert json.loads((tmp_path / "run.json").read_text())["schema_version"] == 4
+    assert json.loads((tmp_path / "run.json").read_text())["schema_version"] == 5
 
 
 def test_a_new_folder_is_made_and_user_files_may_lie_there(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_a_new_folder_is_made_and_user_files_may_lie_there(tmp_path: Path) -> No
         ("[]", "written by another program"),
         ("{", "cannot read"),
         ('{"format": "stepscope-run", "schema_version": 99}', "schema version 99"),
-        ('{"format": "stepscope-run", "schema_version": 4}', "damaged"),
+        ('{"format": "stepscope-run", "schema_version": 5}', "damaged"),
     ],
 )
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, content: str, message: str) -> None:
