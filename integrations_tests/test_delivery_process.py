@@ -36,7 +36,7 @@ def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path: Path) -> Non
             run.scalar("loss", 1.0, step=step)
             delays.append(until(lambda size=size: event_file.stat().st_size > size, every_s=0.005))
     assert statistics.median(delays) < 0.5
-    assert sorted(delays)[-2] < 1.0, "one may take longer: the machine is shared"
+    assert max(delays) < 1.0
 
 
 def test_a_folder_whose_name_is_no_utf8_is_delivered_into(tmp_path: Path) -> None:

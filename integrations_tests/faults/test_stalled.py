@@ -101,7 +101,7 @@ if {how == "close"}:
             assert complete == "False"
             assert float(seconds) < 2.0
             fault_report.add("close() while every sink hangs", recovery_s=float(seconds))
-        assert run.end(20) == 0, run.errors()
+        assert run.end(10) == 0, run.errors()
         kill(children)
     assert stepscope.read_run(folder).info.status == "finished"
     assert len(stepscope.read_run(folder).scalars("loss")) == 1000

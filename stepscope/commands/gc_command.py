@@ -37,8 +37,8 @@ def command(runs: tuple[str, ...], max_bytes: str | None, dry_run: bool) -> None
     one. Alerts and texts stay as long as they can. What a sink has not taken yet stays whole longest.
     """
     limit = None if max_bytes is None else parse_bytes("--max-bytes", max_bytes)
-    for place in filter(is_url, runs):
-        raise RunError(f"{place} is a URL; expected a folder: a run is made smaller where it was recorded")
+    if url := next(filter(is_url, runs), None):
+        raise RunError(f"{url} is a URL; expected a folder: a run is made smaller where it was recorded")
     for run in find_runs(runs):
         click.echo(_report(run, limit, dry_run=dry_run))
 

@@ -188,8 +188,10 @@ class _Guard:
         for _, schema, path in attached:
             try:
                 found = self._connection.execute(f"PRAGMA {schema}.quick_check(1)").fetchone()
-            except sqlite3.DatabaseError:
-                return str(path)
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorcode & 0xFF in _DAMAGED:
+                    return str(path)
+                return ""  # the query's time is over
             if found != ("ok",):
                 return str(path)
         return ""

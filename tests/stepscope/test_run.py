@@ -124,8 +124,8 @@ def test_a_stalled_sink_costs_the_caller_nothing_and_close_keeps_its_deadline(tm
     assert not run.flush(0.2)
     start = time.monotonic()
     assert not run.close(1.0)
-    assert time.monotonic() - start < 5.0
-    assert emitting < 5.0
+    assert time.monotonic() - start < 2.0
+    assert emitting < 1.0
     assert len(good.artifacts) == 10_001
     assert run.stats.sinks["StalledSink"].pending == 10_001
     stalled.release.set()

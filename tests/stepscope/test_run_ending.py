@@ -72,7 +72,7 @@ def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path: Path) -> None:
     start = time.monotonic()
     assert not run.close(0.3)
     assert not run.flush(0.1)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 1.5
     stats = run.stats
     assert (stats.emitted, stats.stored, stats.queued) == (2, 1, 1)
     blocker.execute("ROLLBACK")

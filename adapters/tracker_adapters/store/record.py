@@ -127,7 +127,6 @@ class RunRecord:
                 found[key] = NameInfo(name, kind, count, last_step, last_value)
         return [found[key] for key in sorted(found)]
 
-    @_naming_the_run
     def scalars(self, name: str, rank: Rank = 0) -> ScalarSeries:
         """Returns one scalar's series by step; ``rank="all"`` adds ``.ranks`` and averages nothing.
 
@@ -216,6 +215,7 @@ class RunRecord:
             for segment in self._readers[number].segments():
                 yield number, segment
 
+    @_naming_the_run
     def _latest(
         self, rank: Rank, name: str, kind: str
     ) -> tuple[list[tuple[Any, ...]], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -245,7 +245,6 @@ class RunRecord:
         )
         return columns, order, ranks[order]
 
-    @_naming_the_run
     def _latest_rows(self, rank: Rank, name: str, kind: str) -> list[tuple[Any, ...]]:
         columns, order, _ = self._latest(rank, name, kind)
         rows = list(zip(*columns, strict=True))

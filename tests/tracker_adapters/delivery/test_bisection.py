@@ -73,6 +73,23 @@ def test_exactly_what_is_refused_is_skipped_whatever_fails_beside_it(
     assert sink.taken == [number for number in range(1, last + 1) if number not in poison]
 
 
+@given(
+    st.integers(1, 30_000),
+    st.sets(st.integers(1, 30_000), max_size=6),
+    st.sets(st.integers(1, 200), max_size=60),
+    st.booleans(),
+)
+def test_calls_that_fail_at_random_cost_an_artifact_only_where_each_failure_met_it(
+    last: int, poison: set[int], failing_calls: set[int], same_kind: bool
+) -> None:
+    sink = Simulation(last, frozenset(poison), frozenset(failing_calls), same_kind)
+    sink.run()
+    assert sorted(sink.taken + sink.skipped) == list(range(1, last + 1))
+    assert not poison & set(sink.taken)
+    unlucky = set(sink.skipped) - poison
+    assert len(unlucky) * CONVICTIONS <= len(failing_calls)
+
+
 def test_one_refused_among_ten_thousand_is_found_in_a_few_dozen_calls() -> None:
     sink = Simulation(MAX_ROWS, frozenset({7777}))
     end = sink.run()

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from tracker_adapters.artifacts import RunInfo
+from tracker_adapters.store.layout import rank_folder, segments
 from tracker_adapters.store.manifest import Manifest
+from tracker_adapters.store.segment import SegmentWriter
 
 
 @pytest.fixture
@@ -15,3 +17,17 @@ def run_folder(tmp_path: Path) -> Path:
     folder.mkdir()
     Manifest(RunInfo(id="id", name="run")).save(folder)
     return folder
+
+
+@pytest.fixture
+def three_segments(run_folder: Path) -> list[Path]:
+    """Three segments of 2,000 scalars ``loss`` each, whose values are their steps."""
+    folder = rank_folder(run_folder, 0)
+    folder.mkdir(parents=True)
+    writer = SegmentWriter(folder, lambda _: "", segment_bytes=60_000)
+    for first in range(0, 6000, 2000):
+        writer.commit([("loss", step, step, float(step)) for step in range(first, first + 2000)])
+    writer.close()
+    found = segments(folder)
+    assert len(found) == 3
+    return found

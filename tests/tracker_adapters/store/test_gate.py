@@ -36,7 +36,7 @@ def test_a_waiter_that_was_torn_away_does_not_hold_up_the_others() -> None:
     gate.is_open = True
     start = time.monotonic()
     assert gate.wait(60)
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 1
     waiting = threading.Thread(target=gate.wait)
     waiting.start()
     waiting.join(60)

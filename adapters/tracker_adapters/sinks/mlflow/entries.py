@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from tracker_adapters.sinks.mlflow.description import shortened
 
 MAX_REQUEST_BYTES = 450_000
-"""Less than half of what a server takes, so that as many bytes of metrics have room beside them."""
+"""What entries take at most in a request, and metrics beside them: a server takes 1 MB."""
 _LIMIT_OF_OLD_SERVERS = 250
 _MAX_ENTRIES = 100
 

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 
 from tracker_adapters.sink import ScalarColumns
-from tracker_adapters.sinks.mlflow.entries import Entry, log_batch, requests_of, tag_entries
+from tracker_adapters.sinks.mlflow.entries import MAX_REQUEST_BYTES, Entry, log_batch, requests_of, tag_entries
 from tracker_adapters.sinks.mlflow.names import digest_of_cut_key, metric_key
 
 NAME_TAG_PREFIX = "stepscope.name."
 """Tags that hold the whole name behind a key that had to be cut, by its checksum."""
 LARGEST = float(np.finfo(np.float64).max)
 _METRICS_PER_REQUEST = 1000
-_REQUEST_BYTES = 450_000
-"""A server takes 1 MB; the rest is left to tags."""
 _BYTES_BESIDE_KEY = 140
 
 
@@ -84,4 +82,4 @@ class Metrics:
 
 def _metrics_per_request(keys: list[str]) -> int:
     longest = max(len(json.dumps(key)) for key in set(keys))  # as ASCII, which is how they are sent
-    return min(_METRICS_PER_REQUEST, _REQUEST_BYTES // (longest + _BYTES_BESIDE_KEY))
+    return min(_METRICS_PER_REQUEST, MAX_REQUEST_BYTES // (longest + _BYTES_BESIDE_KEY))
