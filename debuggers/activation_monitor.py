@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 
 from tracker_adapters.emitter import Emitter
 
@@ -16,6 +15,7 @@ from debuggers.detectors import Finding
 from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation, OnError
 from debuggers.module_selection import NamedModule, Selection, select_modules
+from debuggers.series_names import statistic_names
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import OnTable, SummaryStream
 from debuggers.summary_table import SummaryTable
@@ -44,8 +44,9 @@ class ActivationMonitor(Closing):
 
     Names: ``<module>``; its second call in one forward pass of the model is ``<module>:1``, up to 16; several tensors
     are ``<module>.0``, ``<module>.1``. Several forward passes in one step (gradient accumulation) are merged. Emitted
-    are histograms ``activations/<name>`` and scalars ``activations/<name>/norm`` and ``.../zero_fraction``, and with
-    ``gradients`` the same under ``activation_gradients``, without the loss scale of the ``scaler``.
+    are histograms ``activations/<name>`` and scalars ``activation_norm/<name>`` and
+    ``activation_zero_fraction/<name>``, and with ``gradients`` the same of ``activation_gradients``, without the loss
+    scale of the ``scaler``.
 
     Not recorded: forward passes in the other mode than the model's at ``attach`` (a validation in eval mode), those
     that activation checkpointing repeats, and what runs inside ``torch.compile`` or ``torch.jit``: there only the
@@ -234,7 +235,8 @@ class ActivationMonitor(Closing):
 
     def _emit_zero_fractions(self, group: str, step: int, names: Sequence[str], table: SummaryTable) -> None:
         if self._emitter is not None:
-            self._emitter.scalars(_zero_fraction_names(group, tuple(names)), table.zero_fraction, step=step)
+            series = statistic_names(group, "zero_fraction", tuple(names))
+            self._emitter.scalars(series, table.zero_fraction, step=step)
 
     def _begin_forward(self, module: torch.nn.Module) -> None:
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
@@ -268,12 +270,6 @@ class ActivationMonitor(Closing):
     def _alert(self, message: str) -> None:
         if self._emitter is not None:
             self._emitter.alert("debugger_failed", message, step=self._last_step, level="error")
-
-
-# The emitter checks a tuple of names once, and knows it again.
-@lru_cache(maxsize=256)
-def _zero_fraction_names(group: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{group}/{name}/zero_fraction" for name in names)
 
 
 def _choose(

@@ -23,6 +23,7 @@ from debuggers.isolation import Isolation, OnError
 from debuggers.loss_scale import measure_unscaled, overflow_is_expected, scale_in_gradients
 from debuggers.measurement import measure
 from debuggers.parameters import Gradients, Parameters
+from debuggers.series_names import histogram_names, statistic_names
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import SummaryStream
 from debuggers.summary_table import SummaryTable
@@ -188,7 +189,7 @@ class GradientDebugger(Closing):
     def record_gradient_flow(self, layer: str, gradients: Any, *, step: int | None = None) -> None:
         """Records the gradients of a layer that the caller has: a tensor, an array, or numbers in a list.
 
-        They become part of the history and are emitted as ``gradients/<layer>`` and ``gradients/<layer>/norm``.
+        They become part of the history and are emitted as ``gradients/<layer>`` and ``gradient_norm/<layer>``.
 
         Args:
             layer: What they belong to.
@@ -264,9 +265,11 @@ class GradientDebugger(Closing):
     def _take_layer(self, step: int, layer: str, measured: Measurement, time_ns: int) -> None:
         table = measured.resolve()
         if self._emitter is not None:
-            self._emitter.scalars((f"gradients/{layer}/norm",), table.l2, step=step, time_ns=time_ns)
+            series = statistic_names("gradients", "norm", (layer,))
+            self._emitter.scalars(series, table.l2, step=step, time_ns=time_ns)
             if self._with_histograms:
-                self._emitter.histograms((f"gradients/{layer}",), table.columns, step=step, time_ns=time_ns)
+                names = histogram_names("gradients", (layer,))
+                self._emitter.histograms(names, table.columns, step=step, time_ns=time_ns)
         self._see(self.history.record(step, (layer,), table))
 
     def _take_ratios(self, step: int, names: tuple[str, ...], ratios: Ratios) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -12,21 +12,20 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.arrival_queue import ArrivalQueue, Measurement
 from debuggers.errors import DebuggerConfigError
+from debuggers.series_names import histogram_names, norm_names
 from debuggers.summary_table import SummaryTable
 
 OnTable: TypeAlias = Callable[[int, Sequence[str], SummaryTable], None]
 _Names: TypeAlias = tuple[str, ...]
-_NAME_SETS = 16
-"""Sets of names to remember: models whose parameters get gradients in turn have a few."""
 
 
 class SummaryStream:
     """The measurements of one group of tensors, such as all gradients.
 
-    Emitted are, at every step, the scalars ``<group>/<name>/norm`` (Euclidean, over finite elements) and
-    ``<group>/total_norm`` (of all tensors together), and histograms ``<group>/<name>``. What is emitted carries the
-    step and the time at which it was measured; a histogram of several steps carries the last of them. Every step is
-    in exactly one histogram of each of its names; names may come and go.
+    Emitted are, at every step, the norm of each tensor (Euclidean, over finite elements) and of all together, and
+    histograms, under the names of ``debuggers.series_names``. What is emitted carries the step and the time at which
+    it was measured; a histogram of several steps carries the last of them. Every step is in exactly one histogram of
+    each of its names; names may come and go.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class SummaryStream:
         """Says where the measurements go.
 
         Args:
-            group: Prefix of the names.
+            group: What the tensors are, in the plural, such as ``gradients``.
             emitter: Takes scalars and histograms; None emits nothing.
             histogram_every: How many steps that were pushed one histogram covers; None for scalars only.
             on_table: Called with step, names and table, after they were emitted.
@@ -50,13 +49,12 @@ class SummaryStream:
         """
         if histogram_every is not None and histogram_every < 1:
             raise DebuggerConfigError(f"histogram_every is {histogram_every}; expected at least 1, or None")
+        self._group = group
         self._emitter = emitter
         self._histogram_every = histogram_every
         self._on_table = on_table
         self._queue = ArrivalQueue()
         self._window = _Window()
-        self._histogram_names = lru_cache(_NAME_SETS)(partial(_histogram_names, group))
-        self._scalar_names = lru_cache(_NAME_SETS)(partial(_scalar_names, group))
 
     def push(self, step: int, names: Sequence[str], measurement: Measurement) -> None:
         """Takes a step's measurement, and hands on in order whatever has arrived on the host; waits for no device.
@@ -74,7 +72,7 @@ class SummaryStream:
         if self._emitter is not None:
             norms = table.l2
             values = np.append(norms, np.linalg.norm(norms))
-            self._emitter.scalars(self._scalar_names(names), values, step=step, time_ns=time_ns)
+            self._emitter.scalars(norm_names(self._group, names), values, step=step, time_ns=time_ns)
             if self._histogram_every is not None:
                 self._window.add(step, names, table, time_ns)
                 if self._window.steps >= self._histogram_every:
@@ -94,7 +92,7 @@ class SummaryStream:
     def _emit_histograms(self, emitter: Emitter) -> None:
         window, self._window = self._window, _Window()
         if window.table is not None:
-            names = self._histogram_names(window.names)
+            names = histogram_names(self._group, window.names)
             emitter.histograms(names, window.table.columns, step=window.step, time_ns=window.time_ns)
 
 
@@ -118,11 +116,3 @@ class _Window:
             self.names = tuple(dict.fromkeys(both))
             rows = {name: row for row, name in enumerate(self.names)}
             self.table = SummaryTable.concatenate([self.table, table]).grouped([rows[name] for name in both])
-
-
-def _histogram_names(group: str, names: _Names) -> _Names:
-    return tuple(f"{group}/{name}" for name in names)
-
-
-def _scalar_names(group: str, names: _Names) -> _Names:
-    return (*(f"{group}/{name}/norm" for name in names), f"{group}/total_norm")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from operator import is_
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from debuggers.isolation import Isolation
 from debuggers.loss_scale import step_was_skipped
 from debuggers.measurement import Difference, measure
 from debuggers.parameters import Gradients
+from debuggers.series_names import statistic_names
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import SummaryStream
 from debuggers.summary_table import SummaryTable
@@ -48,7 +49,7 @@ class UpdateMeasurement:
 
     Emitted are the groups ``weights`` (after the step), ``updates`` (weights after minus before), and for each kind of
     optimizer state of a parameter's shape, such as ``exp_avg``, ``optimizer/<kind>``; with updates also the scalars
-    ``updates/<name>/ratio``, |Δw| / (|w| + 1e-9) in Euclidean norms over finite elements, w after the step.
+    ``update_ratio/<name>``, |Δw| / (|w| + 1e-9) in Euclidean norms over finite elements, w after the step.
 
     Only parameters that have a gradient and belong to the optimizer take part. While updates are measured, a copy of
     them is kept.
@@ -84,7 +85,6 @@ class UpdateMeasurement:
         self._before: list[torch.Tensor] = []
         self._arrivals = ArrivalQueue()
         self._streams: dict[str, SummaryStream] = {}
-        self._ratio_names = lru_cache(16)(_ratio_names)
         self._hooks = Hooks()
         self._hooks.add_optimizer_post_step(optimizer, self._after_step)
 
@@ -176,7 +176,9 @@ class UpdateMeasurement:
 
     def _take_ratios(self, entry: _Step, names: _Names, ratios: Ratios) -> None:
         if self._emitter is not None:
-            self._emitter.scalars(self._ratio_names(names), ratios, step=entry.step, time_ns=entry.time_ns)
+            self._emitter.scalars(
+                statistic_names("updates", "ratio", names), ratios, step=entry.step, time_ns=entry.time_ns
+            )
         self._on_ratios(entry.step, names, ratios)
 
     def _stream(self, group: str) -> SummaryStream:
@@ -216,7 +218,3 @@ def _rows(table: SummaryTable, start: int, stop: int) -> SummaryTable:
         l1=table.l1[rows],
         local_shard=table.local_shard[rows],
     )
-
-
-def _ratio_names(names: _Names) -> _Names:
-    return tuple(f"updates/{name}/ratio" for name in names)

@@ -83,8 +83,8 @@ def test_every_leaf_is_measured_and_emitted():
     assert same(summaries["1"], hidden.relu())
     assert same(summaries["2"], model(x))
     scalars = watched.scalars()
-    assert math.isclose(scalars["activations/1/norm"], hidden.relu().norm().item(), rel_tol=1e-6)
-    assert scalars["activations/1/zero_fraction"] == (hidden <= 0).double().mean().item()
+    assert math.isclose(scalars["activation_norm/1"], hidden.relu().norm().item(), rel_tol=1e-6)
+    assert scalars["activation_zero_fraction/1"] == (hidden <= 0).double().mean().item()
     assert {a.step for a in watched.emitter.artifacts} == {7}
     assert watched.histograms("activations")["0"].count == 20
 
@@ -197,7 +197,7 @@ def test_gradients_with_respect_to_outputs():
         assert math.isclose(got[name].mean, reference.mean(), rel_tol=1e-9, abs_tol=1e-12)
         assert (got[name].min, got[name].max) == (reference.min(), reference.max())
         assert math.isclose(
-            watched.scalars()[f"activation_gradients/{name}/norm"], np.linalg.norm(reference), rel_tol=1e-6
+            watched.scalars()[f"activation_gradient_norm/{name}"], np.linalg.norm(reference), rel_tol=1e-6
         )
 
 

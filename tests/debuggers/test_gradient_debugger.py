@@ -72,7 +72,7 @@ def test_every_gradient_its_norm_and_the_norm_of_all():
     scalars = {a.name: a.value for a in emitter.artifacts if a.kind == "scalar"}
     total = math.sqrt(sum(norm**2 for norm in norms.values()))
     assert scalars == pytest.approx(
-        {f"gradients/{name}/norm": norm for name, norm in norms.items()} | {"gradients/total_norm": total}, rel=1e-12
+        {f"gradient_norm/{name}": norm for name, norm in norms.items()} | {"total_norm/gradients": total}, rel=1e-12
     )
     assert table.l2.tolist() == pytest.approx(list(norms.values()), rel=1e-12)
     assert {a.step for a in emitter.artifacts} == {3}
@@ -306,7 +306,7 @@ def test_what_a_device_still_computes_is_recorded_later_under_its_own_step(monke
     assert {a.step for a in emitter.artifacts} == {0}
     assert debugger.analyze_gradient_flow().steps == 4
     assert debugger.history.steps.tolist() == [0, 1, 2, 3]
-    times = [a.time_ns for a in emitter.artifacts if a.name == "gradients/total_norm"]
+    times = [a.time_ns for a in emitter.artifacts if a.name == "total_norm/gradients"]
     assert times == sorted(set(times))
 
 
@@ -330,7 +330,7 @@ def test_layers_may_be_recorded_by_hand():
     assert (steps.tolist(), norms.tolist()) == ([0, 1], [10.0, 20.0])
     assert debugger.history.series("layer_3")[0].tolist() == [7]
     norms = [(a.name, a.step, a.value) for a in emitter.artifacts if a.kind == "scalar"]
-    assert ("gradients/layer_1/norm", 1, 10.0) in norms
+    assert ("gradient_norm/layer_1", 1, 10.0) in norms
     assert histograms(emitter)["layer_2"].count == 2
     analysis = debugger.analyze_gradient_flow()
     assert analysis.overall_health == "healthy"

@@ -40,7 +40,7 @@ def test_a_step_gives_norms_the_total_norm_and_histograms():
     a, b = torch.tensor([3.0, 4.0]), torch.tensor([12.0, math.nan])
     stream.push(7, ("a", "b"), measure([a, b]))
     scalars = {artifact.name: artifact.value for artifact in of_kind(emitter, "scalar")}
-    assert scalars == {"gradients/a/norm": 5.0, "gradients/b/norm": 12.0, "gradients/total_norm": 13.0}
+    assert scalars == {"gradient_norm/a": 5.0, "gradient_norm/b": 12.0, "total_norm/gradients": 13.0}
     histograms = of_kind(emitter, "histogram")
     assert [artifact.name for artifact in histograms] == ["gradients/a", "gradients/b"]
     assert [artifact.nan for artifact in histograms] == [0, 1]
@@ -78,7 +78,7 @@ def test_histograms_cover_several_steps_and_the_rest_comes_with_drain():
     stream.drain()
     stream.drain()
     assert [(a.step, a.count) for a in of_kind(emitter, "histogram")] == [(20, 6), (40, 4)]
-    assert sum(a.name == "g/total_norm" for a in emitter.artifacts) == 5
+    assert sum(a.name == "total_norm/g" for a in emitter.artifacts) == 5
 
 
 @given(
@@ -113,7 +113,7 @@ def test_scalars_alone():
     stream = SummaryStream("g", emitter, histogram_every=None)
     stream.push(0, ("a",), measure([torch.ones(4)]))
     stream.drain()
-    assert {"g/a/norm", "g/total_norm"} == {a.name for a in emitter.artifacts}
+    assert {"g_norm/a", "total_norm/g"} == {a.name for a in emitter.artifacts}
 
 
 def test_without_an_emitter_the_tables_are_handed_on():

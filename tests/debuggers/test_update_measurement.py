@@ -67,8 +67,8 @@ def test_weights_updates_and_moments_are_those_around_the_optimizers_step(fused)
         assert_same(histograms[f"optimizer/exp_avg/{name}"], optimizer.state[parameter]["exp_avg"])
         assert_same(histograms[f"optimizer/exp_avg_sq/{name}"], optimizer.state[parameter]["exp_avg_sq"])
         ratio = change.double().norm() / (weights.double().norm() + 1e-9)
-        assert scalars[f"updates/{name}/ratio"].value == pytest.approx(ratio.item(), rel=1e-12)
-        assert scalars[f"updates/{name}/norm"].value == pytest.approx(change.double().norm().item(), rel=1e-12)
+        assert scalars[f"update_ratio/{name}"].value == pytest.approx(ratio.item(), rel=1e-12)
+        assert scalars[f"update_norm/{name}"].value == pytest.approx(change.double().norm().item(), rel=1e-12)
         series = debugger.history.series(name, "update_ratio")
         assert (series[0].tolist(), series[1][1]) == ([0, 1], pytest.approx(ratio.item(), rel=1e-12))
     assert {name.split("/")[0] for name in histograms} == {"weights", "updates", "optimizer"}
@@ -324,7 +324,7 @@ def test_what_a_late_device_measured_comes_in_order_with_ratios_of_its_own_step(
         seen.append(debugger.history.update_steps.tolist())
     assert seen == [[], [], [0], [0, 1], [0, 1, 2]]
     debugger.close()
-    ratios = [a for a in emitter.artifacts if a.name == "updates/0.weight/ratio"]
+    ratios = [a for a in emitter.artifacts if a.name == "update_ratio/0.weight"]
     assert [a.step for a in ratios] == [0, 1, 2, 3, 4]
     assert [a.value for a in ratios] == pytest.approx(expected, rel=1e-5)
     assert sorted(a.time_ns for a in ratios) == [a.time_ns for a in ratios]

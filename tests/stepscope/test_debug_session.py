@@ -24,7 +24,7 @@ def test_everything_that_is_configured_is_emitted_at_its_step():
         "gradients/0.weight", "weights/0.weight", "updates/0.weight", "optimizer/exp_avg/0.weight", "activations/3",
         "activation_gradients/3",
     } <= histograms  # fmt: skip
-    assert {"loss", "learning_rate", "step_ms", "gradients/0.weight/norm", "updates/4.bias/ratio"} <= scalars
+    assert {"loss", "learning_rate", "step_ms", "gradient_norm/0.weight", "update_ratio/4.bias"} <= scalars
     for name in ("gradients/0.weight", "weights/0.weight", "updates/0.weight", "activations/3"):
         assert steps_of(emitter, "histogram", name) == [0, 1, 2]
 
@@ -40,7 +40,7 @@ def test_gradients_are_those_before_the_optimizer_step():
 
         train(model, optimizer, step, steps=5)
 
-    norms = [item.value for item in emitter.artifacts if item.name == "gradients/0.weight/norm"]
+    norms = [item.value for item in emitter.artifacts if item.name == "gradient_norm/0.weight"]
     assert norms == pytest.approx(expected, rel=1e-12)
 
 
@@ -95,7 +95,7 @@ def test_without_visualization_there_are_no_histograms():
         train(model, optimizer, session.step, steps=3)
 
     assert not names_of(emitter, "histogram")
-    assert "gradients/0.weight/norm" in names_of(emitter, "scalar")
+    assert "gradient_norm/0.weight" in names_of(emitter, "scalar")
 
 
 def test_the_documented_session_without_a_model(tmp_path):

@@ -64,7 +64,7 @@ def test_gradients_are_unscaled_before_they_are_measured_and_the_scaler_goes_its
     session.stop()
 
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), model.parameters(), strict=True))
-    norms = [item.value for item in emitter.artifacts if item.name == "gradients/total_norm"]
+    norms = [item.value for item in emitter.artifacts if item.name == "total_norm/gradients"]
     assert len(norms) == 4
     assert max(norms) < 10
 

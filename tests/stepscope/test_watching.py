@@ -33,7 +33,7 @@ def train(model, optimizer, *, steps=4, scaler=None, factor=1.0):
 
 
 def norms(emitter):
-    return [item.value for item in emitter.artifacts if item.name == "gradients/total_norm"]
+    return [item.value for item in emitter.artifacts if item.name == "total_norm/gradients"]
 
 
 def test_every_optimizer_step_is_measured():
@@ -111,7 +111,7 @@ def test_it_ends_with_the_run_when_there_is_no_block(tmp_path):
 
     assert not optimizer._optimizer_step_pre_hooks
     record = stepscope.read_run(tmp_path / "run")
-    assert record.scalars("gradients/total_norm").steps.tolist() == [0, 1, 2, 3]
+    assert record.scalars("total_norm/gradients").steps.tolist() == [0, 1, 2, 3]
 
 
 def test_both_model_and_optimizer_are_needed():
