@@ -60,5 +60,13 @@ class NotARunError(RunError):
     """The folder does not exist, belongs to something else, or its schema version is unknown."""
 
 
+class UnsafeFileError(RunError, OSError):
+    """A path in a run's folder leads out of it, or to anything but a regular file; nothing was opened."""
+
+
+class DamagedError(RunError, ValueError):
+    """What a run's store holds is not what was written; the message names what it is."""
+
+
 class DeliveryError(RunError):
     """With ``on_error="raise"``: something failed behind an emit (in the store or in a sink)."""

@@ -1,0 +1,222 @@
+"""Opens, makes and removes files below a folder, and never follows a link out of it.
+
+What lies in a run's folder may come from somebody else: an archive, a shared disk. Each part of a path below the folder
+is opened relative to the one before, without following links, and only regular files are opened. The folder itself is
+the one that the user named: it may be a link.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePath
+from typing import BinaryIO, Literal, TypeAlias
+
+from tracker_adapters.errors import UnsafeFileError
+
+Mode: TypeAlias = Literal["rb", "r+b", "ab", "xb", "wb"]
+MAX_BYTES = 256 * 1024 * 1024
+"""What a file may hold that is read as a whole."""
+# A pipe blocks whoever opens it until somebody writes, unless O_NONBLOCK says otherwise.
+_ALWAYS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS: dict[str, int] = {
+    "rb": os.O_RDONLY,
+    "r+b": os.O_RDWR,
+    "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT,
+    "xb": os.O_WRONLY | os.O_CREAT | os.O_EXCL,
+    "wb": os.O_WRONLY | os.O_CREAT,
+}
+# What opening a link, a pipe that nobody reads, a folder or a socket for a regular file says (EMLINK: FreeBSD).
+_NOT_REGULAR = frozenset({errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR, errno.EOPNOTSUPP})
+_NO_FOLDER = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR})
+
+
+def open_descriptor(folder: Path, relative: str | PurePath, flags: int = os.O_RDONLY, *, mode: int = 0o644) -> int:
+    """Returns the descriptor of a regular file below a folder, as ``os.open`` does.
+
+    Args:
+        folder: The folder; it may be a link.
+        relative: The file's path below it.
+        flags: Those of ``os.open``; links are never followed.
+        mode: The permissions of a new file, less the umask.
+
+    Raises:
+        UnsafeFileError: When the path leads out of the folder, or to anything but a regular file.
+        OSError: As ``os.open``, such as FileNotFoundError.
+    """
+    with _parent(folder, relative) as (parent, name):
+        try:
+            descriptor = os.open(name, flags | _ALWAYS, mode, dir_fd=parent)
+        except OSError as error:
+            if error.errno in _NOT_REGULAR:
+                raise _unsafe(Path(folder, relative), "no regular file") from error
+            error.filename = str(Path(folder, relative))
+            raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _unsafe(Path(folder, relative), "no regular file")
+    return descriptor
+
+
+def open_file(folder: Path, relative: str | PurePath, mode: Mode = "rb", *, permissions: int = 0o644) -> BinaryIO:
+    """Opens a regular file below a folder; see ``open_descriptor``. ``permissions`` are those of a new file."""
+    descriptor = open_descriptor(folder, relative, _FLAGS[mode], mode=permissions)
+    try:
+        if mode == "wb":  # cut only once it is known to be a regular file
+            os.ftruncate(descriptor, 0)
+        return open(descriptor, mode)  # noqa: PTH123 - a descriptor, for the caller to close
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_file(folder: Path, relative: str | PurePath, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Returns what a regular file below a folder holds.
+
+    Raises:
+        UnsafeFileError: Also when it holds more than ``max_bytes``.
+        OSError: As ``os.open``.
+    """
+    with open_file(folder, relative) as stream:
+        content = stream.read(max_bytes + 1) if os.fstat(stream.fileno()).st_size <= max_bytes else b""
+        if len(content) > max_bytes or os.fstat(stream.fileno()).st_size > max_bytes:
+            raise _unsafe(Path(folder, relative), f"larger than {max_bytes} bytes")
+    return content
+
+
+def make_folders(folder: Path, relative: str | PurePath) -> Path:
+    """Makes a folder below a folder, with those between, where they do not exist; returns its path."""
+    with _descended(folder, _parts(folder, relative), make=True):
+        return Path(folder, relative)
+
+
+def remove_file(folder: Path, relative: str | PurePath, *, missing_ok: bool = False) -> None:
+    """Removes a file below a folder; of a link, the link."""
+    with suppress(FileNotFoundError) if missing_ok else _nothing(), _parent(folder, relative) as (parent, name):
+        os.unlink(name, dir_fd=parent)
+
+
+def move_file(folder: Path, source: str | PurePath, target: str | PurePath) -> None:
+    """Gives a file below a folder another name below it, and replaces what has that name."""
+    with _parent(folder, source) as (old, old_name), _parent(folder, target) as (new, new_name):
+        os.replace(old_name, new_name, src_dir_fd=old, dst_dir_fd=new)
+
+
+def link_file(source: Path, folder: Path, relative: str | PurePath) -> None:
+    """Makes a hard link below a folder to a file from anywhere; of a link, to the file that it stands for."""
+    with _parent(folder, relative) as (parent, name):
+        os.link(os.path.realpath(source), name, dst_dir_fd=parent)
+
+
+def status_of(folder: Path, relative: str | PurePath) -> os.stat_result | None:
+    """Returns the status of a regular file below a folder; None when nothing is there.
+
+    Raises:
+        UnsafeFileError: When there is anything else, or a link on the way.
+    """
+    try:
+        with _parent(folder, relative) as (parent, name):
+            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise _unsafe(Path(folder, relative), "no regular file")
+    return status
+
+
+def is_folder(folder: Path, relative: str | PurePath) -> bool:
+    """Whether a folder lies there, and no link on the way to it."""
+    try:
+        with _descended(folder, _parts(folder, relative)):
+            return True
+    except OSError:
+        return False
+
+
+def check_way(folder: Path, path: Path) -> None:
+    """Checks a path for something that opens it by name: below ``folder`` no part of it may be a link.
+
+    A path elsewhere, and parts that do not exist, are left as they are.
+
+    Raises:
+        UnsafeFileError: When one is.
+    """
+    if folder != path and path.is_relative_to(folder):
+        with suppress(FileNotFoundError), _parent(folder, path.relative_to(folder)) as (parent, name):
+            if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                raise _unsafe(path, "a link")
+
+
+def files_below(folder: Path, relative: str | PurePath) -> Iterator[tuple[PurePath, os.stat_result]]:
+    """Yields the path below ``folder`` and the status of each regular file in a folder below it; links are passed over.
+
+    What goes meanwhile is left out.
+    """
+    with suppress(FileNotFoundError, UnsafeFileError), _descended(folder, _parts(folder, relative)) as top:
+        for here, _, names, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        yield PurePath(relative, here, name), status
+
+
+def names_in(folder: Path, relative: str | PurePath) -> list[str]:
+    """Returns the names in a folder below a folder, in no order; none when it does not exist or is a link."""
+    with suppress(FileNotFoundError, UnsafeFileError), _descended(folder, _parts(folder, relative)) as descriptor:
+        return os.listdir(descriptor)  # noqa: PTH208 - a descriptor
+    return []
+
+
+@contextmanager
+def _parent(folder: Path, relative: str | PurePath) -> Iterator[tuple[int, str]]:
+    """The descriptor of the folder that a path below ``folder`` ends in, and its last part."""
+    *folders, name = _parts(folder, relative)
+    with _descended(folder, folders) as descriptor:
+        yield descriptor, name
+
+
+@contextmanager
+def _descended(folder: Path, parts: list[str], *, make: bool = False) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for number, part in enumerate(parts):
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=descriptor)
+            try:
+                below = os.open(part, _FOLDER, dir_fd=descriptor)
+            except OSError as error:
+                path = Path(folder, *parts[: number + 1])
+                if error.errno in _NO_FOLDER:
+                    raise _unsafe(path, "a link or no folder") from error
+                error.filename = str(path)
+                raise
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _parts(folder: Path, relative: str | PurePath) -> list[str]:
+    path = PurePath(relative)
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in str(path):
+        raise _unsafe(path, f"no path below {folder}")
+    return list(path.parts)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _unsafe(path: PurePath, what: str) -> UnsafeFileError:
+    return UnsafeFileError(
+        f"{path} is {what}; expected a regular file in folders that are no links: "
+        "nothing is followed out of a run's folder"
+    )
