@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter, is_, methodcaller
 
 from debuggers.module_selection import WRAPPED, WRAPPERS
 from debuggers.torch_import import torch
 
-_WALK_EVERY = 100
+_parameters_of, _children_of = attrgetter("_parameters"), attrgetter("_modules")
+_values = methodcaller("values")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,9 +34,9 @@ class Gradients:
 class Parameters:
     """The parameters of a model, each once.
 
-    Wrappers of data parallelism and of ``torch.compile`` leave no trace in the names. Walking a model takes
-    milliseconds, so it is walked again only at every hundredth call of ``gradients``, and when no parameter has a
-    gradient: parameters that are added or exchanged are noticed then.
+    Wrappers of data parallelism and of ``torch.compile`` leave no trace in the names. A parameter or module that was
+    added, exchanged or removed is noticed by the next call of ``gradients``: each call compares what the modules hold,
+    by identity, with what the last walk through the model found, in a fraction of the time of a walk.
 
     Attributes:
         names: In the model's order. A tied parameter has its first name; the others are in ``aliases``.
@@ -43,7 +46,6 @@ class Parameters:
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
-        self._calls = 0
         self.names: tuple[str, ...] = ()
         self._walk()
 
@@ -53,6 +55,8 @@ class Parameters:
         # Whoever has seen the names knows them by their tuple.
         self.names = self.names if names == self.names else names
         self.tensors: list[torch.Tensor] = list(named)
+        self._modules = list(self._model.modules())
+        self._held = _held_by(self._modules)
         self.aliases = {first: tuple(others) for first, *others in named.values() if others}
         self._absent: tuple[int, ...] = ()
         self._present_names, self._present = self.names, self.tensors
@@ -64,14 +68,14 @@ class Parameters:
 
     def gradients(self) -> Gradients:
         """Returns the gradients that are there now."""
-        self._calls += 1
-        if self._calls % _WALK_EVERY == 0:
+        if self._has_changed():
             self._walk()
-        gradients = self._collect()
-        if not gradients.tensors:
-            self._walk()
-            gradients = self._collect()
-        return gradients
+        return self._collect()
+
+    def _has_changed(self) -> bool:
+        held = _held_by(self._modules)
+        # What the last walk found is kept alive here, so that none of its addresses can belong to another object now.
+        return len(held) != len(self._held) or not all(map(is_, held, self._held))
 
     def _collect(self) -> Gradients:
         found = [parameter.grad for parameter in self.tensors]
@@ -87,6 +91,12 @@ class Parameters:
             self._present = [self.tensors[place] for place in present]
         missing = sum(self.tensors[place].requires_grad for place in absent)
         return Gradients(self._present_names, self._present, tensors, missing)
+
+
+def _held_by(modules: list[torch.nn.Module]) -> list[object]:
+    """Returns the parameters and children that modules hold directly; the loops run in C."""
+    tables = filter(None, chain(map(_parameters_of, modules), map(_children_of, modules)))
+    return [*chain.from_iterable(map(_values, tables))]
 
 
 def _named_parameters(model: torch.nn.Module) -> dict[torch.Tensor, list[str]]:

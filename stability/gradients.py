@@ -28,8 +28,8 @@ class Gradients:
         names: Of the parameters that have a gradient.
         tensors: Their gradients: of a sparse one the coalesced values, of a sharded one (a DTensor) the part on this
             rank. To change them in place is to change the gradients, once ``store`` is called.
-        total_parameters: How many parameters there are, those without a gradient too.
         parameters: Those that have a gradient.
+        all_parameters: Those without a gradient too.
         without_gradient: Names of those that have none.
         coalesced: The sparse gradients, coalesced, by their position.
         groups: Which ranks hold the other parts of each gradient.
@@ -37,8 +37,8 @@ class Gradients:
 
     names: list[str]
     tensors: list[torch.Tensor]
-    total_parameters: int
     parameters: list[torch.nn.Parameter]
+    all_parameters: list[torch.nn.Parameter]
     without_gradient: list[str]
     coalesced: dict[int, torch.Tensor]
     groups: list[RankGroups]
@@ -80,10 +80,12 @@ def collect_gradients(model: torch.nn.Module) -> Gradients:
     names: list[str] = []
     tensors: list[torch.Tensor] = []
     parameters: list[torch.nn.Parameter] = []
+    all_parameters: list[torch.nn.Parameter] = []
     without_gradient: list[str] = []
     coalesced: dict[int, torch.Tensor] = {}
     groups: list[RankGroups] = []
     for name, parameter in model.named_parameters():
+        all_parameters.append(parameter)
         gradient = parameter.grad
         if gradient is None:
             without_gradient.append(name)
@@ -99,13 +101,12 @@ def collect_gradients(model: torch.nn.Module) -> Gradients:
         groups.append(rank_groups(name, gradient))
         tensors.append(local_part(gradient))
         parameters.append(parameter)
-    total = len(names) + len(without_gradient)
     if not tensors:
         raise StabilityError(
-            f"none of the {total} parameters of {type(model).__name__} has a gradient; "
+            f"none of the {len(all_parameters)} parameters of {type(model).__name__} has a gradient; "
             "expected step() after loss.backward() and before optimizer.zero_grad()"
         )
-    return Gradients(names, tensors, total, parameters, without_gradient, coalesced, groups)
+    return Gradients(names, tensors, parameters, all_parameters, without_gradient, coalesced, groups)
 
 
 def check_loss(loss: torch.Tensor | float) -> None:

@@ -132,8 +132,8 @@ class NumericalStabilityManager:
 
         Raises:
             StabilityError: When an argument is of another type, the loss is no scalar, no parameter has a gradient,
-                one is sharded or in a layout that cannot be clipped, ``summaries`` are of another number of gradients,
-                or a name or pattern of the clipping configuration matches no parameter.
+                one is sharded or in a layout that cannot be clipped, ``summaries`` are of another number of gradients
+                or of other sizes, or a name or pattern of the clipping configuration matches no parameter.
             ArtifactError: When ``step`` is no integer from 0 to 2**63 - 1.
             AutogradAnomalyError: When something is not finite, in a debug session that is to raise.
         """
@@ -144,7 +144,9 @@ class NumericalStabilityManager:
         self._faults.begin(optimizer)
         scaling = self.unscale(optimizer)
         gradients = collect_gradients(model)
-        strangers = self._optimizers.compare(model, optimizer, self._scaler if scaling else None)
+        strangers = self._optimizers.compare(
+            model, gradients.all_parameters, optimizer, self._scaler if scaling else None
+        )
         norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
         named = None if self._first_nan is None else self._first_nan.look(number, loss, nan_stats, replay)

@@ -50,13 +50,20 @@ class Clipper(ABC):
             summaries: Of these gradients, as measured already; they save a pass where their digits suffice.
 
         Raises:
-            StabilityError: When the summaries are of another number of gradients.
+            StabilityError: When the summaries are of another number of gradients, or of other sizes.
         """
         if summaries is not None:
             if len(summaries) != len(gradients.tensors):
                 raise StabilityError(
                     f"got summaries of {len(summaries)} gradients; expected {len(gradients.tensors)}, one for each "
                     "parameter with a gradient"
+                )
+            sizes = [tensor.numel() for tensor in gradients.tensors]
+            if (elements := summaries.tally("count").tolist()) != sizes:
+                index = next(index for index, size in enumerate(sizes) if elements[index] != size)
+                raise StabilityError(
+                    f"the summary of {gradients.names[index]} is of {elements[index]} elements and its gradient has "
+                    f"{sizes[index]}; expected summaries of these gradients, in the order of model.parameters()"
                 )
             shared = shared_norms(summaries, loss, self._config.norm_type, self._exact_from())
             if shared is not None:

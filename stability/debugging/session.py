@@ -228,7 +228,7 @@ def _gradient_stats(gradients: Gradients, norms: list[float], total_norm: float)
     mean = sum(norms) / len(norms)
     variance = sum((norm - mean) * (norm - mean) for norm in norms) / len(norms)
     return GradientStats(
-        total_parameters=gradients.total_parameters,
+        total_parameters=len(gradients.all_parameters),
         parameters_with_grad=len(norms),
         mean_norm=mean,
         std_norm=math.sqrt(variance),

@@ -26,7 +26,8 @@ class SnapshotRing:
     The age of a training is the number of its good steps; going back takes age away. A fault at a greater age than all
     before it goes back to the newest snapshot. A fault that comes before the training has got further than that, when
     going back did not help, goes back to one that is older than the last one used. So no fault is met for ever, also
-    where the restored random generators make the batches come again.
+    where the restored random generators make the batches come again. Snapshots of other parameters than those of now,
+    from before a layer was exchanged or added, are no state of this training: they are forgotten.
     """
 
     def __init__(self, config: NaNHandlingConfig) -> None:
@@ -45,6 +46,7 @@ class SnapshotRing:
         step: int,
     ) -> None:
         """Counts a good step, and takes a snapshot of the state that led to it when one is due."""
+        self._forget_strangers(model, optimizer)
         if not self._snapshots or self._age - self._snapshots[-1].age >= self._config.snapshot_every:
             snapshot = self._room()
             snapshot.step, snapshot.age = step, self._age
@@ -57,6 +59,7 @@ class SnapshotRing:
         self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None
     ) -> int | None:
         """Goes back to a snapshot and returns the step at which it was taken; None when nothing older is left."""
+        self._forget_strangers(model, optimizer)
         if self._age <= self._furthest:
             self._drop_from(self._last_used)
         self._furthest = max(self._furthest, self._age)
@@ -71,6 +74,11 @@ class SnapshotRing:
     def bytes(self) -> int:
         """Returns what the tensors of all snapshots take."""
         return sum(snapshot.bytes for snapshot in [*self._snapshots, *self._spare])
+
+    def _forget_strangers(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        if self._snapshots and not self._snapshots[-1].state.fits(model, optimizer):
+            self._snapshots.clear()
+            self._spare.clear()
 
     def _drop_from(self, age: float) -> None:
         while self._snapshots and self._snapshots[-1].age >= age:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,7 @@ class TrainingState:
     scaler: dict[str, torch.Tensor | None] = field(default_factory=dict)
     generators: _Generators | None = None
     copied: list[torch.cuda.Event] = field(default_factory=list)
+    parameters: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
 
     @torch.no_grad()
     def take(
@@ -52,6 +54,7 @@ class TrainingState:
             return pinned.copy_(source, non_blocking=True)
 
         weights = _weights(model, optimizer)
+        self.parameters = [weakref.ref(parameter) for parameter in _parameters(model, optimizer)]
         self.weights = _transfer(weights, self.weights, allocate)
         self.optimizer = _transfer(dict(optimizer.state), self.optimizer, allocate)
         tensors = {name: getattr(scaler, name, None) for name in _SCALER_TENSORS}
@@ -59,6 +62,13 @@ class TrainingState:
         self.generators = _Generators.now()
         devices = {tensor.device for tensor in weights.values() if tensor.is_cuda}
         self.copied = [torch.cuda.current_stream(device).record_event() for device in devices]
+
+    def fits(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> bool:
+        """Whether this is of the parameters that are there now; those of an exchanged layer are of another training."""
+        now = _parameters(model, optimizer)
+        return len(now) == len(self.parameters) and all(
+            ref() is one for ref, one in zip(self.parameters, now, strict=True)
+        )
 
     @torch.no_grad()
     def put_back(
@@ -117,8 +127,15 @@ class _Generators:
 def _weights(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[Hashable, torch.Tensor]:
     weights: dict[Hashable, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     known = {id(parameter) for parameter in model.parameters()}
-    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    return weights | {parameter: parameter for parameter in held if id(parameter) not in known}
+    return weights | {parameter: parameter for parameter in _held(optimizer) if id(parameter) not in known}
+
+
+def _parameters(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [*model.parameters(), *_held(optimizer)]
+
+
+def _held(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,8 +1,10 @@
 """Parameters have the names of the model itself, whatever wraps it; each comes once."""
 
+import pytest
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils.prune import l1_unstructured
 
 from debuggers.parameters import Parameters
 
@@ -82,11 +84,55 @@ def test_the_tuple_of_names_is_the_same_while_the_gradients_are():
     assert parameters.gradients().names is fewer
 
 
-def test_a_layer_that_is_exchanged_is_noticed_within_a_hundred_calls():
+def exchange(model):
+    model[2] = nn.Linear(4, 2, bias=False)
+
+
+def add(model):
+    model[0].register_parameter("scale", nn.Parameter(torch.ones(4)))
+
+
+def add_where_nothing_was(model):
+    model[1].register_module("inner", nn.Linear(1, 1))
+
+
+def remove(model):
+    model[2].register_parameter("bias", None)
+
+
+def exchange_by_loading(model):
+    model.load_state_dict({name: value.clone() for name, value in model.state_dict().items()}, assign=True)
+
+
+def prune(model):
+    l1_unstructured(model[2], "weight", amount=0.5)
+
+
+def parametrize(model):
+    nn.utils.parametrizations.weight_norm(model[0])
+
+
+def tie(model):
+    model[0].weight = nn.Parameter(torch.ones(2, 4))
+    model[2].weight = model[0].weight
+
+
+CHANGES = [exchange, add, add_where_nothing_was, remove, exchange_by_loading, prune, parametrize, tie]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_next_call_knows_what_has_changed_in_the_model(change):
     model = network()
     parameters = Parameters(model)
-    model[2] = nn.Linear(4, 2, bias=False)
     backward(model)
-    seen = {parameters.gradients().names for _ in range(100)}
-    assert ("0.weight", "0.bias", "2.weight") in seen
-    assert parameters.gradients().tensors[-1] is model[2].weight.grad
+    parameters.gradients()
+    change(model)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+
+    found = parameters.gradients()
+
+    expected = dict(model.named_parameters())
+    assert found.names == tuple(expected)
+    assert all(one is other for one, other in zip(found.parameters, expected.values(), strict=True))
+    assert all(one is other.grad for one, other in zip(found.tensors, expected.values(), strict=True))
