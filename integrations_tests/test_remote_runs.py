@@ -90,7 +90,11 @@ def test_a_run_at_a_url_is_there_when_it_is_closed(s3: S3, tmp_path: Path, url: 
         assert len(record.images("weight/0")) == STEPS // 20
         assert not (record.path / "local").exists()  # nobody asked for it
     with pytest.raises(RunExistsError, match="already holds a run"):
-        stepscope.open_run(url, sinks=[])
+        stepscope.open_run(url, sinks=[], exists="raise")
+    with stepscope.open_run(url, sinks=[]) as second:
+        second.scalar("loss", 1.0, step=0)
+    assert second.info.name == f"{url.rpartition('/')[2]}-2"
+    assert len(stepscope.read_run(f"{url}-2").scalars("loss")) == 1
     # The credentials reached no file, here and there.
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET in path.read_bytes()]
     assert not [name for name in s3.direct.find(url) if SECRET in s3.direct.cat_file(name)]

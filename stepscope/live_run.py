@@ -50,11 +50,13 @@ class Run(Emitter):
         rank: int,
         delivery: DeliveryMode,
         on_error: OnError,
+        asked_for: str = "",
     ) -> None:
-        """Starts delivery; see ``open_run`` for the arguments."""
+        """Starts delivery; see ``open_run`` for the arguments. ``asked_for`` is the place without its number."""
         super().__init__(store, defer=_defer_tensor)
         self.path = store.run_folder
         self.rank = rank
+        self.asked_for = asked_for
         self.sinks = tuple(sinks)
         self._manifest = manifest
         self._store = store

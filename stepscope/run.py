@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.config import Missing, SinksSpec, choose_sinks
 from tracker_adapters.delivery.handle import DeliveryMode
-from tracker_adapters.errors import RunError
+from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
 from tracker_adapters.store.manifest import Manifest, claim_folder, new_run_id
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
 
 from stepscope.byte_sizes import parse_bytes
 from stepscope.live_run import OnError, Run
-from stepscope.run_places import open_record, place_of
+from stepscope.run_claims import RANK_VARIABLES, Exists, belongs, is_alone, job_of_process, places_for, say_which
+from stepscope.run_places import RunPlace, open_record, place_of
 from stepscope.stats import RunStats, SinkStats
+from stepscope.unclosed_runs import close_reopened
 
 MAX_BYTES_VARIABLE = "STEPSCOPE_MAX_RUN_BYTES"
 MIN_RUN_BYTES = 20 * 10**6
-RANK_VARIABLES = ("RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
 
 
 def open_run(
@@ -35,6 +37,7 @@ def open_run(
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] | None = None,
     resume: bool = False,
+    exists: Exists = "number",
     missing: Missing = "raise",
     on_error: OnError = "log",
     delivery: DeliveryMode = "process",
@@ -54,7 +57,11 @@ def open_run(
         config: The run's configuration; what JSON cannot hold is kept as its ``str``.
         tags: Labels.
         resume: Goes on with the run in the folder, as a new attempt: where it records a step again, readers
-            return the new value.
+            return the new value. Where there is no run, it begins one.
+        exists: What happens when the folder holds a run already and ``resume`` is false. ``number``: the new run gets
+            the next free number, as ``runs/exp1-2``, which is said once on standard error and stands in ``Run.path``;
+            all ranks of a job get the same one. ``raise``: RunExistsError. Where a person types (a notebook, a
+            console), a run that is still open under this name is closed first.
         missing: When a sink's package is not installed: ``raise``, or ``local`` to warn and write local files.
         on_error: ``log`` never lets a failure behind an emit reach the training; ``raise`` raises it at the next
             flush or close, for tests.
@@ -66,7 +73,7 @@ def open_run(
             ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
 
     Raises:
-        RunExistsError: When the folder holds a run and ``resume`` is false.
+        RunExistsError: When the folder holds a run, ``resume`` is false and ``exists`` is ``raise``.
         RunBusyError: When another live process writes to it.
         NotARunError: When the folder belongs to something else or cannot be written.
         SinkConfigError: For a sink that is unknown or configured wrongly.
@@ -74,46 +81,79 @@ def open_run(
         ArtifactError: For a configuration or tags of the wrong type.
         RunError: For another argument of the wrong type or value, or when the store cannot be opened.
     """
-    if on_error not in ("log", "raise"):
+    if on_error not in get_args(OnError):
         raise RunError(f"on_error is {on_error!r}; expected 'log' or 'raise'")
-    if delivery not in ("process", "thread"):
+    if delivery not in get_args(DeliveryMode):
         raise RunError(f"delivery is {delivery!r}; expected 'process' or 'thread'")
+    if exists not in get_args(Exists):
+        raise RunError(f"exists is {exists!r}; expected 'number' or 'raise'")
     limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
-    place = place_of(path)
-    folder = place.folder
+    asked = place_of(path)
+    alone = is_alone(rank)
     rank = _rank_of_process() if rank is None else _checked_rank(rank)
-    # Everything that the caller can have got wrong is checked before anything is written.
     given: dict[str, Any] = {"name": name, "config": config, "tags": tags}
     given = {key: value for key, value in given.items() if value is not None}
-    fresh = RunInfo(**{"id": new_run_id(), "name": place.name, **given})
-    chosen: Sequence[Any] = choose_sinks(sinks, place.output, missing=missing) if rank == 0 else ()
-    remote = place.opened(resume=resume) if rank == 0 else None
-    try:
-        manifest = claim_folder(folder) or Manifest(fresh).save_new(folder)
-        plain = {key: getattr(fresh, key) for key in given}
-        manifest = replace(manifest, info=replace(manifest.info, status="running", **plain), ended_ns=None)
-        holder: list[Run] = []
-        store = RunStore(
-            folder,
-            rank=rank,
-            resume=resume,
-            max_run_bytes=limit,
-            on_tick=lambda: holder[0].tick() if holder else None,
-        )
+    Manifest(RunInfo(**{"id": "-", "name": asked.name, **given}))
+    close_reopened(asked.shown, rank)
+    keeps_name = resume or exists == "raise"
+    places: Iterable[RunPlace] = [asked] if keeps_name else places_for(asked, rank, alone=alone)
+    for place in places:
+        # Everything that the caller can have got wrong is checked before anything is written.
+        chosen = choose_sinks(sinks, place.output, missing=missing) if rank == 0 else ()
+        make = partial(Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown)
         try:
-            if rank == 0:
-                manifest.save(folder)
-            upload = remote.start() if remote is not None else None
-            holder.append(Run(manifest, store, chosen, rank=rank, delivery=delivery, on_error=on_error))
-            if upload is not None:
-                holder[0].copied_by(upload)
-        except BaseException:
-            store.close()
-            raise
-    except (OSError, sqlite3.Error) as error:
-        if isinstance(error, RunError):
-            raise
-        raise RunError(f"cannot open the run in {folder}: {error}; expected a writable folder") from error
+            run = _open_at(place, given, make, rank, resume=resume, limit=limit, alone=alone, keeps_name=keeps_name)
+        except (RunExistsError, RunBusyError):
+            if keeps_name:
+                raise
+            continue  # another process was quicker
+        except (OSError, sqlite3.Error) as error:
+            if isinstance(error, RunError):
+                raise
+            raise RunError(f"cannot open the run in {place.folder}: {error}; expected a writable folder") from error
+        if rank == 0:
+            say_which(asked, place, resume=resume)
+        return run
+    raise RunExistsError(f"{asked.shown} and all numbers after it are taken; choose another name")
+
+
+def _open_at(
+    place: RunPlace,
+    given: Mapping[str, Any],
+    make: Callable[[Manifest, RunStore], Run],
+    rank: int,
+    *,
+    resume: bool,
+    limit: int | None,
+    alone: bool,
+    keeps_name: bool,
+) -> Run:
+    folder = place.folder
+    fresh = Manifest(RunInfo(**{"id": new_run_id(), "name": place.name, **given}), job=job_of_process())
+    remote = place.opened(resume=resume) if rank == 0 else None
+    manifest = claim_folder(folder) or fresh.save_new(folder)
+    if manifest.info.id != fresh.info.id and not keeps_name and (alone or not belongs(folder, rank, fresh.job)):
+        raise RunExistsError(f"{folder} holds a run")
+    plain = {key: getattr(fresh.info, key) for key in given}
+    manifest = replace(manifest, info=replace(manifest.info, status="running", **plain), ended_ns=None)
+    holder: list[Run] = []
+    store = RunStore(
+        folder,
+        rank=rank,
+        resume=resume,
+        max_run_bytes=limit,
+        on_tick=lambda: holder[0].tick() if holder else None,
+    )
+    try:
+        if rank == 0:
+            manifest.save(folder)
+        upload = remote.start() if remote is not None else None
+        holder.append(make(manifest, store))
+        if upload is not None:
+            holder[0].copied_by(upload)
+    except BaseException:
+        store.close()
+        raise
     return holder[0]
 
 

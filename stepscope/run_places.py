@@ -34,6 +34,20 @@ class RunPlace:
     name: str
     url: str = ""
 
+    @property
+    def shown(self) -> str:
+        """What people are told: the URL, or the path as it is called from the working folder, if it lies in there."""
+        return self.url or str(short_path(self.folder))
+
+    def beside(self, name: str) -> RunPlace:
+        """Returns the place of that name in the same folder."""
+        if not self.url:
+            return RunPlace(self.folder.with_name(name), self.output.with_name(name), name)
+        url = f"{self.url.rpartition('/')[0]}/{name}"
+        folder = written_copy(url)
+        is_copied_file_system = self.output != self.folder
+        return RunPlace(folder, self.output.with_name(name) if is_copied_file_system else folder, name, url)
+
     def opened(self, *, resume: bool) -> RemoteRun | None:
         """Prepares the local copy of a run that is copied; see ``RemoteRun`` for what is raised."""
         if not self.url:
@@ -87,6 +101,11 @@ def fetch_run(path: str | PathLike[str]) -> Path:
 
     with localize(str(path)) as record:
         return record.path
+
+
+def short_path(path: Path) -> Path:
+    """Returns a path as it is called from the working folder, if it lies in there."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _local_path(path: object) -> Path | None:

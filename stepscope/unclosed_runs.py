@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 30.0
 """How long closing takes at most unless its caller says otherwise, and all runs together when the script ends."""
+REOPEN_TIMEOUT_S = 5.0
+"""How long a run that is opened again waits for its sinks, which go on by themselves."""
 COMMIT_TIMEOUT_S = 1.0
 """What each run gets in any case: committing takes that, whatever the sinks do."""
 
@@ -24,6 +26,8 @@ class Closable(Protocol):
     """What is closed: a run."""
 
     path: Path
+    rank: int
+    asked_for: str
 
     def finish(self, status: RunStatus, *, timeout: float) -> bool:
         """Sets how the run ended and closes it."""
@@ -48,6 +52,18 @@ def commit_at_exit(run: Closable) -> None:
     """Has a run whose closing was interrupted wait no longer for its sinks when the interpreter ends."""
     if run in _open_runs:
         _interrupted.add(run)
+
+
+def close_reopened(asked_for: str, rank: int) -> None:
+    """Closes the run that was opened under this name before, where a person types: a cell of a notebook runs twice.
+
+    A script that holds two runs under one name keeps both.
+    """
+    if not hasattr(sys, "ps1"):
+        return
+    for run in [run for run in _open_runs if (run.asked_for, run.rank) == (asked_for, rank)]:
+        sys.stderr.write(f"stepscope: {run.path} was still open here; it is closed, since it is opened again\n")
+        run.finish("finished", timeout=REOPEN_TIMEOUT_S)
 
 
 def _close_all() -> None:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -53,11 +52,6 @@ def console() -> Console:
     """Returns a console for standard output."""
     # In a pipe there is no terminal to fit into: cutting names off would make them useless to grep.
     return Console() if sys.stdout.isatty() else Console(width=200)
-
-
-def short_path(path: Path) -> Path:
-    """Returns a path as it is called from the working folder, if it lies in there."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def say_unmatched(patterns: Iterable[str]) -> None:

@@ -12,8 +12,9 @@ from tracker_adapters.store.retention import retain, run_bytes
 from tracker_adapters.store.retention_plan import plan
 
 from stepscope.byte_sizes import format_bytes, parse_bytes
-from stepscope.commands.common import one_line_errors, short_path
+from stepscope.commands.common import one_line_errors
 from stepscope.run_folders import find_runs
+from stepscope.run_places import short_path
 
 EXAMPLES = """\b
 Examples:

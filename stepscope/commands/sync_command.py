@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stepscope.commands.common import INTERRUPTED, one_line_errors, short_path
+from stepscope.commands.common import INTERRUPTED, one_line_errors
+from stepscope.run_places import short_path
 from stepscope.sync import SyncProgress, SyncResult, sync
 
 EXAMPLES = """\b

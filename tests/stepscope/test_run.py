@@ -156,7 +156,7 @@ def test_resume_goes_on_where_each_sink_stood_and_new_sinks_get_everything(tmp_p
         emit_some(run, range(3))
         first_id = run.info.id
     with pytest.raises(RunExistsError, match="resume=True"):
-        stepscope.open_run(tmp_path, sinks=[old])
+        stepscope.open_run(tmp_path, sinks=[old], exists="raise")
     with stepscope.open_run(tmp_path, sinks=[old, new], resume=True) as run:
         assert (run.info.id, run.attempt, run.info.config) == (first_id, 2, {"lr": 1})
         assert stepscope.read_run(tmp_path).info.status == "running"

@@ -21,11 +21,16 @@ FORMAT = "stepscope-run"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What run.json says. ``lost`` counts rank 0's artifacts of all attempts by reason, as of the last close."""
+    """What run.json says.
+
+    ``lost`` counts rank 0's artifacts of all attempts by reason, as of the last close. ``job`` is what the ranks that
+    began the run have in common, empty where that is unknown.
+    """
 
     info: RunInfo
     lost: dict[str, int] = field(default_factory=dict)
     ended_ns: int | None = None
+    job: str = ""
 
     def with_status(self, status: RunStatus, **changes: Any) -> Manifest:
         """Returns a copy with another status."""
@@ -66,6 +71,7 @@ class Manifest:
             "created_ns": self.info.created_ns,
             "ended_ns": self.ended_ns,
             "lost": self.lost,
+            "job": self.job,
         }
         temporary = run_folder / f".{MANIFEST}.{secrets.token_hex(4)}"
         try:
@@ -112,7 +118,7 @@ def load_manifest(run_folder: Path) -> Manifest:
             status=content["status"],
             created_ns=content["created_ns"],
         )
-        return Manifest(info=info, lost=content["lost"], ended_ns=content["ended_ns"])
+        return Manifest(info=info, lost=content["lost"], ended_ns=content["ended_ns"], job=str(content.get("job", "")))
     except (KeyError, ArtifactError) as error:
         raise NotARunError(f"{path} is damaged: {error!r}") from error
 
