@@ -120,8 +120,7 @@ def _compiled_spread(values: torch.Tensor, copy: torch.Tensor | None) -> dict[st
     """The same in one pass, a tenth as long; None for what is not finite. ``copy`` has the strides of the values."""
     from debuggers.spread_kernel import spread_of
 
-    target = 0 if copy is None else copy.data_ptr()
-    found = spread_of(values.data_ptr(), values.numel(), is_double=values.dtype == torch.float64, copy=target)
+    found = spread_of(values, copy)
     return None if found is None else dict(zip(_SPREAD, found, strict=True))
 
 

@@ -15,7 +15,7 @@ from tracker_adapters.store.histogram_codec import compile_encoder
 from debuggers import measurement_torch
 from debuggers.deferred import DeferredTensor
 from debuggers.measurement_batches import DeviceBatch, HostBatch, load_kernel
-from debuggers.measurement_values import MAX_LENGTH, address, pieces, plain_values
+from debuggers.measurement_values import MAX_LENGTH, address, difference_pieces, pieces, plain_values
 from debuggers.summary_table import SummaryTable
 from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
@@ -23,12 +23,16 @@ from debuggers.torch_import import torch
 __all__ = ["Difference", "PendingSummaries", "SummaryTable", "TensorSummary", "measure", "prepare", "summarize"]
 
 _ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
-_IS_DOUBLE = {torch.float32: 0, torch.float64: 1}
+_READ_AS_THEY_ARE = frozenset({torch.float32, torch.float64})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """What ``measure`` takes as ``after - before``, two tensors of one shape and dtype on one device."""
+    """What ``measure`` takes as ``after - before``, two tensors of one shape on one device.
+
+    Of float32 and float64 it is rounded to their dtype, as ``torch.sub`` does it; of narrower floats to float32, and of
+    wider integers to float64.
+    """
 
     after: torch.Tensor
     before: torch.Tensor
@@ -119,20 +123,21 @@ def measure(
         if isinstance(tensor, Difference):
             after, before = tensor.after, tensor.before
             if host and _is_plain(after) and _is_plain(before) and _lie_alike(after, before):
-                is_double = _IS_DOUBLE[after.dtype]
-                host.add(index, address(what, after), after.numel(), is_double, address(what, before))
+                host.add(index, what, after, before)
                 continue
-            tensor = torch.sub(after.detach(), before.detach())
-        if host and _is_plain(tensor):
-            host.add(index, address(what, tensor), tensor.numel(), _IS_DOUBLE[tensor.dtype])
+            parts, local_shard = difference_pieces(what, after, before), hasattr(after, "to_local")
+        elif host and _is_plain(tensor):
+            host.add(index, what, tensor)
             continue
-        flat, local_shard = plain_values(what, tensor)
+        else:
+            flat, local_shard = plain_values(what, tensor)
+            address(what, flat)  # reading freed memory to convert it would end the process
+            parts = pieces(what, flat)
         if local_shard:
             shards.append(index)
-        address(what, flat)  # reading freed memory to convert it would end the process
-        for piece in pieces(what, flat):
+        for piece in parts:
             if host and piece.is_cpu:
-                host.add_piece(index, piece)
+                host.add_piece(index, what, piece)
                 continue
             if piece.device not in devices:
                 devices[piece.device] = DeviceBatch(piece.device)
@@ -156,7 +161,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether the kernel can read the memory as it is; a fraction of a microsecond for each of many tensors."""
     return (
         type(tensor) in _ORDINARY
-        and tensor.dtype in _IS_DOUBLE
+        and tensor.dtype in _READ_AS_THEY_ARE
         and tensor.is_cpu
         and tensor.layout is torch.strided
         and (tensor.is_contiguous() or _is_dense(tensor))

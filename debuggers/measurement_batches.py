@@ -7,9 +7,11 @@ from functools import cache
 from types import ModuleType
 
 import numpy as np
+from tracker_adapters.errors import ArtifactError
 
 from debuggers import measurement_torch
 from debuggers.deferred import DeferredTensor
+from debuggers.measurement_values import address
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 
@@ -20,7 +22,7 @@ _MAX_GROUP_ELEMENTS = 1 << 22  # bounds the memory of the copies
 
 
 class HostBatch:
-    """Host memory for calls of the compiled kernel."""
+    """Host memory for calls of the compiled kernel. Whatever it is to read it keeps alive until then."""
 
     def __init__(self, kernel: ModuleType) -> None:
         self._kernel = kernel
@@ -33,25 +35,37 @@ class HostBatch:
         self._kept: list[torch.Tensor] = []
         self._kept_elements = 0
 
-    def add(self, index: int, address: int, length: int, is_double: int, before: int = 0) -> None:
-        """Adds the whole of the tensor at ``index``; the caller keeps its memory alive.
+    def add(self, index: int, what: int | str, tensor: torch.Tensor, before: torch.Tensor | None = None) -> None:
+        """Adds the whole of the tensor at ``index``, less what lies at the same places of ``before``.
 
-        From it is subtracted what lies at ``before``, if that is not 0.
+        Raises:
+            ArtifactError: If the memory was freed.
         """
-        self._segments.extend((len(self._indices), address, length, is_double, before))
         self._indices.append(index)
+        try:
+            self._add_segment(what, tensor, before)
+        except ArtifactError:
+            self._indices.pop()
+            raise
 
-    def add_piece(self, index: int, piece: torch.Tensor) -> None:
-        """Adds a piece of the tensor at ``index`` and keeps it alive."""
+    def add_piece(self, index: int, what: int | str, piece: torch.Tensor) -> None:
+        """Adds a piece of the tensor at ``index``, which may be a copy that nobody else keeps."""
         if not self._indices or self._indices[-1] != index:
             self._indices.append(index)
-        length = piece.numel()
-        is_double = int(piece.dtype is torch.float64)
-        self._segments.extend((len(self._indices) - 1, piece.data_ptr(), length, is_double, 0))
-        self._kept.append(piece)
-        self._kept_elements += length
+        self._add_segment(what, piece)
+        self._kept_elements += piece.numel()
         if self._kept_elements > _MAX_KEPT:
             self._measure()
+
+    def _add_segment(self, what: int | str, tensor: torch.Tensor, before: torch.Tensor | None = None) -> None:
+        # The only place that hands addresses on: what is read there stays alive until the kernel has read it.
+        self._kept.append(tensor)
+        subtracted = 0
+        if before is not None:
+            self._kept.append(before)
+            subtracted = address(what, before)
+        row, is_double = len(self._indices) - 1, int(tensor.dtype is torch.float64)
+        self._segments.extend((row, address(what, tensor), tensor.numel(), is_double, subtracted))
 
     def take(self) -> list[tuple[list[int], SummaryTable]]:
         """Measures what waits and returns tables, at least one, each with the indices of its rows, ascending."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tracker_adapters.arrays import check_readable
@@ -53,15 +53,40 @@ def pieces(what: int | str, flat: torch.Tensor) -> Iterator[torch.Tensor]:
     """
     on_host = flat.device.type == "cpu"
     ready = flat.dtype in {torch.float32, torch.float64}
-    for part in torch.split(flat, MAX_LENGTH if ready and on_host else _CONVERTED_LENGTH) if flat.numel() else (flat,):
+    for part in _split(flat, MAX_LENGTH if ready and on_host else _CONVERTED_LENGTH):
         try:
             yield part if ready else _converted(part)
         except (RuntimeError, TypeError) as error:
             raise unreadable(called(what), flat, error) from error
 
 
+def difference_pieces(what: int | str, after: torch.Tensor, before: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yields the pieces of ``after - before``, two tensors of one shape on one device, formed a piece at a time.
+
+    Narrow floats and integers are widened first, as ``pieces`` does it: in bfloat16 a difference would keep 8 bits.
+
+    Raises:
+        ArtifactError: For what ``plain_values`` and ``pieces`` refuse.
+    """
+    if after.layout is not torch.strided or before.layout is not torch.strided:
+        # The places of their stored values need not be the same.
+        yield from pieces(what, plain_values(what, torch.sub(after.detach(), before.detach()))[0])
+        return
+    if after.stride() != before.stride():
+        after, before = after.contiguous(), before.contiguous()
+    (first, _), (second, _) = plain_values(what, after), plain_values(what, before)
+    address(what, first)
+    address(what, second)
+    for part, subtracted in zip(_split(first), _split(second), strict=True):
+        try:
+            difference = torch.sub(_widened(part), _widened(subtracted))
+        except (RuntimeError, TypeError) as error:
+            raise unreadable(called(what), after, error) from error
+        yield from pieces(what, difference)
+
+
 def address(what: int | str, tensor: torch.Tensor) -> int:
-    """Where the tensor's memory starts.
+    """Where the tensor's memory starts; whoever hands it on keeps the tensor alive.
 
     Raises:
         ArtifactError: If its storage was freed, as FSDP does with parameters that it gathers, or never existed.
@@ -105,6 +130,14 @@ def _flat(what: str, tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
         return values.as_strided((values.numel(),), (1,)), local_shard
     # Of an expanded tensor a reshape is a view that has no memory for each element.
     return values.reshape(-1).contiguous(), local_shard
+
+
+def _split(flat: torch.Tensor, length: int = _CONVERTED_LENGTH) -> Sequence[torch.Tensor]:
+    return torch.split(flat, length) if flat.numel() else (flat,)
+
+
+def _widened(part: torch.Tensor) -> torch.Tensor:
+    return part if part.is_complex() or part.dtype in {torch.float32, torch.float64} else _converted(part)
 
 
 def _converted(part: torch.Tensor) -> torch.Tensor:

@@ -120,11 +120,10 @@ def _measure(values: torch.Tensor) -> Row | None:
         low, high = torch.aminmax(values)
         variance, mean = torch.var_mean(values, correction=int(size > 1))
         return mean, variance.sqrt(), low, high
-    is_double = values.dtype == torch.float64
-    if not is_double and values.dtype != torch.float32:
+    if values.dtype not in (torch.float32, torch.float64):
         values = values.float()
     if size > 1 and (measure := _compiled()) is not None and values.is_contiguous():
-        found = measure(values.data_ptr(), size, is_double=is_double)
+        found = measure(values)
         if found is not None:
             return found
     return tuple(spread(values).values())

@@ -17,6 +17,7 @@ from tracker_adapters.compilation import OPTIONS, compile_cached, compile_for_th
 
 from debuggers.measurement_blocks import moments
 from debuggers.memory_access import array_at, run_in_team, take_ticket
+from debuggers.torch_import import torch
 from debuggers.torch_threads import openmp, team_size
 
 _BLOCK = 2048  # stays in the first-level cache; sums of many more would lose digits in float32
@@ -158,19 +159,21 @@ def _measure(  # noqa: PLR0917
 _compiled = compile_cached(_measure)
 
 
-def spread_of(address: int, size: int, *, is_double: bool, copy: int = 0) -> tuple[float, float, float, float] | None:
-    """Returns mean, std (with Bessel's correction), min and max of contiguous float32 or float64 values.
+def spread_of(values: torch.Tensor, copy: torch.Tensor | None = None) -> tuple[float, float, float, float] | None:
+    """Returns mean, std (with Bessel's correction), min and max of float32 or float64 values.
 
     Sums of a block of 2,048 are formed in the values' own dtype, relative to the block's mean, and joined in float64:
     mean and std are right to 1e-6 of the std. None where a value is NaN or infinite, or a sum leaves the dtype.
 
     Args:
-        address: Of the first value; the caller keeps the memory alive.
-        size: How many there are, at least two.
-        is_double: Whether they are float64.
-        copy: Address of memory that the values are copied to, whatever they are; 0 for none.
+        values: At least two on the host, dense in any order of the dimensions.
+        copy: What the values are copied to, whatever they are; of the same shape, strides and dtype.
     """
-    finite, mean, m2, low, high = _compiled(address, size, is_double, copy, openmp(), _team_work(), team_size())
+    size, is_double = values.numel(), values.dtype == torch.float64
+    target = 0 if copy is None else copy.data_ptr()
+    finite, mean, m2, low, high = _compiled(
+        values.data_ptr(), size, is_double, target, openmp(), _team_work(), team_size()
+    )
     return (mean, math.sqrt(m2 / (size - 1)), low, high) if finite else None
 
 

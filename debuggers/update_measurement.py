@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from operator import is_
 from typing import TypeAlias
 
@@ -29,6 +30,7 @@ from debuggers.torch_import import torch
 RATIO_EPSILON = 1e-9
 """Added to |w| before dividing by it, as SageMaker Debugger's rule UpdateRatio does."""
 _ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
+_WIDE = frozenset({torch.float32, torch.float64})
 _Names: TypeAlias = tuple[str, ...]
 Ratios: TypeAlias = npt.NDArray[np.float64]
 
@@ -193,19 +195,23 @@ def _local(parameter: torch.Tensor) -> torch.Tensor:
 
 
 def _fit(buffers: list[torch.Tensor], values: list[torch.Tensor]) -> bool:
-    """Whether buffers were made for values; pruning changes shapes, and a model moves as a whole."""
-    if [buffer.shape for buffer in buffers] != [value.shape for value in values]:
-        return False
-    return not values or (buffers[0].device, buffers[0].dtype) == (values[0].device, values[0].dtype)
+    """Whether buffers can take values; pruning changes shapes, and a model may be moved or converted in part."""
+    return [(kept.shape, kept.device, kept.dtype) for kept in buffers] == [
+        (value.shape, value.device, value.dtype) for value in values
+    ]
 
 
 def _changes(before: list[torch.Tensor], after: list[torch.Tensor]) -> Sequence[torch.Tensor | Difference]:
-    """Returns after minus before; a device, where each operation is launched, puts it in the place of before."""
-    if all(value.is_cpu for value in after):
-        return [*map(Difference, after, before)]
-    torch._foreach_sub_(before, after)
-    torch._foreach_neg_(before)
-    return before
+    """Returns after minus before; a device, where each operation is launched, puts it in the place of before.
+
+    Not so where the dtype would round it: of a step in bfloat16 little more than its magnitude would be left.
+    """
+    in_place = [not value.is_cpu and value.dtype in _WIDE for value in after]
+    if any(in_place):
+        places = list(compress(before, in_place))
+        torch._foreach_sub_(places, list(compress(after, in_place)))
+        torch._foreach_neg_(places)
+    return [old if done else Difference(new, old) for old, new, done in zip(before, after, in_place, strict=True)]
 
 
 def _rows(table: SummaryTable, start: int, stop: int) -> SummaryTable:

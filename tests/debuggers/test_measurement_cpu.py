@@ -146,14 +146,9 @@ def test_a_difference_of_huge_values_has_the_moments_of_the_wide_formula():
     np.testing.assert_array_equal(expected.columns.moments, table.columns.moments)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex64, torch.int32])
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int32, torch.float32])
 def test_a_difference_of_other_dtypes_is_that_of_torch(dtype):
     after, before = torch.arange(9).to(dtype), torch.ones(9).to(dtype)
-    assert measured([Difference(after, before)], 1)[0].l1 == measured([after - before], 1)[0].l1
-
-
-def test_a_difference_of_tensors_that_lie_unlike_is_that_of_torch():
-    after, before = torch.randn(30, 40), torch.randn(40, 30).t()
     assert measured([Difference(after, before)], 1)[0].l1 == measured([after - before], 1)[0].l1
 
 

@@ -199,6 +199,36 @@ def test_copies_are_reused_while_the_parameters_stay_and_made_anew_when_they_cha
     assert_same(values(emitter, step=3)["updates/2.bias"], model[2].bias.detach() - before)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_updates_of_narrow_parameters_are_not_rounded_to_their_dtype(dtype):
+    model = network().to(dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.37)
+    debugger, emitter = watched(model, optimizer)
+    backward(model)
+    debugger.step(0)
+    before = model[0].weight.detach().double().clone()
+    optimizer.step()
+    exact = (model[0].weight.detach().double() - before).norm().item()
+    assert values(emitter, "scalar")["updates/0.weight/norm"].value == pytest.approx(exact, rel=1e-7)
+
+
+@pytest.mark.parametrize("convert", [torch.Tensor.double, torch.Tensor.bfloat16])
+def test_one_parameter_converted_in_mid_training_is_kept_in_its_new_dtype(convert):
+    weights = nn.ParameterDict({name: nn.Parameter(torch.linspace(0.1, 1, 7)) for name in ("first", "second")})
+    optimizer = torch.optim.SGD(weights.parameters(), lr=1e-3)
+    debugger, emitter = watched(weights, optimizer)
+    for step in range(2):
+        optimizer.zero_grad()
+        sum(weight.double().square().sum() for weight in weights.values()).backward()
+        debugger.step(step)
+        before = weights["second"].detach().double().clone()
+        optimizer.step()
+        exact = (weights["second"].detach().double() - before).norm().item()
+        norm = values(emitter, "scalar", step)["updates/second/norm"].value
+        assert norm == pytest.approx(exact, rel=1e-6 if step == 0 else 1e-9)
+        weights["second"].data = convert(weights["second"].data)
+
+
 def test_a_step_under_a_closure_is_one_update():
     model = network()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
