@@ -209,7 +209,7 @@ def test_updates_of_narrow_parameters_are_not_rounded_to_their_dtype(dtype):
     before = model[0].weight.detach().double().clone()
     optimizer.step()
     exact = (model[0].weight.detach().double() - before).norm().item()
-    assert values(emitter, "scalar")["updates/0.weight/norm"].value == pytest.approx(exact, rel=1e-7)
+    assert values(emitter, "scalar")["update_norm/0.weight"].value == pytest.approx(exact, rel=1e-7)
 
 
 @pytest.mark.parametrize("convert", [torch.Tensor.double, torch.Tensor.bfloat16])
@@ -224,7 +224,7 @@ def test_one_parameter_converted_in_mid_training_is_kept_in_its_new_dtype(conver
         before = weights["second"].detach().double().clone()
         optimizer.step()
         exact = (weights["second"].detach().double() - before).norm().item()
-        norm = values(emitter, "scalar", step)["updates/second/norm"].value
+        norm = values(emitter, "scalar", step)["update_norm/second"].value
         assert norm == pytest.approx(exact, rel=1e-6 if step == 0 else 1e-9)
         weights["second"].data = convert(weights["second"].data)
 
