@@ -1,10 +1,12 @@
 """stepscope: see what happens inside a PyTorch training run, in the tracker you already use."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.debug_config import DebugConfig
 from stepscope.run import Run, RunStats, SinkStats, open_run, read_run
 from stepscope.schedule import Schedule
+from stepscope.shadowed_packages import check_parts
 
 if TYPE_CHECKING:
     from stepscope.report import DebugReport
@@ -24,13 +26,28 @@ __all__ = [
     "watch",
 ]
 # They import torch, which readers of runs need not have.
-_LAZY = {"DebugReport": "stepscope.report", "DebugSession": "stepscope.session", "watch": "stepscope.watching"}
+_LAZY = {
+    "DebugReport": "stepscope.report",
+    "DebugSession": "stepscope.session",
+    "watch": "stepscope.watching",
+}
+
+check_parts(Path(__file__).parent.parent)
 
 
 def __getattr__(name: str) -> Any:
     """Imports what needs torch when it is asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("stepscope")
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
     return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Returns the public names: what is imported on demand among them, and nothing from inside."""
+    return sorted([*__all__, "__doc__", "__file__", "__name__", "__path__", "__version__"])

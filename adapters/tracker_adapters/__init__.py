@@ -1,1 +1,8 @@
 """Carries typed artifacts of a training run into trackers, without ever importing torch."""
+
+import sys
+
+if sys.platform == "win32":
+    raise ImportError(
+        "stepscope needs a POSIX system, for its locks and processes: Linux or macOS. On Windows it runs inside WSL 2"
+    )

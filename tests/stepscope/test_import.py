@@ -1,0 +1,57 @@
+"""What ``import stepscope`` says where it cannot work, and what it shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stepscope
+
+
+def run_script(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(code, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("name", ["stability", "debuggers"])
+@pytest.mark.parametrize("is_imported", [False, True], ids=["beside", "imported"])
+@pytest.mark.parametrize("file", ["{}.py", "{}/__init__.py"], ids=["module", "package"])
+def test_a_file_that_hides_a_part_is_named_with_the_way_out(
+    tmp_path: Path, name: str, file: str, is_imported: bool
+) -> None:
+    path = tmp_path / file.format(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x = 1\n", encoding="utf-8")
+    done = run_script(tmp_path, f"import {name}, stepscope" if is_imported else "import stepscope")
+    hidden_by = path.parent if path.name == "__init__.py" else path
+    assert done.returncode == 1
+    assert f"ImportError: {hidden_by} hides the package '{name}'" in done.stderr
+    assert f"Rename it, for example to my_{hidden_by.name}" in done.stderr
+
+
+def test_a_folder_of_results_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "stability").mkdir()  # without __init__.py: a regular package comes first
+    done = run_script(tmp_path, "import stepscope, stability; print(stability.GradientClippingConfig().max_norm)")
+    assert (done.returncode, done.stdout) == (0, "1.0\n"), done.stderr
+
+
+@pytest.mark.parametrize("package", ["stepscope", "debuggers", "stability", "tracker_adapters"])
+def test_windows_is_told_at_the_import(tmp_path: Path, package: str) -> None:
+    use = {"debuggers": "debuggers.PageReader", "stability": "stability.GradientClippingConfig"}.get(package, package)
+    done = run_script(tmp_path, f"import sys; sys.platform = 'win32'\nimport {package}\n{use}")
+    assert done.returncode == 1
+    assert "ImportError: stepscope needs a POSIX system" in done.stderr.splitlines()[-1]
+    assert "WSL 2" in done.stderr
+
+
+def test_dir_lists_what_there_is_for_users() -> None:
+    names = dir(stepscope)
+    assert set(stepscope.__all__) <= set(names)
+    assert not {"TYPE_CHECKING", "Any", "Path", "check_parts"} & set(names)
+    assert all(hasattr(stepscope, name) for name in names)
+    assert stepscope.__version__
