@@ -242,8 +242,21 @@ class NumericalStabilityManager:
         """
         self._emission.plots(self._history)
 
+    def keep_buffers(self, model: torch.nn.Module) -> None:
+        """Keeps the model's buffers, such as running statistics, for a fault in the step that comes.
+
+        After each good step that happens by itself. Call it before the first step, and after something else than a
+        training step has changed them, such as ``model.load_state_dict``: a forward pass of NaN has overwritten them
+        when the manager sees the step. A ``DebugSession`` calls it when it starts and after ``paused()``. With the
+        handling type ``"detect"`` it does nothing.
+        """
+        self._faults.keep_buffers(model)
+
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint needs, as plain values: what clipping, handling and detector have learnt."""
+        """Returns what a checkpoint needs, as plain values: what clipping, handling and detector have learnt.
+
+        With small buffers of the models, as of the last good step, for a fault in the first step after resuming.
+        """
         return {
             "next_step": self._next_step,
             "clipping": self._clipper.state_dict(),

@@ -70,6 +70,10 @@ class NaNStats(TypedDict):
     """The step at which the snapshot was taken that training went back to."""
     exhausted: bool
     """There was no snapshot to go back to, and the step was skipped instead."""
+    buffers_reset: NotRequired[list[str]]
+    """Running statistics that were not finite and had to begin anew, because nothing was known of them before."""
+    buffers_left: NotRequired[list[str]]
+    """Other buffers that are not finite and could not be put back."""
     first_nan: NotRequired[dict[str, Any]]
     """Where it came from, on a step that was repeated to find out: see ``FirstNaN.as_dict``."""
 

@@ -68,8 +68,12 @@ def create_training_wrapper(
     detector: LearnedDetector | None = None,
     recovery: Recovery | None = None,
     find_first_nan: FirstNaNFinder | None = None,
+    model: torch.nn.Module | None = None,
 ) -> TrainingWrapper:
-    """Returns a wrapper around a new manager; with a debug configuration its session starts at once."""
+    """Returns a wrapper around a new manager; with a debug configuration its session starts at once.
+
+    With ``model`` its buffers are kept at once: see ``NumericalStabilityManager.keep_buffers``.
+    """
     manager = NumericalStabilityManager(
         clipping_config,
         nan_config,
@@ -80,6 +84,8 @@ def create_training_wrapper(
         recovery=recovery,
         find_first_nan=find_first_nan,
     )
+    if model is not None:
+        manager.keep_buffers(model)
     if debug_config is not None:
         manager.start_debug_session("training")
     return TrainingWrapper(manager)

@@ -131,6 +131,7 @@ class DebugSession:
             with self._isolation.guard("the measuring kernel"):
                 self._instruments.prepare()
             self._expect(0)
+        self._stability.begin()
         self._pacing.start()
         return self
 
@@ -209,6 +210,7 @@ class DebugSession:
                 yield
             finally:
                 self._paused = False
+                self._stability.begin()
                 if self._started and not self._stopped and not self.disabled:
                     with self._isolation.guard("preparing a step"):
                         self._expect(self._pacing.next)

@@ -26,6 +26,11 @@ class SessionStability:
     ) -> None:
         self._manager, self._model, self._optimizer = manager, model, optimizer
 
+    def begin(self) -> None:
+        """Says that the coming step is the first one, or the first after something else than training."""
+        if self._manager is not None and self._model is not None:
+            self._manager.keep_buffers(self._model)
+
     def check_loss(self, loss: torch.Tensor | float | None) -> None:
         """Checks that a manager gets a loss.
 

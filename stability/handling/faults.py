@@ -96,8 +96,7 @@ class FaultHandling:
         restore = self._handlers.restore
         if not bad:
             self._row = 0
-            if self._buffers is not None:
-                self._buffers.note_good_step(model)
+            self.keep_buffers(model)
             if restore is not None:
                 restore.note_good_step(model, optimizer, number)
             return True
@@ -121,13 +120,18 @@ class FaultHandling:
             )
         )
         stats["action"], stats["restored_step"], stats["exhausted"] = handled
-        if self._buffers is not None and handled.action == "restored":
-            self._buffers.note_good_step(model)
+        if handled.action == "restored":
+            self.keep_buffers(model)
         elif self._buffers is not None:
-            self._buffers.put_back(model)
+            stats["buffers_reset"], stats["buffers_left"] = self._buffers.put_back(model)
         if handled.action == "none":
             return not self._has_faulty_gradients()
         return handled.action not in ("skipped", "restored")
+
+    def keep_buffers(self, model: torch.nn.Module) -> None:
+        """Keeps the buffers as they are, for a fault in the step to come; with ``detect`` it does nothing."""
+        if self._buffers is not None:
+            self._buffers.keep(model)
 
     def snapshot_mb(self) -> float | None:
         """Returns what the snapshots take, in MB of 2**20 bytes; None where none are kept."""
@@ -135,12 +139,15 @@ class FaultHandling:
         return None if restore is None else restore.memory_mb()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint needs: the faulty steps in a row. Snapshots stay with the process."""
-        return {"faulty_steps_in_a_row": self._row}
+        """Returns what a checkpoint needs: the faulty steps in a row, and buffers. Snapshots stay with the process."""
+        buffers = [] if self._buffers is None else self._buffers.save()
+        return {"faulty_steps_in_a_row": self._row, "buffers": buffers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes what ``state_dict`` gave; the snapshots so far are of another training and are forgotten."""
         self._row = int(state["faulty_steps_in_a_row"])
+        if self._buffers is not None:
+            self._buffers.load(state.get("buffers", []))
         self._handlers = Handlers(self._config, self._scaler)
 
     def _has_faulty_gradients(self) -> bool:

@@ -73,7 +73,21 @@ def describe_handling(stats: NaNStats) -> str:
         "restored": f"; training goes back to step {stats['restored_step']}",
     }
     ranks = f" (rank {', '.join(map(str, stats['ranks']))})" if stats["ranks"] else ""
-    return ranks + done[stats["action"]]
+    return ranks + done[stats["action"]] + _describe_buffers(stats)
+
+
+def _describe_buffers(stats: NaNStats) -> str:
+    text = ""
+    if reset := stats.get("buffers_reset"):
+        text += f"; nothing was kept of {_listed(reset)}: what was not finite there begins anew"
+    if left := stats.get("buffers_left"):
+        text += f"; {_listed(left)} cannot be put back and are not finite"
+    return text
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMES_IN_MESSAGE
+    return ", ".join(names[:NAMES_IN_MESSAGE]) + (f" and {more} more" if more > 0 else "")
 
 
 def unscale(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer) -> bool:
