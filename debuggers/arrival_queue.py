@@ -9,12 +9,16 @@ from typing import Protocol
 from debuggers.summary_table import SummaryTable
 
 
-class Measurement(Protocol):
-    """What ``measure`` returns: a table that may still be on its way from a device."""
+class Pending(Protocol):
+    """Something that may still be on its way from a device."""
 
     def ready(self) -> bool:
-        """Whether ``resolve`` need not wait."""
+        """Whether it has arrived."""
         ...
+
+
+class Measurement(Pending, Protocol):
+    """What ``measure`` returns: a table that may still be on its way from a device."""
 
     def resolve(self) -> SummaryTable:
         """Waits for the device and returns the summaries."""
@@ -46,16 +50,16 @@ class ArrivalQueue:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Measurement, Callable[[], None]]] = deque()
+        self._waiting: deque[tuple[Pending, Callable[[], None]]] = deque()
 
-    def push(self, measurement: Measurement, take: Callable[[], None]) -> None:
-        """Adds a measurement, and takes all that have arrived, oldest first; waits for nothing.
+    def push(self, pending: Pending, take: Callable[[], None]) -> None:
+        """Adds one, and takes all that have arrived, oldest first; waits for nothing.
 
         Args:
-            measurement: What to wait for.
+            pending: What to wait for.
             take: Called when it and all earlier ones have arrived.
         """
-        self._waiting.append((measurement, take))
+        self._waiting.append((pending, take))
         while self._waiting and self._waiting[0][0].ready():
             self._waiting.popleft()[1]()
 

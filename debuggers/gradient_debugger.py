@@ -14,7 +14,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.arrival_queue import ArrivalQueue, Arrived, Measurement
 from debuggers.closing import Closing
-from debuggers.detectors import announce, gradient_detectors
+from debuggers.detectors import Finding, announce, gradient_detectors
 from debuggers.detectors.observation import Observation
 from debuggers.errors import DebuggerConfigError, HistoryError
 from debuggers.gradient_flow import GradientFlowAnalysis, analyze
@@ -29,6 +29,7 @@ from debuggers.summary_stream import SummaryStream
 from debuggers.summary_table import SummaryTable
 from debuggers.tensor_inspection import as_tensor
 from debuggers.torch_import import torch
+from debuggers.total_gradient import Probe, TotalGradient
 from debuggers.update_measurement import Ratios, UpdateMeasurement
 
 _log = logging.getLogger(__name__)
@@ -112,6 +113,7 @@ class GradientDebugger(Closing):
         self._isolation = Isolation(on_error, self._alert)
         self._detectors = gradient_detectors()
         self._arrivals = ArrivalQueue()
+        self._total = TotalGradient(emitter, self._arrivals, self._announce)
         self._layer_steps: dict[str, int] = {}
         self._last_step = 0
         self._closed = False
@@ -171,20 +173,40 @@ class GradientDebugger(Closing):
             return None
         with self._stopwatch:
             self._last_step = step
-            found = self._parameters.gradients()
+            found = self._total.probed_gradients or self._parameters.gradients()
             if table is not None and len(table) != len(found.names):
                 raise HistoryError(f"{len(table)} summaries for {len(found.names)} gradients; expected one for each")
             with self._isolation.guard("measuring gradients"):
                 return self._measure(step, found, table)
         return None
 
+    def probe(self, step: int) -> Probe | None:
+        """Looks at the gradients of a step in one cheap pass: are they finite, and what is their norm together?
+
+        Call it instead of ``step`` where only some steps are measured, and then ``step`` if the probe asks for it, or
+        ``leave_out``. Returns None without gradients.
+
+        Raises:
+            ArtifactError: For a wrong step.
+        """
+        step = check_step("gradients", "step", step)
+        if self._parameters is None or self._closed:
+            return None
+        with self._stopwatch, self._isolation.guard("probing gradients"):
+            self._last_step = step
+            return self._probe(step, self._parameters.gradients())
+        return None
+
     def leave_out(self) -> None:
         """Says that this step is not measured; call it instead of ``step`` where only some steps are.
 
-        Else, when a measured step was skipped, the next optimizer step would be taken for it.
+        Else, when a measured step was skipped, the next optimizer step would be taken for it. Of a step that was
+        probed the norm of all gradients is emitted.
         """
         if self._updates is not None:
             self._updates.disarm()
+        with self._stopwatch, self._isolation.guard("probing gradients"):
+            self._total.leave_out()
 
     def record_gradient_flow(self, layer: str, gradients: Any, *, step: int | None = None) -> None:
         """Records the gradients of a layer that the caller has: a tensor, an array, or numbers in a list.
@@ -212,7 +234,8 @@ class GradientDebugger(Closing):
         """Returns what the remembered gradients mean; waits for the device."""
         with self._stopwatch:
             self._wait()
-            return analyze(self.history, findings=self._detectors.findings())
+            named = self._detectors.findings()
+            return analyze(self.history, findings=named + self._total.findings(named))
 
     def close(self) -> None:
         """Emits what is left and removes the hook; waits for the device. Calling it again does nothing."""
@@ -240,9 +263,19 @@ class GradientDebugger(Closing):
             return None
         if self._with_gradients:
             table = self._measure_gradients(step, found, table)
+        else:
+            self._probe(step, found)
+            self._total.leave_out()
         if self._updates is not None:
             self._updates.arm(step, found)
         return table
+
+    def _probe(self, step: int, found: Gradients) -> Probe | None:
+        if not found.tensors:
+            return None
+        scale = scale_in_gradients(self._scaler, self._optimizer)
+        overflow = overflow_is_expected(self._scaler, self._optimizer)
+        return self._total.probe(step, found, scale, expected_overflow=overflow)
 
     def _measure_gradients(self, step: int, found: Gradients, table: SummaryTable | None) -> SummaryTable | None:
         measured: Measurement = (
@@ -252,15 +285,31 @@ class GradientDebugger(Closing):
         )
         overflow = overflow_is_expected(self._scaler, self._optimizer)
         on_host = measured.ready()
-        self._arrivals.push(measured, partial(self._take, step, found.names, measured, overflow, time.time_ns()))
+        begun = self._total.claim()
+        take = partial(
+            self._take, step, found.names, measured, expected_overflow=overflow, time_ns=time.time_ns(), begun=begun
+        )
+        self._arrivals.push(measured, take)
         return measured.resolve() if on_host else None
 
     def _take(
-        self, step: int, names: tuple[str, ...], measured: Measurement, expected_overflow: bool, time_ns: int
+        self,
+        step: int,
+        names: tuple[str, ...],
+        measured: Measurement,
+        *,
+        expected_overflow: bool,
+        time_ns: int,
+        begun: list[Finding] | None,
     ) -> None:
+        """Takes measured gradients; ``begun`` is what a probe of the same step found."""
         table = measured.resolve()
         self._stream.take(step, names, table, time_ns)
-        self._see(self.history.record(step, names, table, expected_overflow=expected_overflow))
+        named = self._detectors.see(self.history.record(step, names, table, expected_overflow=expected_overflow))
+        if begun is None:
+            begun = self._total.see_table(step, table, expected_overflow=expected_overflow)
+        kinds = {finding.kind for finding in named}
+        self._announce(named + [finding for finding in begun if finding.kind not in kinds])
 
     def _take_layer(self, step: int, layer: str, measured: Measurement, time_ns: int) -> None:
         table = measured.resolve()
@@ -276,7 +325,9 @@ class GradientDebugger(Closing):
         self._see(self.history.record_updates(step, names, ratios))
 
     def _see(self, observation: Observation) -> None:
-        begun = self._detectors.see(observation)
+        self._announce(self._detectors.see(observation))
+
+    def _announce(self, begun: list[Finding]) -> None:
         if begun and self._emitter is not None:
             announce(begun, self._emitter)
 

@@ -31,7 +31,7 @@ class DebugConfig:
         output_dir: A folder for ``report.json`` and ``report.txt`` when the session stops; None for none.
         sampling_rate: Share of the steps, and of the inspector's tensors, that is measured, above 0 and at most
             1: 0.1 is every tenth. It thins ``schedule`` only while that is left at every step.
-        schedule: The steps to measure.
+        schedule: The steps to measure in full. Of all others the norm of all gradients is looked at.
         histogram_every: A histogram is emitted for each so many measured steps, of all of them together.
         gradients: Whether gradients are measured.
         weights: Whether weights are, after each measured update.
@@ -40,7 +40,8 @@ class DebugConfig:
         activations: Whose outputs are measured: True for all leaf modules, or names, patterns and types.
         activation_gradients: Whether the gradients with respect to these outputs are, too.
         max_overhead: The share of the step time that may be spent, such as 0.05: steps that would cost more are
-            left out and counted. None for no limit.
+            left out and counted. 1 ms a step may be spent in any case, and the first 100 steps are always measured.
+            None for no limit.
     """
 
     enable_tensor_inspection: bool = True

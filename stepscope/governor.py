@@ -1,9 +1,15 @@
-"""Keeps the measured cost of watching under a share of the step time, by measuring fewer steps."""
+"""Keeps the measured cost of watching under a limit, by measuring fewer steps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+FREE_STEPS = 100
+"""Steps at the beginning that nothing is left out of: most faults of a new training show there."""
+WARM_UP_STEPS = 20
+"""Steps at the beginning that load code and allocate: they say nothing about the later ones."""
+FLOOR_S = 1e-3
+"""What may be spent a step however short it is, in seconds."""
 _SMOOTHING = 0.2
 """Weight of the newest measured step in the running means."""
 
@@ -14,12 +20,14 @@ class Overhead:
 
     Attributes:
         steps: All steps.
-        measured: Steps that were measured.
+        measured: Steps that were measured in full.
         skipped_by_schedule: Steps that the schedule left out.
-        skipped_by_governor: Steps that were due and left out to stay under ``limit``.
+        skipped_by_governor: Steps that were due and left out to stay under the limit.
         spent_s: Time in stepscope's code, on the training thread and on the thread that writes the run store.
         plain_s: The steps' time without it.
         limit: ``max_overhead``; None without a governor.
+        warm_up_spent_s: What of ``spent_s`` the first 20 steps took, in which code is loaded and memory allocated.
+        warm_up_plain_s: What of ``plain_s`` they took.
     """
 
     steps: int
@@ -29,19 +37,33 @@ class Overhead:
     spent_s: float
     plain_s: float
     limit: float | None
+    warm_up_spent_s: float = 0.0
+    warm_up_plain_s: float = 0.0
 
     @property
     def share(self) -> float:
-        """``spent_s / plain_s``; NaN before the first step."""
-        return self.spent_s / self.plain_s if self.plain_s > 0 else float("nan")
+        """Spent by plain time, without the first 20 steps if there are twice as many; NaN before the first step."""
+        spent_s, plain_s = self.per_step_s
+        return spent_s / plain_s if plain_s > 0 else float("nan")
+
+    @property
+    def per_step_s(self) -> tuple[float, float]:
+        """Mean spent and plain time of the steps that ``share`` looks at; NaN before the first step."""
+        if not self.steps:
+            return float("nan"), float("nan")
+        if self.steps < 2 * WARM_UP_STEPS:
+            return self.spent_s / self.steps, self.plain_s / self.steps
+        steps = self.steps - WARM_UP_STEPS
+        return (self.spent_s - self.warm_up_spent_s) / steps, (self.plain_s - self.warm_up_plain_s) / steps
 
 
 class Governor:
-    """Grants measured steps from a budget: each step earns ``limit`` times its own time, and measuring spends it.
+    """Grants measured steps from a budget: each step earns it, and what watching costs is taken from it.
 
-    The first due step is granted on credit, so that short runs show something, and is not charged: it loads code
-    and allocates, and says nothing about the later ones. The budget never holds more than two measured steps: a long
-    pause, such as a validation, buys no burst.
+    A step earns ``limit`` times its own time, or 1 ms if that is more: measuring that costs up to 1 ms a step is never
+    limited, however short the steps are. The first 100 steps are granted whatever they cost, and are not charged: most
+    faults show there, and the first of them load code and allocate. The budget never holds more than two measured
+    steps: a long pause, such as a validation, buys no burst.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -51,11 +73,11 @@ class Governor:
         self._cost_s = 0.0
         self._steps = self._measured = self._unscheduled = self._refused = 0
         self._spent_s = self._plain_s = 0.0
-        self._first = True
+        self._warm_up_spent_s = self._warm_up_plain_s = 0.0
 
     def grants(self) -> bool:
         """Whether the next due step may be measured."""
-        return self._limit is None or self._budget_s >= self._cost_s
+        return self._limit is None or self._steps < FREE_STEPS or self._budget_s >= self._cost_s
 
     def account(self, step_s: float, spent_s: float, *, due: bool, measured: bool) -> None:
         """Enters a finished step.
@@ -68,18 +90,20 @@ class Governor:
         """
         plain_s = max(0.0, step_s - spent_s)
         self._steps += 1
-        self._measured += measured
-        self._unscheduled += not due
+        self._unscheduled += not due and not measured
         self._refused += due and not measured
         self._spent_s += spent_s
         self._plain_s += plain_s
-        if measured and self._first:
-            self._first = False
-            return
-        if measured:
+        if self._steps <= WARM_UP_STEPS:
+            self._warm_up_spent_s += spent_s
+            self._warm_up_plain_s += plain_s
+        self._measured += measured
+        # The first of them loads code, and is no measure of the others.
+        if measured and self._measured > 1:
             self._cost_s += (spent_s - self._cost_s) * (_SMOOTHING if self._cost_s else 1.0)
-        if self._limit is not None:
-            self._budget_s = min(self._budget_s + self._limit * plain_s - spent_s, 2 * self._cost_s)
+        if self._limit is not None and self._steps > FREE_STEPS:
+            earned_s = max(self._limit * plain_s, FLOOR_S)
+            self._budget_s = min(self._budget_s + earned_s - spent_s, max(2 * self._cost_s, FLOOR_S))
 
     def overhead(self) -> Overhead:
         """Returns the sums so far."""
@@ -91,4 +115,6 @@ class Governor:
             spent_s=self._spent_s,
             plain_s=self._plain_s,
             limit=self._limit,
+            warm_up_spent_s=self._warm_up_spent_s,
+            warm_up_plain_s=self._warm_up_plain_s,
         )

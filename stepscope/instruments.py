@@ -11,6 +11,7 @@ from debuggers.activation_monitor import ActivationMonitor
 from debuggers.gradient_debugger import GradientDebugger
 from debuggers.isolation import OnError
 from debuggers.measurement import prepare
+from debuggers.step_probe import GradientReading
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_table import SummaryTable
 from debuggers.tensor_inspector import TensorInspector
@@ -28,7 +29,8 @@ class Instruments:
         gradients: Measures parameters and analyses their gradients.
         activations: Measures layers; None unless configured.
         tensors: Takes single tensors.
-        summaries: The gradients of the last step that was measured; None when they are not on the host yet.
+        summaries: The gradients of the last step, if it was measured in full and they are on the host, else None.
+        reading: What a probe saw of the last step, likewise.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Instruments:
             enabled=config.enable_tensor_inspection,
         )
         self.summaries: SummaryTable | None = None
+        self.reading: GradientReading | None = None
 
     @property
     def failures(self) -> Mapping[tuple[str, str], int]:
@@ -104,11 +107,29 @@ class Instruments:
 
     def begin(self, step: int) -> None:
         """Says that a step begins, measured or not."""
+        self.summaries = self.reading = None  # those of an earlier step must not pass for this one's
         self.tensors.start_step(step)
+
+    @property
+    def gradients_finite(self) -> bool | None:
+        """Whether all gradients of the last step were finite; None where that is not known on the host."""
+        if self.summaries is not None:
+            return not self.summaries.non_finite.any()
+        return None if self.reading is None else self.reading.finite
+
+    def probe(self, step: int) -> bool:
+        """Looks at the gradients of a step that is not to be measured; returns whether it should be after all.
+
+        After it comes ``measure`` or ``leave_out``.
+        """
+        probe = self.gradients.probe(step) if self._measures_parameters else None
+        if probe is None:
+            return False
+        self.reading = probe.reading
+        return probe.asks_for_more
 
     def measure(self, step: int) -> None:
         """Measures a step, after its backward pass and before the optimizer's step."""
-        self.summaries = None  # those of an earlier step must not pass for this one's, if something fails
         if self.activations is not None:
             self.activations.detach(step)
         if self._measures_parameters:

@@ -12,7 +12,7 @@ from tracker_adapters.plain import json_values
 from debuggers.detectors import Finding
 from debuggers.gradient_flow import GradientFlowAnalysis
 from debuggers.tensor_lifetimes import TensorLeak
-from stepscope.governor import Overhead
+from stepscope.governor import FLOOR_S, FREE_STEPS, Overhead
 from stepscope.instruments import Instruments
 
 if TYPE_CHECKING:
@@ -110,9 +110,18 @@ def overhead_line(overhead: Overhead) -> str:
     """Returns the measured overhead in one sentence."""
     if not overhead.steps:
         return "Overhead: no step was taken."
-    spent_ms, plain_ms = (seconds / overhead.steps * 1e3 for seconds in (overhead.spent_s, overhead.plain_s))
-    limit = "" if overhead.limit is None else f" (limit {overhead.limit:.1%})"
-    return f"Overhead: {spent_ms:.2f} ms a step of {plain_ms:.2f} ms, {overhead.share:.1%}{limit}."
+    spent_s, plain_s = overhead.per_step_s
+    return f"Overhead: {spent_s * 1e3:.2f} ms a step of {plain_s * 1e3:.2f} ms, {overhead.share:.1%}{_limit(overhead)}."
+
+
+def _limit(overhead: Overhead) -> str:
+    if overhead.limit is None:
+        return ""
+    if overhead.per_step_s[0] <= FLOOR_S:
+        return f" (under {FLOOR_S * 1e3:.0f} ms a step, so not limited)"
+    if overhead.steps <= FREE_STEPS:
+        return f" (limit {overhead.limit:.1%}, after the first {FREE_STEPS} steps)"
+    return f" (limit {overhead.limit:.1%}, or {FLOOR_S * 1e3:.0f} ms)"
 
 
 def _steps(overhead: Overhead) -> str:

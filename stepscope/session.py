@@ -178,17 +178,20 @@ class DebugSession:
         measured = self._pacing.is_measured(number)
         with self._pacing.stopwatch:
             self._diagnostics.emit(number, loss, metrics, measured=measured)
+            self._stability.unscale()
+            if not measured:
+                with self._isolation.guard("probing a step"):
+                    measured = self._instruments.probe(number)
             if measured:
-                self._stability.unscale()
                 with self._isolation.guard("measuring a step"):
                     self._instruments.measure(number)
             else:
                 self._instruments.leave_out()
-        summaries = self._instruments.summaries if measured else None
+        summaries = self._instruments.summaries
         result = self._stability.decide(number, loss, summaries, replay)
         if replay is not None and self._model is not None and self._stability.first_nans is None:
             with self._isolation.guard("repeating a step"):
-                faulty = is_faulty(loss, summaries)
+                faulty = is_faulty(loss, self._instruments.gradients_finite)
                 self._alerts.first_nan(self._model, replay, number, loss=loss, faulty=faulty, scaler=self._scaler)
         step_s = self._pacing.close(number, measured=measured)
         with self._pacing.stopwatch, self._isolation.guard("preparing a step"):

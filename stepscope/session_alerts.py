@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tracker_adapters.emitter import Emitter
 
-from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.first_nan.replay_turns import ReplayTurns
 
@@ -70,9 +69,9 @@ class SessionAlerts:
             self._output.close()
 
 
-def is_faulty(loss: torch.Tensor | float | None, gradients: SummaryTable | None) -> bool:
+def is_faulty(loss: torch.Tensor | float | None, gradients_finite: bool | None) -> bool:
     """Whether a loss or a gradient is not finite, as far as that is known on the host."""
-    if gradients is not None and bool(gradients.non_finite.any()):
+    if gradients_finite is False:
         return True
     if isinstance(loss, torch.Tensor):
         return loss.is_cpu and loss.numel() == 1 and not math.isfinite(loss.detach())

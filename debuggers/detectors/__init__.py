@@ -8,6 +8,7 @@ from debuggers.detectors.exploding_gradient import ExplodingGradient
 from debuggers.detectors.finding import Finding, announce, merge_findings
 from debuggers.detectors.non_finite import NonFiniteActivation, NonFiniteGradient
 from debuggers.detectors.observation import Observation
+from debuggers.detectors.total_gradient import ExplodingTotal, NonFiniteTotal
 from debuggers.detectors.update_ratio import LargeUpdate, SmallUpdate
 from debuggers.detectors.vanishing_gradient import VanishingGradient
 from debuggers.detectors.zero_gradient import ZeroGradient
@@ -17,10 +18,12 @@ __all__ = [
     "Detector",
     "Detectors",
     "ExplodingGradient",
+    "ExplodingTotal",
     "Finding",
     "LargeUpdate",
     "NonFiniteActivation",
     "NonFiniteGradient",
+    "NonFiniteTotal",
     "Observation",
     "SmallUpdate",
     "VanishingGradient",
@@ -29,6 +32,7 @@ __all__ = [
     "announce",
     "gradient_detectors",
     "merge_findings",
+    "total_detectors",
 ]
 
 
@@ -42,3 +46,8 @@ def gradient_detectors() -> Detectors:
 def activation_detectors() -> Detectors:
     """Returns the rules for activations, with no step seen."""
     return Detectors([NonFiniteActivation(), DeadUnits()])
+
+
+def total_detectors() -> Detectors:
+    """Returns the rules for the norm of all gradients together, with no step seen."""
+    return Detectors([NonFiniteTotal(), ExplodingTotal()])

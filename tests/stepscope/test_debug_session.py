@@ -10,6 +10,7 @@ from tracker_adapters.testing import MemoryEmitter
 from watched_training import EVERY_STEP, FULL, adamw, names_of, network, steps_of, train
 
 import stepscope
+from stepscope import governor
 from stepscope.errors import ConfigError, SessionError
 
 
@@ -166,17 +167,20 @@ def test_the_overhead_is_printed_and_reported(capsys):
     assert 0 < overhead.share < 100
 
 
-def test_a_low_limit_leaves_steps_out_and_counts_them():
-    model = network()
+def test_a_low_limit_leaves_steps_out_and_counts_them(monkeypatch):
+    monkeypatch.setattr(governor, "FREE_STEPS", 5)
+    monkeypatch.setattr(governor, "FLOOR_S", 0.0)
+    model, emitter = network(), MemoryEmitter()
     optimizer = adamw(model)
     config = replace(FULL, max_overhead=1e-6)
-    with stepscope.DebugSession(model, optimizer, config=config) as session:
+    with stepscope.DebugSession(model, optimizer, run=emitter, config=config) as session:
         train(model, optimizer, session.step, steps=20)
 
     overhead = session.report().overhead
-    assert overhead.measured <= 3
+    assert 5 <= overhead.measured <= 7
     assert overhead.measured + overhead.skipped_by_governor == 20
     assert "left out to keep the overhead under its limit" in session.report().summary()
+    assert steps_of(emitter, "scalar", "total_norm/gradients") == list(range(20))
 
 
 def test_closing_the_run_ends_the_session_first(tmp_path):
