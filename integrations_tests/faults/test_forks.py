@@ -12,7 +12,7 @@ import stepscope
 pytestmark = pytest.mark.fault
 
 FORK_WHILE_EMITTING = """
-import os, sys, threading, warnings, numpy as np, stepscope
+import os, sqlite3, sys, threading, warnings, numpy as np, stepscope
 warnings.simplefilter("ignore")
 run = stepscope.open_run(sys.argv[1], sinks=["local"])
 stop, emitted = threading.Event(), [0] * 3
@@ -30,6 +30,7 @@ wrong = 0
 for number in range(int(sys.argv[2])):
     pid = os.fork()
     if pid == 0:
+        sqlite3.connect(":memory:").execute("CREATE TABLE of_its_own(a)")
         run.scalar("child", 1.0, step=number)
         run.scoped("child").text("note", "x", step=number)
         stats = run.stats
@@ -47,17 +48,17 @@ print("counts", wrong, sum(emitted) + pictures, run.stats.emitted, run.stats.sto
 """
 
 
-@pytest.mark.parametrize("forks", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("forks", [100, pytest.param(3000, marks=pytest.mark.slow)])
 def test_forks_while_emitting(tmp_path: Path, forks: int, fault_report: FaultReport) -> None:
     folder = tmp_path / "run"
     with program(folder, FORK_WHILE_EMITTING.replace("sys.argv[2]", str(forks))) as run:
-        wrong, wanted, emitted, stored, lost = map(int, run.wait_for_line("counts", 200).split()[1:])
+        wrong, wanted, emitted, stored, lost = map(int, run.wait_for_line("counts", 600).split()[1:])
         assert run.end() == 0, run.errors()
     assert (wrong, emitted, stored, lost) == (0, wanted, wanted, 0)
     assert stored_counts(folder).total() == wanted
     assert accounts(folder)["local"].delivered == wanted
     assert [info.name for info in stepscope.read_run(folder).names() if "child" in info.name] == []
-    if forks == 1000:
+    if forks == 3000:
         fault_report.add("fork while three threads emit", runs=forks)
 
 

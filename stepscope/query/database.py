@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tracker_adapters.errors import RunError, StepscopeError
+from tracker_adapters.store.connections import GatedConnection
+from tracker_adapters.store.fork_gate import inside
 from tracker_adapters.store.tail import MAX_LOOKS
 
 from stepscope.export.selection import Ranks, Selection
@@ -105,7 +107,7 @@ def query_runs(
 
 def _answered(folders: Sequence[Path], sql: str, selection: Selection, timeout_s: float) -> QueryResult:
     # An unnamed database is a temporary file that stays in memory while it is small.
-    connection = sqlite3.connect("", uri=True, isolation_level=None)
+    connection = sqlite3.connect("", uri=True, isolation_level=None, factory=GatedConnection)
     try:
         sources = Sources(connection, folders, selection)
         guard = _Guard(connection, Functions(connection, sources.run_of_origin), timeout_s)
@@ -197,4 +199,5 @@ class _Guard:
         return ""
 
     def _is_over(self) -> bool:
+        inside().step_aside()
         return time.monotonic() > self._deadline

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 from tracker_adapters.redaction import redact
+from tracker_adapters.store.connections import check_tables, connect
 from tracker_adapters.store.layout import DELIVERY_DATABASE
 
 LaneState: TypeAlias = Literal["waiting", "delivering", "retrying", "quarantined", "done"]
@@ -66,10 +67,15 @@ class Ledger:
 
     def __init__(self, rank_folder: Path, *, timeout_s: float = 10.0) -> None:
         """Opens the database; each statement waits at most ``timeout_s`` for a lock on it."""
-        self._connection = sqlite3.connect(rank_folder / DELIVERY_DATABASE, isolation_level=None, timeout=timeout_s)
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=NORMAL")
-        self._connection.execute(_DDL)
+        self._connection = connect(rank_folder / DELIVERY_DATABASE, "rwc", timeout_s=timeout_s)
+        try:
+            check_tables(self._connection, _DDL)
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection.execute(_DDL)
+        except BaseException:
+            self._connection.close()
+            raise
 
     def register(self, sink: str, target: str) -> Position:
         """Returns the sink's position, at the start for a sink that is new to this run."""

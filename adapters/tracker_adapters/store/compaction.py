@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from tracker_adapters.artifacts import Alert, Page, Text
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
+from tracker_adapters.store.connections import connect
 from tracker_adapters.store.layout import SCHEMA_VERSION, SegmentName, compacted_path, segment_name
 from tracker_adapters.store.rows import SeriesNumbers
 from tracker_adapters.store.tail import Segment
@@ -98,7 +99,7 @@ def _opened(parts: Sequence[Path], run_folder: Path) -> Iterator[list[Segment]]:
 
 
 def _new(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None)
+    connection = connect(path, "rwc")
     # Nobody looks at the file before it is complete, and nothing of it is used if that fails.
     connection.execute("PRAGMA journal_mode=OFF")
     connection.execute("PRAGMA synchronous=OFF")

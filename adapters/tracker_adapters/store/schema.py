@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+
+from tracker_adapters.store.connections import check_tables, connect
 
 ROLLUP_SHIFT = 8
 """A roll-up covers 2**8 steps: bucket = step >> 8. In a compacted segment it covers more: its meta says how many."""
@@ -187,52 +190,63 @@ def _row(table: str, first: int, width: int) -> str:
 
 
 def open_for_writing(path: Path, *, log_bytes: int) -> sqlite3.Connection:
-    """Opens a segment for its one writer, in WAL mode, with transactions begun by hand.
+    """Opens a segment for its one writer, in WAL mode, with transactions begun by hand; makes it when it is missing.
 
     The log is folded into the segment whenever it has grown to ``log_bytes``.
+
+    Raises:
+        UnsafeFileError: When it is a link or no regular file, or a folder on the way from the run's is.
+        sqlite3.Error: When it cannot be opened, or holds what no segment does.
     """
-    connection = sqlite3.connect(path, isolation_level=None, timeout=10, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode=WAL")
-    # NORMAL survives a killed process; a power cut may take the last commits, never the file.
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute(f"PRAGMA wal_autocheckpoint={log_bytes // PAGE_BYTES}")
-    connection.execute(f"PRAGMA journal_size_limit={log_bytes}")
+    connection = connect(path, "rwc")
+    try:
+        has_tables(connection)
+        connection.execute("PRAGMA journal_mode=WAL")
+        # NORMAL survives a killed process; a power cut may take the last commits, never the file.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint={log_bytes // PAGE_BYTES}")
+        connection.execute(f"PRAGMA journal_size_limit={log_bytes}")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection | None:
-    """Opens a segment read-only, also on a medium that cannot be written; None while it has no tables yet."""
-    uri = f"{path.resolve().as_uri()}?mode=ro"
-    connection = _connect(uri)
+    """Opens a segment read-only, also on a medium that cannot be written; None while it has no tables yet.
+
+    Raises:
+        UnsafeFileError: As ``open_for_writing``.
+        sqlite3.Error: Likewise.
+    """
+    connection = connect(path, "ro")
     try:
-        ready = _has_tables(connection)
-    except sqlite3.OperationalError:
+        connection.execute(f"PRAGMA cache_size=-{READING_CACHE_KB}")
+        try:
+            ready = has_tables(connection)
+        except sqlite3.OperationalError:
+            connection.close()
+            if os.access(path.parent, os.W_OK):
+                raise
+            # WAL needs shared memory beside the file; on a read-only medium there is no writer to share it with.
+            connection = connect(path, "ro", immutable=True)
+            connection.execute(f"PRAGMA cache_size=-{READING_CACHE_KB}")
+            ready = has_tables(connection)
+    except BaseException:
         connection.close()
-        if os.access(path.parent, os.W_OK):
-            raise
-        # WAL needs shared memory beside the file; on a read-only medium there is no writer to share it with.
-        connection = _connect(f"{uri}&immutable=1")
-        ready = _has_tables(connection)
+        raise
     if ready:
         return connection
     connection.close()
     return None
 
 
-def has_tables(path: Path) -> bool:
-    """Whether the segment was created completely."""
-    connection = sqlite3.connect(path)
-    try:
-        return _has_tables(connection)
-    finally:
-        connection.close()
+def is_complete(path: Path) -> bool:
+    """Whether the segment was created completely; raises as ``open_for_writing``."""
+    with closing(connect(path, "rw")) as connection:
+        return has_tables(connection)
 
 
-def _connect(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=10, check_same_thread=False)
-    connection.execute(f"PRAGMA cache_size=-{READING_CACHE_KB}")
-    return connection
-
-
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is not None
+def has_tables(connection: sqlite3.Connection) -> bool:
+    """Whether a segment has its tables already; raises sqlite3.DatabaseError when it has others."""
+    return check_tables(connection, DDL_TABLES + DDL_INDEXES)

@@ -161,7 +161,7 @@ def _fold_and_close(connection: sqlite3.Connection) -> None:
 def _complete_segments(folder: Path) -> list[Path]:
     """The segments of a folder; one that a crash left without tables is removed."""
     found = segments(folder)
-    if found and not schema.has_tables(found[-1]):
+    if found and not schema.is_complete(found[-1]):
         _remove(found.pop())
     return found
 

@@ -1,0 +1,156 @@
+"""How every database of a run is opened: a regular file below the run's folder, that cannot run code of its own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from tracker_adapters.safe_files import status_of
+from tracker_adapters.store.fork_gate import inside
+
+SUFFIXES = ("", "-wal", "-shm", "-journal")
+"""What SQLite opens for a database, behind its path."""
+_ROWS_AT_ONCE = 1024
+
+
+class GatedCursor(sqlite3.Cursor):
+    """A cursor that is inside the gate whenever SQLite is at work, and outside between two parts of its rows."""
+
+    def execute(self, *args: Any) -> Self:  # noqa: D102 - these are what every cursor has
+        with inside():
+            return super().execute(*args)
+
+    def executemany(self, *args: Any) -> Self:  # noqa: D102
+        with inside():
+            return super().executemany(*args)
+
+    def executescript(self, *args: Any) -> Self:  # noqa: D102
+        with inside():
+            super().executescript(*args)
+        return self
+
+    def fetchone(self) -> Any:  # noqa: D102
+        with inside():
+            return super().fetchone()
+
+    def fetchmany(self, size: int | None = 1) -> list[Any]:  # noqa: D102
+        with inside():
+            return super().fetchmany(size)
+
+    def fetchall(self) -> list[Any]:  # noqa: D102
+        rows: list[Any] = []
+        while part := self.fetchmany(_ROWS_AT_ONCE):
+            rows += part
+        return rows
+
+    def __next__(self) -> Any:
+        with inside():
+            return super().__next__()
+
+    def close(self) -> None:  # noqa: D102
+        with inside():
+            super().close()
+
+
+class GatedConnection(sqlite3.Connection):
+    """A connection that is inside the gate whenever SQLite is at work, and so are its cursors; see ``fork_gate``."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        with inside():
+            super().__init__(*args, **kwargs)
+
+    def cursor(self, factory: Any = GatedCursor) -> Any:  # noqa: D102 - these are what every connection has
+        return super().cursor(factory)
+
+    def execute(self, *args: Any) -> Any:  # noqa: D102
+        return self.cursor().execute(*args)
+
+    def executemany(self, *args: Any) -> Any:  # noqa: D102
+        return self.cursor().executemany(*args)
+
+    def executescript(self, *args: Any) -> Any:  # noqa: D102
+        return self.cursor().executescript(*args)
+
+    def close(self) -> None:  # noqa: D102
+        with inside():
+            super().close()
+
+
+def connect(
+    path: Path, mode: Literal["ro", "rw", "rwc"], *, immutable: bool = False, timeout_s: float = 10.0
+) -> GatedConnection:
+    """Opens a database in a rank's folder; transactions are begun by hand.
+
+    Text that is no UTF-8 comes as bytes, so that whoever checks types finds it.
+
+    Args:
+        path: The database: ``<run>/store/<rank>/<name>``.
+        mode: Whether it is read, written, or also made.
+        immutable: Whether it lies where nobody can change it, nor make files beside it.
+        timeout_s: How long a statement waits for a lock.
+
+    Raises:
+        UnsafeFileError: When it, a file that belongs to it, or a folder on the way from the run's is a link or no
+            regular file.
+        sqlite3.Error: When it cannot be opened.
+    """
+    check_files(path)
+    uri = f"{path.resolve().as_uri()}?mode={mode}" + ("&immutable=1" if immutable else "")
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, timeout=timeout_s, check_same_thread=False, factory=GatedConnection
+    )
+    connection.text_factory = _text
+    connection.execute("PRAGMA trusted_schema=OFF")
+    return connection
+
+
+def check_files(path: Path) -> None:
+    """Raises UnsafeFileError unless a database in a rank's folder, and what belongs to it, are regular or missing."""
+    for suffix in SUFFIXES:
+        status_of(path.parents[2], f"{path.parents[1].name}/{path.parent.name}/{path.name}{suffix}")
+
+
+def check_tables(connection: sqlite3.Connection, *ddl: str) -> bool:
+    """Whether a database has been filled: false for an empty one.
+
+    Views, triggers, expressions and tables of another shape would run or return what their author wants.
+
+    Args:
+        connection: The database.
+        ddl: Scripts, one of which is all that it may have been made with.
+
+    Raises:
+        sqlite3.DatabaseError: When it holds anything else.
+    """
+    found = _tables(connection)
+    if not found:
+        return False
+    if found not in map(_expected, ddl):
+        strange = sorted({f"{row[0]} {row[1]}" for row in found.difference(*map(_expected, ddl))})
+        raise sqlite3.DatabaseError(f"its tables are not those of a run: {', '.join(strange)[:200] or 'some are gone'}")
+    return True
+
+
+@cache
+def _expected(ddl: str) -> frozenset[Any]:
+    with inside():
+        connection = sqlite3.connect(":memory:", factory=GatedConnection)
+        connection.executescript(ddl)
+        found = _tables(connection)
+        connection.close()
+    return found
+
+
+def _tables(connection: sqlite3.Connection) -> frozenset[Any]:
+    rows: Iterable[Any] = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+    return frozenset(rows)
+
+
+def _text(raw: bytes) -> str | bytes:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
