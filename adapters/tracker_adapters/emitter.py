@@ -27,10 +27,13 @@ from tracker_adapters.artifacts import (
     Text,
 )
 from tracker_adapters.base import MAX_STEP, check_name, check_step, check_time
+from tracker_adapters.by_value import LogsByValue
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.frames import frame_table, is_frame
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.image import Layout, pixels
 from tracker_adapters.name_sequences import NameSequences
+from tracker_adapters.pictures import with_layout
 from tracker_adapters.plain import as_path
 from tracker_adapters.recording import Deferred, HistogramBlock, PendingArray, Recorder, ScalarBlock, ScalarRow
 from tracker_adapters.redaction import redact
@@ -38,7 +41,7 @@ from tracker_adapters.redaction import redact
 MAX_KNOWN_NAMES = 100_000  # a name a step, by mistake, must not fill the memory
 
 
-class Emitter:
+class Emitter(LogsByValue):
     """Emits artifacts under a name scope, at a given or a bound step.
 
     ``scoped`` and ``at`` derive emitters that share the recorder and cost nothing to make. All methods may be
@@ -61,10 +64,8 @@ class Emitter:
             scope: Prefix of every name, ending in a slash, or empty.
             step: The step of calls that give none.
         """
-        self._recorder = recorder
-        self._defer = defer
-        self._scope = scope
-        self._step = step
+        self._recorder, self._defer = recorder, defer
+        self._scope, self._step = scope, step
         self._known_names: set[str] = set()
         self._name_sequences = NameSequences()
 
@@ -131,10 +132,8 @@ class Emitter:
     ) -> None:
         """Emits many numbers of one moment, one for each name; far cheaper than as many calls of ``scalar``.
 
-        The names are checked when a sequence of them comes for the first time: give the same ones at each step.
-
         Args:
-            names: Their names, without the scope.
+            names: Their names, without the scope; cheapest if they are the same ones at each step.
             values: As many real numbers, on the host; copied.
             step: The step of all of them.
             time_ns: When they were measured; now by default.
@@ -158,16 +157,17 @@ class Emitter:
         name: str,
         values: Any,
         *,
-        layout: Layout,
+        layout: Layout | None = None,
         step: int | None = None,
         value_range: tuple[float, float] | None = None,
     ) -> None:
-        """Emits a picture; see ``tracker_adapters.image.pixels`` for layouts, dtypes and ranges.
+        """Emits a picture: a matplotlib figure, a Pillow image, or an array as ``tracker_adapters.image.pixels`` takes.
 
-        The pixels are copied at once and encoded later, by the store's writer thread.
+        Only an array needs a layout. Pixels are copied at once and encoded later; a figure is drawn at once.
         """
         now = time.time_ns()
         full, step = self._checked("image", name, step)
+        values, layout = with_layout(f"image {full!r}", values, layout)
         build = partial(Image.from_pixels, full, step=step, time_ns=now)
         if is_device_tensor(values):
             check_readable(f"image {full!r}", values)
@@ -197,10 +197,11 @@ class Emitter:
         self._recorder.put(artifact, len(artifact.message) + 256)
 
     def table(
-        self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, step: int | None = None
+        self, name: str, columns: Any, rows: Sequence[Sequence[Cell]] | None = None, *, step: int | None = None
     ) -> None:
-        """Emits rows of plain cells under named columns."""
+        """Emits rows of plain cells under named columns, or a data frame of pandas or polars in place of both."""
         full, step = self._checked("table", name, step)
+        columns, rows = (columns, rows) if rows is not None or not is_frame(columns) else frame_table(columns)
         artifact = Table(name=full, columns=columns, rows=rows, step=step)  # type: ignore[arg-type]  # copied to tuples
         self._recorder.put(artifact, 64 * (1 + len(artifact.columns)) * (1 + len(artifact.rows)))
 

@@ -27,6 +27,11 @@ def storable(text: str) -> str:
         return text.encode(errors="backslashreplace").decode()
 
 
+def comes_from(value: object, package: str) -> bool:
+    """Whether a value's class, or one that it is derived from, is of a package, which need not be imported for this."""
+    return any(cls.__module__.partition(".")[0] == package for cls in type(value).__mro__)
+
+
 def as_tuple(value: object) -> tuple[Any, ...] | None:
     """Returns a sequence's items; None for what has no order or is a text."""
     if isinstance(value, (str, bytes, Mapping, Set)) or not isinstance(value, Iterable):
