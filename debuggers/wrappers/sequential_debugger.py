@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -95,6 +96,7 @@ class SequentialDebugger(BaseDebugger, Closing):
             for name, debugger in self.debuggers.items()
         }
         self._watch = LayerWatch(model, list(self._watched.values()))
+        self._lock = threading.Lock()
         self._enabled = False
         self._closed = False
         self._pictures_wanted = True
@@ -116,7 +118,7 @@ class SequentialDebugger(BaseDebugger, Closing):
     @property
     def skipped_calls(self) -> dict[str, int]:
         """How many calls of layers each debugger left out: those beyond 16 of one layer in one forward pass."""
-        return {name: count for name, one in self._watched.items() if (count := one.captures.skipped_calls)}
+        return {name: count for name, one in self._watched.items() if (count := one.skipped_calls)}
 
     @property
     def enabled(self) -> bool:
@@ -184,13 +186,14 @@ class SequentialDebugger(BaseDebugger, Closing):
         """
         if not self._enabled:
             return {}
-        with self._watch.paused():  # a debugger may run the model again; that is not the forward pass to capture
-            outputs = {name: debugger.outputs(datapoint, model) for name, debugger in self._isolated.items()}
+        with self._watch.taken() as of_pass:  # a debugger may run the model again; that is not the pass to capture
+            outputs = {name: debugger.outputs(datapoint, model, of_pass) for name, debugger in self._isolated.items()}
+        with self._lock:
+            step, self.step = self.step, self.step + 1
+            with_pictures, self._pictures_wanted = self._pictures_wanted, False
         if self._emitter is not None:
-            self._emit(self._emitter.at(self.step), outputs, datapoint)
-        self.add_to_buffer(outputs, datapoint)
-        self._pictures_wanted = False
-        self.step += 1
+            self._emit(self._emitter.at(step), outputs, datapoint, with_pictures=with_pictures)
+        self._add(outputs, datapoint, step)
         return outputs
 
     def add_to_buffer(self, outputs: Mapping[str, Any], datapoint: Mapping[str, Any]) -> None:
@@ -207,6 +210,9 @@ class SequentialDebugger(BaseDebugger, Closing):
             TypeError: When the outputs are no such dict.
             RuntimeError: When this is closed.
         """
+        self._add(outputs, datapoint, self.step)
+
+    def _add(self, outputs: Mapping[str, Any], datapoint: Mapping[str, Any], step: int) -> None:
         if self._closed:
             raise RuntimeError("this SequentialDebugger is closed: what is added now would never be saved")
         check_outputs(outputs)
@@ -214,7 +220,7 @@ class SequentialDebugger(BaseDebugger, Closing):
         kept = {part: datapoint[part] for part in self.keep if part in datapoint}
         copies = host_copy({**outputs, DATAPOINT: kept} if self.keep else outputs, self._memory.empty)
         with self._isolation.guard("adding to a page"):
-            self._buffer.add(by_datapoint(copies, indices), self.step)
+            self._buffer.add(by_datapoint(copies, indices), step)
 
     def save_all(self, output_dir: str | Path | None = None, timeout_s: float = _SAVE_TIMEOUT_S) -> None:
         """Writes the last page and waits until all pages lie in ``output_dir``, by default the round's folder.
@@ -258,11 +264,13 @@ class SequentialDebugger(BaseDebugger, Closing):
             self._isolation.record("closing", lost)
         self._buffer.reset(timeout_s)
 
-    def _emit(self, emitter: Emitter, outputs: Mapping[str, Any], datapoint: dict[str, Any]) -> None:
+    def _emit(
+        self, emitter: Emitter, outputs: Mapping[str, Any], datapoint: dict[str, Any], *, with_pictures: bool
+    ) -> None:
         for name, output in outputs.items():
             place = self._isolated[name].place
             emit_outputs(emitter, name, output, partial(self._isolation.guard, f"emitting the outputs of {place}"))
-            for picture_name, capture in pictured(name, output) if self._pictures_wanted else ():
+            for picture_name, capture in pictured(name, output) if with_pictures else ():
                 kept = self._isolated[name].random_state_kept()
                 with self._isolation.guard(f"emitting the pictures of {place}"), kept:
                     emit_pictures(emitter, picture_name, self.debuggers[name].pictures(capture, datapoint))
