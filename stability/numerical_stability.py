@@ -289,6 +289,10 @@ class NumericalStabilityManager:
         """
         return self._debugging.stop(error)
 
+    def close(self) -> None:
+        """Ends the debug session, if one runs; a second call does nothing."""
+        self.stop_debug_session()
+
     def check_function(
         self, function: Callable[..., Any], inputs: torch.Tensor | Sequence[torch.Tensor], **options: Any
     ) -> GradientCheck:

@@ -21,7 +21,7 @@ from stepscope.live_run import Run
 from stepscope.report import DebugReport
 from stepscope.report_output import put_out
 from stepscope.session_alerts import SessionAlerts, is_faulty
-from stepscope.session_arguments import check_session
+from stepscope.session_arguments import check_session, only_config
 from stepscope.session_stability import SessionStability
 from stepscope.step_pacing import StepPacing
 
@@ -56,7 +56,7 @@ class DebugSession:
 
     def __init__(
         self,
-        model: torch.nn.Module | None = None,
+        model: torch.nn.Module | DebugConfig | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         *,
         run: Emitter | None = None,
@@ -68,7 +68,8 @@ class DebugSession:
         """Makes a session; nothing happens before ``start``.
 
         Args:
-            model: What is watched; without one there are the inspector and ``record_gradient_flow``.
+            model: What is watched; without one there are the inspector and ``record_gradient_flow``. A DebugConfig in
+                this place is the configuration of a session without a model.
             optimizer: Who updates it; needed for weights, updates, optimizer state and learning rates.
             run: Where artifacts go: a run, or an emitter that was scoped; without one there is only the report.
             stability: Detects and clips at each ``step``; it shares the measurement of the gradients.
@@ -81,6 +82,8 @@ class DebugSession:
                 missing, or ``scaler`` is another one than the manager's.
             ConfigError: For a wrong configuration.
         """
+        if isinstance(model, DebugConfig):
+            config, model = only_config(model, config), None
         self.config = as_config(config)
         check_session(model, optimizer, self.config, stability, scaler)
         self.disabled = os.environ.get(DISABLED_VARIABLE, "") not in ("", "0")
@@ -244,6 +247,16 @@ class DebugSession:
             with self._isolation.guard("writing the report"):
                 put_out(report, self.config.output_dir, self._run, self._pacing.last)
         return report
+
+    def close(self) -> DebugReport:
+        """Ends the session as ``stop`` does."""
+        return self.stop()
+
+    def __repr__(self) -> str:
+        state = "disabled" if self.disabled else "not started" if not self._started else ""
+        state = state or ("stopped" if self._stopped else "paused" if self._paused else "running")
+        model = "" if self._model is None else f" of {type(self._model).__name__}"
+        return f"<{type(self).__name__}{model}: {state}, last step {self._pacing.last}>"
 
     def __enter__(self) -> Self:
         return self if self._started else self.start()

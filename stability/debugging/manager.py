@@ -86,6 +86,10 @@ class PyTorchDebuggingManager:
             session.tell_error(error)
         return session.stop()
 
+    def close(self) -> None:
+        """Ends the session as ``stop`` does."""
+        self.stop()
+
     def begin(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """The stability manager's step begins."""
         session = self._running()
