@@ -7,7 +7,8 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -67,3 +68,38 @@ class _SharedState:
 _STATE = _SharedState()
 # Another thread may hold the lock at the fork, and does not exist in the child.
 os.register_at_fork(after_in_child=_STATE.renew_lock)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomStates:
+    """The states of the global generators at a moment.
+
+    Attributes:
+        host: Torch's on the host.
+        devices: Torch's on each CUDA device; empty before CUDA is in use.
+        python: That of ``random``.
+        numpy: That of ``numpy.random``.
+    """
+
+    host: torch.Tensor
+    devices: list[torch.Tensor]
+    python: Any
+    numpy: Any
+
+    @classmethod
+    def now(cls) -> Self:
+        """Returns them as they are."""
+        return cls(
+            host=torch.get_rng_state(),
+            devices=torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],  # type: ignore[no-untyped-call]
+            python=random.getstate(),
+            numpy=np.random.get_state(),
+        )
+
+    def put_back(self) -> None:
+        """Sets the generators as they were."""
+        torch.set_rng_state(self.host)
+        for device, state in enumerate(self.devices):
+            torch.cuda.set_rng_state(state, device)
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)

@@ -113,6 +113,7 @@ class NumericalStabilityManager:
         step: int | None = None,
         summaries: SummaryTable | None = None,
         replay: Callable[[], Any] | None = None,
+        finder: FirstNaNFinder | None = None,
     ) -> StabilityResult:
         """Unscales, measures, names what is not finite, and clips the gradients of the model in place.
 
@@ -129,6 +130,7 @@ class NumericalStabilityManager:
                 same to the bit.
             replay: Returns the loss of the same batch, for ``find_first_nan``: without it what happens in the loss
                 itself cannot be repeated.
+            finder: Looks at this step where the manager has no ``find_first_nan``, before anything is mended.
 
         Raises:
             StabilityError: When an argument is of another type, the loss is no scalar, no parameter has a gradient,
@@ -149,7 +151,8 @@ class NumericalStabilityManager:
         )
         norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
-        named = None if self._first_nan is None else self._first_nan.look(number, loss, nan_stats, replay)
+        finder = self._first_nan or finder
+        named = None if finder is None else finder.look(number, loss, nan_stats, replay)
         self._emission.histograms(gradients, summaries, number)
         finite = self._faults.handle(model, optimizer, gradients, nan_stats, number=number, scaling=scaling)
         if self._recovery is not None:

@@ -20,8 +20,9 @@ from stepscope.instruments import Instruments
 from stepscope.live_run import Run
 from stepscope.report import DebugReport
 from stepscope.report_output import put_out
-from stepscope.session_alerts import SessionAlerts, is_faulty
+from stepscope.session_alerts import SessionAlerts
 from stepscope.session_arguments import check_session, only_config
+from stepscope.session_first_nan import SessionFirstNaN
 from stepscope.session_stability import SessionStability
 from stepscope.step_pacing import StepPacing
 
@@ -95,7 +96,7 @@ class DebugSession:
         self._diagnostics = Diagnostics(run if self.config.enable_model_diagnostics else None, optimizer)
         if scaler is None and stability is not None:
             scaler = stability.scaler
-        self._scaler = scaler
+        self._first_nan = SessionFirstNaN(None if self.disabled else model, run, scaler, self._stability)
         watched = None if self.disabled else model
         self._instruments = Instruments(
             watched, optimizer, run, scaler, self.config, stopwatch=self._pacing.stopwatch, on_error=on_error
@@ -156,9 +157,10 @@ class DebugSession:
             loss: The unscaled loss; emitted as ``loss``. A stability manager needs it.
             step: The number of this step; by default one more than the last one.
             replay: Returns the loss of the same batch, such as ``lambda: criterion(model(inputs), targets)``; it may
-                call ``backward``. It is called when a loss on the host, or a gradient of a measured step, is not finite
-                and those before were, at most once in 100 steps, to name the operator that made the first NaN or
-                infinity. A stability manager with ``find_first_nan`` looks at the gradients of every step.
+                call ``backward``. It is called when the loss or a gradient is not finite and those before were, to name
+                the operator that made the first NaN or infinity; after an answer, at most once in 100 steps. Every step
+                that has it is looked at, measured or not, which waits once for a device. A stability manager skips or
+                mends the step afterwards.
             metrics: Further numbers to emit, by their names.
 
         Returns:
@@ -177,7 +179,7 @@ class DebugSession:
         self._stability.check_loss(loss)
         if self.disabled:
             self._pacing.count(number)
-            return self._stability.decide(number, loss, None, replay)
+            return self._stability.decide(number, loss, None, replay, None)
         measured = self._pacing.is_measured(number)
         with self._pacing.stopwatch:
             self._diagnostics.emit(number, loss, metrics, measured=measured)
@@ -191,11 +193,9 @@ class DebugSession:
             else:
                 self._instruments.leave_out()
         summaries = self._instruments.summaries
-        result = self._stability.decide(number, loss, summaries, replay)
-        if replay is not None and self._model is not None and self._stability.first_nans is None:
-            with self._isolation.guard("repeating a step"):
-                faulty = is_faulty(loss, self._instruments.gradients_finite)
-                self._alerts.first_nan(self._model, replay, number, loss=loss, faulty=faulty, scaler=self._scaler)
+        result = self._stability.decide(number, loss, summaries, replay, self._first_nan.finder(replay))
+        with self._isolation.guard("repeating a step"):
+            self._first_nan.look(number, loss, gradients_finite=self._instruments.gradients_finite, replay=replay)
         step_s = self._pacing.close(number, measured=measured)
         with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
             if measured:
@@ -212,6 +212,7 @@ class DebugSession:
         with self._pacing.paused():
             self._paused = True
             self._instruments.pause()
+            self._first_nan.pause()
             try:
                 yield
             finally:
@@ -228,7 +229,7 @@ class DebugSession:
             overhead=self._pacing.overhead(),
             failures={**self._isolation.counts, **self._instruments.failures},
             disabled=self.disabled,
-            first_nans=self._stability.first_nans or tuple(self._alerts.first_nans),
+            first_nans=self._first_nan.found,
         )
 
     def stop(self) -> DebugReport:
@@ -241,7 +242,7 @@ class DebugSession:
         self._stopped = True
         with self._isolation.guard("ending the session"):
             self._instruments.close()
-            self._alerts.close()
+            self._first_nan.close()
         report = self.report()
         if self._started:
             with self._isolation.guard("writing the report"):
@@ -264,7 +265,11 @@ class DebugSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        try:
+            with self._isolation.guard("repeating a step that ended with an exception"):
+                self._first_nan.look_at_error(error)
+        finally:
+            self.stop()
 
     def _expect(self, number: int) -> None:
         """Prepares for the coming forward pass of a step that will be measured."""
