@@ -15,7 +15,6 @@ PUBLIC = {
         "RunStats",
         "Schedule",
         "SinkStats",
-        "debug_session",
         "open_run",
         "read_run",
         "watch",
