@@ -26,7 +26,6 @@ _MAX_DEPTH = 50
 _MAX_CONTAINERS = 100_000
 _NARROW = frozenset(NARROW_FLOATS.values())
 _PLAIN = (bool, int, float, str, bytes, type(None))
-_EXPECTED_INDEX = "expected an int, or a list or tensor of int"
 
 
 def host_copy(outputs: Any, empty: Empty = np.empty) -> Any:
@@ -220,24 +219,3 @@ def _plain(value: Any) -> Any:
         return str(value)
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     return {"error": f"cannot keep a {name}: expected tensors, arrays or plain values"}
-
-
-def datapoint_indices(datapoint: Mapping[str, Any]) -> int | Sequence[int]:
-    """Returns ``datapoint["meta_info"]["idx"]`` as an int, or as a list of int for a batch.
-
-    Raises:
-        ValueError: When it is missing, or holds anything but whole numbers.
-    """
-    try:
-        idx = datapoint["meta_info"]["idx"]
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            "the datapoint has no ['meta_info']['idx']; expected its index, or one index for each of its rows"
-        ) from error
-    try:
-        values = np.asarray(idx.detach().cpu() if isinstance(idx, torch.Tensor) else idx)
-    except Exception as error:  # a tensor without values, or a list that is no array
-        raise ValueError(f"['meta_info']['idx'] is {idx!r}, which cannot be read; {_EXPECTED_INDEX}") from error
-    if values.dtype.kind not in "iu" or values.ndim > 1 or not values.size:
-        raise ValueError(f"['meta_info']['idx'] is {idx!r}; {_EXPECTED_INDEX}")
-    return int(values) if values.ndim == 0 else [int(value) for value in values]

@@ -2,103 +2,23 @@
 
 from __future__ import annotations
 
-import random
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
+from debuggers.forward_start import MAX_PASSES, ForwardStart, PassStart, tensors_of
 from debuggers.hooks import Hooks
 from debuggers.model_replay import plain_model
 from debuggers.module_selection import WRAPPERS
-from debuggers.source_lines import Place, user_place
+from debuggers.random_state import RandomStates
+from debuggers.source_lines import user_place
 from debuggers.torch_import import torch
 from debuggers.training_pass import is_training_forward
-from debuggers.utils import apply_tensor_op
 
 _DEVICE_TYPES = "cpu", "cuda"
 _ALWAYS_COPIED = 1 << 20
-
-
-@dataclass(slots=True)
-class ForwardStart:
-    """What a forward pass started from, and the gradients that came back to its outputs.
-
-    Attributes:
-        args: The model's positional arguments, themselves.
-        kwargs: Its keyword arguments.
-        versions: The tensors among them, with their versions.
-        random_states: Of Python, NumPy and torch, and of each CUDA device once CUDA is in use.
-        buffers: Copies of the model's buffers, by name.
-        autocast: Device type, whether autocast was on, and its dtype.
-        is_training: The model's mode.
-        place: The line that called the model.
-        number: Which forward pass of the step it is, from 1.
-        end_node: Autograd numbered the nodes after the forward from here.
-        gradients: What came back to the outputs, by their position; as large as the outputs.
-    """
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    versions: list[tuple[torch.Tensor, int]]
-    random_states: tuple[Any, Any, torch.Tensor, list[torch.Tensor]]
-    buffers: dict[str, torch.Tensor]
-    autocast: list[tuple[str, bool, torch.dtype]]
-    is_training: bool
-    place: Place | None
-    number: int = 1
-    end_node: int = 0
-    gradients: dict[int, torch.Tensor] = field(default_factory=dict)
-
-    def differences(self, model: torch.nn.Module) -> list[str]:
-        """Returns in which ways a replay now starts from something else, as sentences."""
-        found = []
-        changed = sum(tensor._version != version for tensor, version in self.versions)
-        if changed:
-            found.append(f"{changed} of the model's arguments were changed in place since the forward pass")
-        if model.training != self.is_training:
-            found.append(f"the model was in {'training' if self.is_training else 'evaluation'} mode")
-        if self.number > 1:
-            found.append(f"of the step's {self.number} forward passes the last one is repeated")
-        return found
-
-    def set_random_states(self) -> None:
-        """Sets the generators as they were."""
-        python_state, numpy_state, host_state, device_states = self.random_states
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
-        torch.set_rng_state(host_state)
-        for device, state in enumerate(device_states):
-            torch.cuda.set_rng_state(state, device)
-
-    def set_buffers(self, model: torch.nn.Module) -> None:
-        """Copies the buffers as they were into those that the model has now."""
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():
-                kept = self.buffers.get(name)
-                if kept is not None and kept.shape == buffer.shape:
-                    buffer.copy_(kept)
-
-    @contextmanager
-    def autocasting(self) -> Iterator[None]:
-        """Has autocast as it was."""
-        with ExitStack() as stack:
-            for device_type, enabled, dtype in self.autocast:
-                stack.enter_context(torch.autocast(device_type, enabled=enabled, dtype=dtype))
-            yield
-
-    def forward(self, model: torch.nn.Module) -> list[torch.Tensor]:
-        """Repeats the forward pass and returns the tensors among the outputs, in their order."""
-
-        def leaf(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.detach().requires_grad_(tensor.requires_grad)
-
-        with self.autocasting():
-            return tensors_of(model(*apply_tensor_op(leaf, self.args), **apply_tensor_op(leaf, self.kwargs)))
 
 
 class ForwardCapture:
@@ -106,33 +26,57 @@ class ForwardCapture:
 
     Arguments and output gradients are kept as references until the next pass or ``release``; buffers are copied, those
     of more than a million values only when their version has changed. Nothing is read from a device.
+
+    Of the step's earlier passes the random states are kept, and the buffers before the first one. A pass that ended
+    with an exception counts only until the next one begins.
+
+    Attributes:
+        start: The last pass; None when there was none since ``release``.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, *, gradients: bool = True) -> None:
         """Begins to watch a model; one that wraps it for data parallelism or compilation is looked through.
 
         Of a scripted model, and of one that was compiled in place, nothing is kept: hooks would break its graph.
+
+        Args:
+            model: The model.
+            gradients: Whether the gradients that come back to the outputs are kept. They are as large as the outputs.
         """
         self.start: ForwardStart | None = None
         self._model = plain_model(model)
-        self._passes = 0
+        self._keeps_gradients = gradients
+        self._number = 0
+        self._passes: list[PassStart] = []
+        self._first_buffers: dict[str, torch.Tensor] = {}
         self._copies: dict[str, torch.Tensor] = {}
         self._versions: dict[str, tuple[int, int]] = {}
         self._output_hooks = Hooks()
         self._hooks = Hooks()
-        if (hooked := _outside_of_graphs(model)) is not None:
-            self._hooks.add_around_forward(hooked, self._begin, self._end)
-            self._hooks.add_forward([(hooked, self._note_outputs)])
+        self._hooked = _outside_of_graphs(model)
+        self.attach()
+
+    def attach(self) -> None:
+        """Goes on watching after ``detach``."""
+        if self._hooked is not None and not len(self._hooks):
+            self._hooks.add_around_forward(self._hooked, self._begin, self._end)
+            self._hooks.add_forward([(self._hooked, self._note_outputs)])
+
+    def detach(self) -> None:
+        """Removes the hooks and lets go of the last forward pass."""
+        self.release()
+        self._hooks.remove()
 
     def release(self) -> None:
         """Lets go of the last forward pass, at the end of a step."""
-        self._passes = 0
+        self._number = 0
+        self._passes = []
+        self._first_buffers = {}
         self._forget()
 
     def close(self) -> None:
         """Removes the hooks; calling it again does nothing."""
-        self.release()
-        self._hooks.remove()
+        self.detach()
 
     def __enter__(self) -> Self:
         return self
@@ -150,20 +94,33 @@ class ForwardCapture:
         if not is_training_forward():
             return
         self._forget()
-        self._passes += 1
+        if self._passes and not self._passes[-1].is_complete:
+            self._passes.pop()
+            self._number -= 1
+        if self._number == 1 and not self._first_buffers:
+            # Those of the step's first pass stay as they are: the passes that follow are copied elsewhere.
+            self._first_buffers, self._copies = self._copies, {}
+        self._number += 1
+        tensors, states = tensors_of((args, kwargs)), RandomStates.now()
+        begun = PassStart([weakref.ref(tensor) for tensor in tensors], states)
+        if len(self._passes) < MAX_PASSES:
+            self._passes.append(begun)
+        buffers = self._buffers()
         self.start = ForwardStart(
             args=args,
             kwargs=kwargs,
-            versions=[(tensor, tensor._version) for tensor in tensors_of((args, kwargs)) if not tensor.is_inference()],
-            random_states=_random_states(),
-            buffers=self._buffers(),
+            versions=[(tensor, tensor._version) for tensor in tensors if not tensor.is_inference()],
+            passes=self._passes,
+            random_states=states,
+            buffers=buffers,
+            first_buffers=self._first_buffers or buffers,
             autocast=[
                 (device, torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
                 for device in _DEVICE_TYPES
             ],
             is_training=self._model.training,
             place=user_place(sys._getframe(1)),
-            number=self._passes,
+            number=self._number,
         )
 
     def _end(self, module: torch.nn.Module) -> None:
@@ -174,8 +131,10 @@ class ForwardCapture:
         start = self.start
         if start is None or not is_training_forward():
             return
+        if self._number == len(self._passes):
+            self._passes[-1].is_complete = True
         for position, tensor in enumerate(tensors_of(output)):
-            if tensor.requires_grad:
+            if self._keeps_gradients and tensor.requires_grad:
                 self._output_hooks.add_gradient(tensor, _keeper(start.gradients, position))
 
     @torch.no_grad()
@@ -214,18 +173,6 @@ def _version(buffer: torch.Tensor) -> tuple[int, int]:
     return buffer.data_ptr(), -1 if buffer.is_inference() else buffer._version
 
 
-def tensors_of(values: Any) -> list[torch.Tensor]:
-    """Returns the tensors in a nested structure, in their order."""
-    found: list[torch.Tensor] = []
-
-    def note(tensor: torch.Tensor) -> torch.Tensor:
-        found.append(tensor)
-        return tensor
-
-    apply_tensor_op(note, values)
-    return found
-
-
 def next_node_number() -> int:
     """Returns the number that autograd gives its next node; 0 where torch does not tell."""
     return int(getattr(torch._C._autograd, "_get_sequence_nr", int)())
@@ -236,8 +183,3 @@ def _keeper(gradients: dict[int, torch.Tensor], position: int) -> Callable[[torc
         gradients[position] = gradient
 
     return keep
-
-
-def _random_states() -> tuple[Any, Any, torch.Tensor, list[torch.Tensor]]:
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    return random.getstate(), np.random.get_state(), torch.get_rng_state(), devices

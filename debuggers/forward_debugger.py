@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, ClassVar
 
@@ -15,14 +17,27 @@ from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 
 
+class _Here(threading.local):
+    """What a debugger holds for each thread. A copy of it, as of the debugger, is empty."""
+
+    layer_name: str | None = None
+    last_capture: Any = None
+
+    def __reduce__(self) -> tuple[type[_Here], tuple[()]]:
+        return type(self), ()
+
+
 class ForwardDebugger(BaseDebugger):
     """Captures what ``process_forward`` makes of a layer's output, or of the outputs of several layers.
 
-    ``last_capture`` holds the result of the last call of a layer, or None before it. SequentialDebugger calls
-    ``forward_hook_fn`` after each call, and sets ``last_capture`` back to None once it has taken the results.
+    ``last_capture`` holds the result of the last call of a layer in this thread, or None before it. SequentialDebugger
+    calls ``forward_hook_fn`` after each call, and sets ``last_capture`` back to None once it has taken the results.
 
     ``layer_name`` is what the debugger was made with. While SequentialDebugger calls ``process_forward``,
-    ``around_forward`` or the debugger itself, it is the plain name of the layer in question.
+    ``around_forward`` or the debugger itself, it is, in that thread, the plain name of the layer in question.
+
+    Models may be evaluated in several threads at once. SequentialDebugger calls ``process_forward`` and
+    ``around_forward`` in one thread at a time, and the debugger itself in several.
 
     ``returns_copies`` set to True promises that the tensors that ``process_forward`` returns share no memory with the
     model: they are then kept as they are, instead of being copied once more. It holds for the ``process_forward`` of
@@ -43,7 +58,43 @@ class ForwardDebugger(BaseDebugger):
         """
         self.layer_name: Any = layer_name
         self.missing_ok = missing_ok
-        self.last_capture: Any = None
+
+    @property
+    def layer_name(self) -> Any:
+        """See the class."""
+        here: _Here | None = vars(self).get("_here")
+        if here is not None and here.layer_name is not None:
+            return here.layer_name
+        if "_layer_name" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} has no layer_name: call ForwardDebugger.__init__")
+        return vars(self)["_layer_name"]
+
+    @layer_name.setter
+    def layer_name(self, value: Any) -> None:
+        vars(self)["_layer_name"] = value
+
+    @property
+    def last_capture(self) -> Any:
+        """See the class."""
+        return self._of_thread().last_capture
+
+    @last_capture.setter
+    def last_capture(self, value: Any) -> None:
+        self._of_thread().last_capture = value
+
+    @contextmanager
+    def at_layer(self, name: str) -> Iterator[None]:
+        """Lets ``layer_name`` be the plain name of a layer in this thread."""
+        here = self._of_thread()
+        before, here.layer_name = here.layer_name, name
+        try:
+            yield
+        finally:
+            here.layer_name = before
+
+    def _of_thread(self) -> _Here:
+        found: _Here = vars(self).setdefault("_here", _Here())  # not in __init__, which a subclass may leave out
+        return found
 
     @abstractmethod
     def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> Any:

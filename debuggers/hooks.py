@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -18,15 +19,25 @@ GradientFunction = Callable[[torch.Tensor], None]
 OptimizerFunction = Callable[[torch.optim.Optimizer], None]
 
 
+def _nothing(*_: Any) -> None:
+    """The function of a hook's copy."""
+
+
 class _Hook:
     """A hook that can be pickled and copied with what it hangs on. The copy does nothing: it belongs to no debugger."""
 
-    __slots__ = ("_function",)
+    __slots__ = ("_function", "_silent_in")
     observes: ClassVar[bool] = True
     """Whether the model computes the same without it."""
 
-    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+    def __init__(self, function: Callable[..., Any] = _nothing) -> None:
         self._function = function
+        self._silent_in: tuple[int, ...] = ()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the hook does anything in this thread."""
+        return not self._silent_in or threading.get_ident() not in self._silent_in
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
         return type(self), ()
@@ -39,7 +50,7 @@ class ForwardHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         """Called by torch after the module's forward."""
-        if self._function is not None:
+        if self.is_active:
             self._function(module, inputs, output)
 
 
@@ -50,7 +61,7 @@ class OutputHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> Any:
         """Called by torch after the module's forward."""
-        return None if self._function is None else self._function(output)
+        return self._function(output) if self.is_active else None
 
 
 class ForwardPreHook(_Hook):
@@ -60,7 +71,7 @@ class ForwardPreHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, inputs: Any) -> None:
         """Called by torch before the module's forward."""
-        if self._function is not None:
+        if self.is_active:
             self._function(module)
 
 
@@ -71,7 +82,7 @@ class ForwardArgumentsHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         """Called by torch before the module's forward."""
-        if self._function is not None:
+        if self.is_active:
             self._function(module, args, kwargs)
 
 
@@ -83,7 +94,7 @@ class ArgumentsHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
         """Called by torch before the module's forward."""
-        return None if self._function is None else self._function(args, kwargs)
+        return self._function(args, kwargs) if self.is_active else None
 
 
 class ChangeEndHook(_Hook):
@@ -94,7 +105,7 @@ class ChangeEndHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         """Called by torch after the module's forward, or when that raised."""
-        if self._function is not None:
+        if self.is_active:
             self._function()
 
 
@@ -105,7 +116,7 @@ class ForwardEndHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         """Called by torch after the module's forward, or when that raised."""
-        if self._function is not None:
+        if self.is_active:
             self._function(module)
 
 
@@ -118,7 +129,7 @@ class GradientHook(_Hook):
 
     def __call__(self, gradient: torch.Tensor) -> None:
         """Called by torch in the backward pass, once the gradient is complete."""
-        if self._function is not None:
+        if self.is_active:
             self._function(gradient)
 
 
@@ -129,7 +140,7 @@ class OptimizerHook(_Hook):
 
     def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> None:
         """Called by torch around ``optimizer.step``."""
-        if self._function is not None:
+        if self.is_active:
             self._function(optimizer)
 
 
@@ -213,17 +224,23 @@ class Hooks:
 
 @contextmanager
 def silenced(model: torch.nn.Module) -> Iterator[None]:
-    """Keeps all hooks that were registered here to observe a model from doing anything while the block runs."""
+    """Keeps all hooks that were registered here to observe a model from doing anything in this thread meanwhile.
+
+    One thread at a time may be in such a block of a model.
+    """
     found: Iterator[Any] = (
         hook
         for module in model.modules()
         for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
     )
-    hooks = [(hook, hook._function) for hook in found if isinstance(hook, _Hook) and hook.observes]
+    hooks = [hook for hook in found if isinstance(hook, _Hook) and hook.observes]
+    here = threading.get_ident()
+    for hook in hooks:
+        hook._silent_in = (*hook._silent_in, here)
     try:
-        for hook, _ in hooks:
-            hook._function = None
         yield
     finally:
-        for hook, function in hooks:
-            hook._function = function
+        for hook in hooks:
+            threads = list(hook._silent_in)
+            threads.remove(here)
+            hook._silent_in = tuple(threads)

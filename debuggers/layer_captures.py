@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from debuggers.module_selection import NamedModule
@@ -19,19 +20,21 @@ class Captures(dict[str, Any]):
     """
 
 
-class LayerCaptures:
-    """What was captured of the layers of one debugger since the current forward pass began; used from any thread.
+@dataclass(frozen=True, slots=True)
+class WatchedLayers:
+    """The layers that one debugger watches: none when the model has none of them.
 
-    Attributes:
-        layers: The layers that the debugger watches; none when the model has none of them.
-        by_name: Whether the debugger names one layer by its plain name.
-        skipped_calls: Calls beyond ``MAX_CALLS`` in one forward pass, in all of them.
+    ``by_name`` says whether the debugger names one layer by its plain name.
     """
 
-    def __init__(self, layers: Sequence[NamedModule], *, by_name: bool) -> None:
-        self.layers = tuple(layers)
-        self.by_name = by_name
-        self.skipped_calls = 0
+    layers: tuple[NamedModule, ...]
+    by_name: bool
+
+
+class LayerCaptures:
+    """What was captured for one debugger in one forward pass; used from any thread."""
+
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: dict[str, int] = {}
         self._captures: dict[str, tuple[str, Any]] = {}
@@ -51,7 +54,6 @@ class LayerCaptures:
         with self._lock:
             call = self._calls.get(layer, 0)
             self._calls[layer] = call + 1
-            self.skipped_calls += call >= MAX_CALLS
         if call >= MAX_CALLS:
             return None
         return f"{layer}:{call}" if call else layer

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from debuggers.errors import DebuggerConfigError
+from debuggers.forward_debugger import is_recomputation
 from debuggers.hooks import Hooks
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
@@ -16,12 +18,14 @@ class LayerCut:
     """Keeps the first tensor that a layer puts out, in its last call, as a leaf that requires a gradient.
 
     The layers behind get a copy, computed from that leaf: whether parameters are frozen makes no difference, and what
-    later layers do in place reaches neither the values nor their gradient.
+    later layers do in place reaches neither the values nor their gradient. Only calls in the thread that made this are
+    cut, and those that a backward pass repeats.
     """
 
     def __init__(self) -> None:
         self._leaf: torch.Tensor | None = None
         self._called = False
+        self._thread = threading.get_ident()
 
     @contextmanager
     def at(self, layer: torch.nn.Module) -> Iterator[None]:
@@ -45,7 +49,7 @@ class LayerCut:
         if not self._called:
             raise DebuggerConfigError(
                 f"layer {name!r} did not run when the model ran again on the datapoint's inputs; expected a layer that "
-                "is called as a module, and not one inside what torch.jit compiled"
+                "is called as a module, in the thread that calls the model, and not inside what torch.jit compiled"
             )
         leaf = self._leaf
         if leaf is None:
@@ -58,6 +62,9 @@ class LayerCut:
         return leaf
 
     def _cut(self, output: Any) -> Any:
+        # In other threads the layer serves forward passes that are none of this cut's business.
+        if threading.get_ident() != self._thread and not is_recomputation():
+            return None
         self._called = True
         self._leaf = None
         return apply_tensor_op(self._replacement, output)

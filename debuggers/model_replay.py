@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -17,6 +18,9 @@ from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 
 Result = TypeVar("Result")
+_WITH_FAST_PATH = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoderLayer, torch.nn.TransformerEncoder)
+_one_replay_at_a_time = threading.RLock()
+"""A replay puts tensors in the place of the model's, which two at once would mix up for good."""
 _PARALLEL = {"DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"}
 
 
@@ -30,6 +34,10 @@ def run_aside(model: torch.nn.Module, work: Callable[[], Result], *, gradients: 
     keeps in plain attributes are not. Hooks of other debuggers do nothing meanwhile; those that users put on the model
     are called. What ``torch.compile`` made runs eagerly, and attention never takes its fast path, which calls no
     submodules.
+
+    May be called from several threads: one replay runs at a time, in all the process. Forward passes of other threads
+    go on meanwhile, with the same values and hooks; but what ``torch.compile`` made runs eagerly in them too, and the
+    running statistics of one in training mode are lost.
 
     Args:
         model: The model, unwrapped; see ``plain_model``.
@@ -46,13 +54,14 @@ def run_aside(model: torch.nn.Module, work: Callable[[], Result], *, gradients: 
                 "one process alone cannot run the model again; expected a model that is whole in this process"
             )
     with (
+        _one_replay_at_a_time,
         torch.inference_mode(False),
         torch.set_grad_enabled(gradients),
         preserved_random_state(),
         _preserved_device_states(model),
         silenced(model),  # this run is none of other debuggers' business
         _without_compilation(),
-        _without_fast_attention(),
+        _without_fast_attention(model),
     ):
         return torch.func.functional_call(_Work(model, work), _stand_ins(model), ())  # type: ignore[no-any-return]
 
@@ -172,11 +181,13 @@ def _without_compilation() -> AbstractContextManager[Any]:
     return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]
 
 
-@contextmanager
-def _without_fast_attention() -> Iterator[None]:
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
+class _Transparent(torch.overrides.TorchFunctionMode):
+    """Changes nothing, but keeps torch from the fused kernels of attention, in this thread only."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _without_fast_attention(model: torch.nn.Module) -> AbstractContextManager[Any]:
+    # A switch for the process, torch.backends.mha, would reach the forward passes of other threads.
+    return _Transparent() if any(isinstance(module, _WITH_FAST_PATH) for module in model.modules()) else nullcontext()

@@ -45,6 +45,7 @@ class ModuleCalls:
         hooks: Hooks,
         *,
         began: Callable[[tuple[Any, ...], dict[str, Any]], None],
+        ending: Callable[[], None],
         ended: Callable[[ModuleCall, Any], None],
     ) -> None:
         """Watches a model; scripted modules, which take no such hooks, pass for a part of their callers.
@@ -52,7 +53,8 @@ class ModuleCalls:
         Args:
             model: The model.
             hooks: Holds the hooks.
-            began: Called with the arguments of each call of the model itself.
+            began: Called with the arguments of each call of the model itself, outside of backward passes.
+            ending: Called at the end of each call, while it is still the innermost that is running.
             ended: Called with each call that has ended, and its output.
         """
 
@@ -63,14 +65,15 @@ class ModuleCalls:
                 backward_pass = torch._C._current_graph_task_id()
                 if backward_pass == -1:
                     self.counts[name] += 1
-                if not name:
-                    began(args, kwargs)
+                    if not name:
+                        began(args, kwargs)
                 self.running.append(ModuleCall(name, type_name, max(1, self.counts[name])))
                 self._passes.append(backward_pass)
 
             return enter
 
         def leave(module: torch.nn.Module) -> None:
+            ending()
             self._ended = self.running.pop()
             self._passes.pop()
 

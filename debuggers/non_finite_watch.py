@@ -67,8 +67,20 @@ class NonFiniteWatch:
         self._current = []
 
     def first_non_finite(self) -> str | None:
-        """Returns the module whose output was the first that was not finite since the last step; reads devices."""
-        return next((name for name, row in self._current if not all(map(math.isfinite, _read(row)))), None)
+        """Returns the module whose output was the first that was not finite since the last step; reads devices.
+
+        A module that put out the same kind in an earlier step, such as one that masks with minus infinity, is passed
+        over. So is one with minus infinity and nothing worse before any step has ended.
+        """
+        usual: set[tuple[str, str]] | None = None
+        for name, row in self._current:
+            if not (kind := _kind(row)):
+                continue
+            if usual is None:
+                usual = {(other, _kind(past)) for _, calls in self._steps for other, past in calls}
+            if (name, kind) not in usual and (self._steps or kind != "-inf"):
+                return name
+        return None
 
     def history(self, name: str) -> list[dict[str, float]]:
         """Returns the statistics of a module, of this step and the last ones, oldest first; reads devices.
@@ -145,6 +157,14 @@ def _first_tensor(output: Any) -> torch.Tensor | None:
     if isinstance(output, Sequence):
         return next((item for item in output if isinstance(item, torch.Tensor)), None)
     return None
+
+
+def _kind(row: Row) -> str:
+    """Returns what an output held that is not finite: ``nan``, ``inf`` or ``-inf``, the worst only; empty for none."""
+    _, _, low, high = _read(row)
+    if math.isnan(high):
+        return "nan"
+    return "inf" if high == math.inf else "-inf" if low == -math.inf else ""
 
 
 def _read(row: Row) -> list[float]:

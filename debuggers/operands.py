@@ -110,6 +110,15 @@ def holds_non_finite(tensor: torch.Tensor) -> bool:
     return not bool(torch.isfinite(total)) and not bool(torch.isfinite(values).all())
 
 
+def holds_more_than_minus_infinity(tensor: torch.Tensor) -> bool:
+    """Whether any value is NaN or infinity; minus infinity alone is what masks hold."""
+    values = plain(tensor)
+    if values is None or not holds_non_finite(values):
+        return False
+    signs = signs_of(values)
+    return signs.nan or signs.positive_inf
+
+
 def signs_of(tensor: torch.Tensor) -> Signs:
     """Returns which kinds of values that are not finite it holds."""
     values = _real(tensor)

@@ -25,13 +25,17 @@ _ABSORBING = words(
     "_log_softmax _masked_softmax _safe_softmax _scaled_dot_product_cudnn_attention "
     "_scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention "
     "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_fused_attention_overrideable _softmax "
-    "logsumexp"
+    "logaddexp logaddexp2 logcumsumexp logsumexp"
 )
 _OVERWRITING = words(
     "bernoulli_ cauchy_ copy_ exponential_ fill_ geometric_ log_normal_ normal_ random_ uniform_ zero_"
 )
 _ROW_BY_ROW = words(
     "cat native_layer_norm select_backward slice_backward slice_scatter _softmax _softmax_backward_data"
+)
+_MULTIPLYING = words(
+    "_convolution addbmm addmm addmv baddbmm bmm convolution div dot embedding_bag linear lstm matmul "
+    "mkldnn_rnn_layer mm mul mul_ mv native_batch_norm native_group_norm native_layer_norm pow"
 )
 _COPYING = frozenset(["_to_copy", "clone", "lift_fresh_copy"])
 
@@ -49,6 +53,7 @@ class OperatorKind:
         allocates: Its outputs hold whatever the memory held before.
         places: It puts a given value into tensors; an infinity that it puts is meant.
         absorbs: Minus infinity is a legal input, which stands for probability zero.
+        multiplies: Its output holds products, in which infinity times 0 is NaN.
         copies: Its output holds the values of its input, in another dtype or on another device maybe.
         keeps_rows: A datapoint's values in its output depend on that datapoint's values in its inputs.
         pointwise: Each value of its output depends on the values at the same place of its inputs, broadcast.
@@ -62,6 +67,7 @@ class OperatorKind:
     allocates: bool
     places: bool
     absorbs: bool
+    multiplies: bool
     copies: bool
     keeps_rows: bool
     pointwise: bool
@@ -72,7 +78,7 @@ def kind_of(operator: Any) -> OperatorKind:
     """Returns what is known of an operator as a dispatch mode gets it: an overload, or a higher-order operator."""
     schema = getattr(operator, "_schema", None)
     if schema is None:
-        return OperatorKind(str(operator), (), (), *([False] * 8))
+        return OperatorKind(str(operator), (), (), *([False] * 9))
     base = schema.name.partition("::")[2]
     return OperatorKind(
         name=schema.name,
@@ -83,6 +89,7 @@ def kind_of(operator: Any) -> OperatorKind:
         allocates=base in _ALLOCATING,
         places=base in _PLACING,
         absorbs=base in _ABSORBING,
+        multiplies=base in _MULTIPLYING,
         copies=base in _COPYING,
         keeps_rows=base in _ROW_BY_ROW or base in _COPYING or torch.Tag.pointwise in operator.tags,
         pointwise=torch.Tag.pointwise in operator.tags,
@@ -98,7 +105,16 @@ def plain_name(name: str) -> str:
 def operator_of_node(node: str) -> str:
     """Returns the operator that made an autograd node, as far as its name tells: ``aten::log`` for ``LogBackward0``."""
     base = node.rpartition("::")[2].rstrip("0123456789").removesuffix("Backward")
-    letters = [
+    letters = (
         f"_{letter.lower()}" if letter.isupper() and place else letter.lower() for place, letter in enumerate(base)
-    ]
-    return f"aten::{''.join(letters)}"
+    )
+    spelt = "".join(letters)
+    # Digits hide where words end: Log1PBackward0 is of log1p, and NllLoss2DBackward0 of nll_loss2d.
+    return f"aten::{_operators().get(spelt.replace('_', ''), spelt)}"
+
+
+@cache
+def _operators() -> dict[str, str]:
+    """Returns the operators of ``aten`` by their names without underscores; of several the shortest name."""
+    names = {name.removeprefix("aten::").partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    return {name.replace("_", ""): name for name in sorted(names, key=len, reverse=True)}

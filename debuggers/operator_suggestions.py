@@ -86,8 +86,8 @@ def suggestion_for(birth: Birth) -> str:
 def _already_there(birth: Birth) -> str:
     if birth.origin == "parameter":
         return (
-            f"{birth.source} was not finite before this step: an earlier update broke it; restore a checkpoint, lower "
-            "the learning rate, clip the gradients"
+            f"{birth.source} was not finite before this step: in the initialisation or what was loaded, or after an "
+            "update; restore a checkpoint"
         )
     if birth.origin in ("input", "buffer", "elsewhere"):
         what = "the input data are" if birth.origin == "input" else f"{birth.source} is"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from debuggers.module_calls import ModuleCalls
+from debuggers.module_calls import ModuleCall, ModuleCalls
+from debuggers.node_calls import NodeCalls
 from debuggers.operands import (
     Operand,
     arguments_by_role,
@@ -26,15 +28,22 @@ from debuggers.source_lines import Place, user_place
 from debuggers.storage_records import StorageRecords
 from debuggers.torch_import import torch
 from debuggers.untouched_memory import UntouchedMemory
-from debuggers.value_flow import Argument, OperatorRun, different, fills_its_memory, is_mask, is_written, signs_together
+from debuggers.unwritten_memory import UnwrittenMemory
+from debuggers.value_flow import (
+    Argument,
+    OperatorRun,
+    different,
+    fills_its_memory,
+    is_meant,
+    is_written,
+    signs_together,
+)
 
 MAX_BIRTHS = 500
 """A pass that makes more is described up to here."""
 _MAX_SAMPLES = 8
 _LAST_FEW = 5
 _UNWRITTEN = "memory that nothing was written to, as of torch.empty"
-_current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
-_next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
 
 Named = tuple[Origin, str]
 """What a tensor from outside of the replay is."""
@@ -72,9 +81,10 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._untouched = untouched
         self._carried: StorageRecords[frozenset[int]] = StorageRecords()
         self._names: StorageRecords[Named] = StorageRecords()
-        self._nodes: dict[int, OperatorCall] = {}
+        self._nodes = NodeCalls(calls)
+        self._unwritten = UnwrittenMemory()
+        self._looks: deque[tuple[OperatorRun, tuple[ModuleCall, ...]]] = deque(maxlen=_LAST_FEW)
         self._operators = 0
-        self._last_node = _next_node_number()
 
     def name(self, tensor: torch.Tensor, origin: Origin, name: str) -> None:
         """Says what a tensor is that comes from outside of the replay."""
@@ -90,10 +100,23 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     found |= self._carried.get(tensor) or frozenset()
         return found
 
-    def births_at_hand(self) -> set[int]:
-        """Returns the births of the last few operators, and those of values in memory which is still in use."""
-        last = {index for index, birth in enumerate(self.births) if birth.number > self._operators - _LAST_FEW}
-        return last.union(*self._carried.alive())
+    def births_looked_at(self) -> set[int]:
+        """Returns the births of what the last few operators looked at, which an exception may come from.
+
+        An operator looks at its inputs when it puts out something else than floating-point tensors alone: the truth
+        of a comparison, a number, the status of a factorisation. So does one that has raised.
+        """
+        found: set[int] = set()
+        with outside_modes(), torch.no_grad():
+            for run, running in self._looks:
+                for tensor in run.values():
+                    if holds_non_finite(tensor):
+                        found |= self._carried_in(tensor, run, running)
+        return found
+
+    def module_ends(self) -> None:
+        """Says that a module's forward is about to end."""
+        self._nodes.module_ends()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -103,32 +126,29 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kind = kind_of(func)
         self._operators += 1
         place = user_place(sys._getframe(1))
-        self._note_nodes(kind, place)
+        self._nodes.note(kind, place)
         if kind.is_view:
             return func(*args, **keywords)
         arguments = arguments_by_role(kind.roles, args, keywords)
         with torch.no_grad():
             before = self._before_writing(kind, arguments)
+        earlier = [(role, before.get(role, value)) for role, value in arguments]
+        run = OperatorRun(kind, earlier, [], place)
+        self._looks.append((run, tuple(self._calls.running)))
         result = func(*args, **keywords)
         with torch.no_grad():
             results = list(dict.fromkeys(tensors_in(result)))
+            if results and all(tensor.is_floating_point() or tensor.is_complex() for tensor in results):
+                self._looks.pop()
             for tensor in results:
                 self._untouched.made(tensor)
-                if kind.allocates:
+                if kind.allocates and plain(tensor) is tensor:
                     self.name(tensor, "elsewhere", _UNWRITTEN)
+                    self._unwritten.allocated(tensor)
             written = [value for role, value in arguments if isinstance(value, torch.Tensor) and is_written(kind, role)]
             if not kind.allocates:
-                earlier = [(role, before.get(role, value)) for role, value in arguments]
-                self._check(OperatorRun(kind, earlier, [], place), [*results, *different(written, results)])
+                self._check(run, [*results, *different(written, results)])
         return result
-
-    def _note_nodes(self, kind: OperatorKind, place: Place | None) -> None:
-        number = _next_node_number()
-        if number > self._last_node and torch.is_grad_enabled():
-            running = self._calls.running
-            call = OperatorCall(kind.name, running[-1] if running else None, place or self.caller)
-            self._nodes.update((new, call) for new in range(self._last_node, number))
-            self._last_node = number
 
     def _before_writing(self, kind: OperatorKind, arguments: Sequence[Argument]) -> dict[str, torch.Tensor]:
         copies = {}
@@ -136,12 +156,18 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(tensor, torch.Tensor) and is_written(kind, role):
                 self._untouched.keep(tensor)
                 if plain(tensor) is tensor:
-                    if self._names.get(tensor) == ("elsewhere", _UNWRITTEN):
-                        self._names.forget(tensor)
                     copies[role] = tensor.clone()
                     if (carried := self._carried.get(tensor)) is not None:
                         self._carried.put(copies[role], carried)
+                    self._copy_name([tensor], [copies[role]])
+                    self._forget_unwritten(kind, tensor)
         return copies
+
+    def _forget_unwritten(self, kind: OperatorKind, tensor: torch.Tensor) -> None:
+        if kind.overwrites and tensor in self._unwritten:
+            self._unwritten.wrote(tensor)
+            if tensor not in self._unwritten and self._names.get(tensor) == ("elsewhere", _UNWRITTEN):
+                self._names.forget(tensor)
 
     def _check(self, run: OperatorRun, results: Sequence[torch.Tensor]) -> None:
         values = [tensor for tensor in map(plain, results) if tensor is not None]
@@ -191,29 +217,34 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         }
         return frozenset(others) or births
 
-    def _carried_in(self, tensor: torch.Tensor, run: OperatorRun) -> frozenset[int]:
+    def _carried_in(
+        self, tensor: torch.Tensor, run: OperatorRun, running: Sequence[ModuleCall] | None = None
+    ) -> frozenset[int]:
         carried = self._carried.get(tensor)
         if carried is not None:
             return carried
         origin, name = self._names.get(tensor) or ("elsewhere", "a tensor from outside of the replay")
-        if origin in ("input", "buffer", "elsewhere") and is_mask(tensor):
+        if is_meant(tensor, origin, run.kind):
             origin = "placed"
-        births = self._add(run, origin, name)
+        births = self._add(run, origin, name, running)
         self._carried.put(tensor, births)
         return births
 
-    def _add(self, run: OperatorRun, origin: Origin, source: str = "") -> frozenset[int]:
+    def _add(
+        self, run: OperatorRun, origin: Origin, source: str = "", running: Sequence[ModuleCall] | None = None
+    ) -> frozenset[int]:
         if len(self.births) >= MAX_BIRTHS:
             return frozenset([MAX_BIRTHS - 1])
-        running, node = self._calls.running, _current_node()
+        running = self._calls.running if running is None else running
         direction: Direction = "forward"
         call = OperatorCall(run.kind.name, running[-1] if running else None, run.place or self.caller)
+        node, differentiated = self._nodes.differentiated()
         if node is not None and not self._calls.compute_a_forward():
             direction = "backward"
-            differentiated = self._nodes.get(node._sequence_nr())
             if differentiated is not None:
-                own_code = run.place is not None
-                call = replace(call, module=differentiated.module) if own_code else differentiated
+                own_code = run.place is not None or not differentiated.operator
+                place = run.place or differentiated.place or self.caller
+                call = replace(call if own_code else differentiated, module=differentiated.module, place=place)
         results = [
             ("output" if len(run.outputs) == 1 else f"output {index}", tensor)
             for index, tensor in enumerate(run.outputs)

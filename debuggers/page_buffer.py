@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
 
 from debuggers.atomic_file import atomic_file
 from debuggers.errors import PageError
-from debuggers.page_index import INDEX_NAME, clear_pages, read_index, write_index
+from debuggers.page_index import INDEX_NAME, add_to_index, clear_pages, page_name, page_number, read_index
 from debuggers.page_writer import FinishedPage, OnError, OnWritten, PageWriter
 
 
@@ -20,7 +21,7 @@ class PageBuffer:
 
     A page is handed over before it would grow beyond ``page_size``; a single datapoint that is larger makes a
     page of its own. While no folder is open, full pages go to a temporary one, and move when a folder is
-    opened. May be called from any thread.
+    opened. What is added after ``save`` belongs to the folder that is opened next. May be called from any thread.
     """
 
     def __init__(self, page_size: int, *, on_written: OnWritten, on_error: OnError) -> None:
@@ -34,6 +35,10 @@ class PageBuffer:
 
     def _start_over(self) -> None:
         self.page_idx = 0
+        self._is_saved = False
+        # Where the pages lie that were saved before those that are gathered now, and how many there are.
+        self._saved: Path | None = None
+        self._saved_pages = 0
         self._start_page()
 
     def _start_page(self) -> None:
@@ -46,7 +51,8 @@ class PageBuffer:
     def open(self, folder: Path, timeout_s: float) -> None:
         """Sends the pages of this round to ``folder``, which is made if needed.
 
-        The folder will hold exactly the pages of this round: those of an earlier one are removed.
+        The folder will hold exactly the pages of this round: those of an earlier one are removed. After ``save``, the
+        folder that was saved gets further pages, and any other begins with page 0.
 
         Raises:
             PageError: When pages of this round already lie in another folder, or pages that were handed over
@@ -55,16 +61,20 @@ class PageBuffer:
         with self._lock:
             if folder == self.folder:
                 return
+            if self._is_saved:
+                self._begin_after_save()
             if self.folder is not None and self.page_idx:
                 raise PageError(f"{folder}: pages of this round already lie in {self.folder}")
             # A page of an earlier round may be on its way to this folder, or to the temporary one.
             if not self._writer.flush(timeout_s):
                 raise PageError(f"{folder}: earlier pages were not written within {timeout_s:g} s")
-            clear_pages(folder)
+            if folder != self._saved:
+                clear_pages(folder)
+                self.page_idx -= self._saved_pages
             if self._spool is not None:
-                _move_pages(Path(self._spool.name), folder)
+                _move_pages(Path(self._spool.name), folder, 0 if folder == self._saved else self._saved_pages)
                 self._drop_spool()
-            self.folder = folder
+            self.folder, self._saved, self._saved_pages = folder, None, 0
 
     def add(self, datapoints: Mapping[int, dict[str, Any]], step: int) -> None:
         """Adds datapoints to the page; waits while the writer has no room for a page that is full.
@@ -77,6 +87,8 @@ class PageBuffer:
             PageError: When the writer had no room for a full page; the datapoints are on the page that follows it.
         """
         with self._lock:
+            if self._is_saved:
+                self._begin_after_save()
             full = []
             for idx, outputs in datapoints.items():
                 size = self._size(outputs)
@@ -94,7 +106,23 @@ class PageBuffer:
         with self._lock:
             if self.page_data:
                 self._writer.submit(self._finished_page())
+            self._is_saved = self.folder is not None
         return self._writer.flush(timeout_s)
+
+    @property
+    def saved_folder(self) -> Path | None:
+        """Where the round was saved, as long as nothing was added since."""
+        return self.folder if self._is_saved else None
+
+    @property
+    def has_late_datapoints(self) -> bool:
+        """Whether datapoints were added after ``save``, and no folder was opened for them."""
+        return self._saved is not None
+
+    @property
+    def has_lost_datapoints(self) -> bool:
+        """Whether datapoints were added of which nobody said where to."""
+        return self.folder is None and (self.page_idx > self._saved_pages or bool(self.page_data))
 
     def reset(self, timeout_s: float) -> None:
         """Forgets the unfinished page and the folder; the next page is number 0."""
@@ -104,6 +132,10 @@ class PageBuffer:
                 self._drop_spool()
             self.folder = None
             self._start_over()
+
+    def _begin_after_save(self) -> None:
+        self._saved, self._saved_pages, self.folder = self.folder, self.page_idx, None
+        self._is_saved = False
 
     def _finished_page(self) -> FinishedPage:
         """Returns the page being filled, and starts the next."""
@@ -144,11 +176,17 @@ class PageBuffer:
         return int(value.nbytes)
 
 
-def _move_pages(source: Path, folder: Path) -> None:
-    """Moves pages, also to another file system: each appears in its new folder when it is complete."""
-    records = read_index(source)
-    for record in records:
-        with (source / record.page).open("rb") as old, atomic_file(folder / record.page) as new:
+def _move_pages(source: Path, folder: Path, first: int) -> None:
+    """Moves pages, also to another file system: each appears in its new folder when it is complete.
+
+    Args:
+        source: Where they lie.
+        folder: Where they go.
+        first: The number of a page that becomes page 0.
+    """
+    for record in read_index(source):
+        name = page_name(page_number(record.page) - first)
+        with (source / record.page).open("rb") as old, atomic_file(folder / name) as new:
             copyfileobj(old, new, 1 << 20)
-    write_index(folder, records)
+        add_to_index(folder, replace(record, page=name))
     (source / INDEX_NAME).unlink()

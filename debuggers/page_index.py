@@ -85,8 +85,18 @@ def clear_pages(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def page_name(number: int) -> str:
+    """Returns the file name of a page."""
+    return f"page_{number}.pkl"
+
+
+def page_number(name: str) -> int:
+    """Returns the number in the file name of a page."""
+    return int(name[5:-4])
+
+
 def _in_order(records: Iterable[PageRecord]) -> list[PageRecord]:
-    return sorted(records, key=lambda record: int(record.page[5:-4]))
+    return sorted(records, key=lambda record: page_number(record.page))
 
 
 def _listed(path: Path) -> tuple[PageRecord, ...]:

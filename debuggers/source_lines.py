@@ -36,6 +36,11 @@ Place = tuple[str, int]
 """A file and a line in it; the text is read when somebody asks."""
 
 
+def is_users_code(frame: FrameType) -> bool:
+    """Whether a frame runs user code; see ``user_place``."""
+    return _is_users(frame.f_code.co_filename)
+
+
 def user_place(frame: FrameType | None) -> Place | None:
     """Returns the innermost place in user code from a frame outwards, or None.
 

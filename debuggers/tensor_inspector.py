@@ -45,6 +45,7 @@ class TensorInspector:
         level: HealthLevel = HealthLevel.FULL,
         enabled: bool = True,
         emitter: Emitter | None = None,
+        counts_rounds: bool = False,
     ) -> None:
         """Sets it up.
 
@@ -54,6 +55,8 @@ class TensorInspector:
             level: What is measured, unless a call says otherwise.
             enabled: Whether anything is: without, all calls are counted as skipped, and no memory is followed.
             emitter: Where histograms and alerts go.
+            counts_rounds: Whether a tensor that comes again begins the next step, until a step is given: for a loop
+                that gives none. It comes again with the same name, layer and operation.
 
         Raises:
             DebuggerConfigError: For a wrong value.
@@ -65,6 +68,7 @@ class TensorInspector:
         self._enabled = enabled
         self._emitter = emitter
         self._step = 0
+        self._round: set[tuple[str, str | None, str | None]] | None = set() if counts_rounds else None
         self._lifetimes = TensorLifetimes()
         self._alerted: set[tuple[str, str]] = set()
         self._lock = threading.RLock()
@@ -79,10 +83,8 @@ class TensorInspector:
         with self._lock:
             if step == self._step:
                 return
-            self._lifetimes.observe(self._step)
-            for leak in self._lifetimes.leaks():
-                self._alert_once("tensor_leak", leak.name, leak.message, self._step)
-            self._step = step
+            self._round = None
+            self._go_to(step)
 
     def inspect_tensor(
         self,
@@ -102,7 +104,8 @@ class TensorInspector:
             name: What it is called; under the same name at another step it is the same tensor later.
             layer: The layer that it belongs to.
             operation: What made it, such as ``forward``.
-            step: Starts this step if it is not the current one, which is 0 at first; see ``start_step``.
+            step: Starts this step if it is not the current one, which is 0 at first; see ``start_step`` and
+                ``counts_rounds``.
             level: What is measured, if not what the inspector measures.
 
         Returns:
@@ -120,7 +123,10 @@ class TensorInspector:
         level = self._level if level is None else _as_level(level)
         with self._lock:
             if step is not None:
+                self._round = None
                 self.start_step(check_step("tensor", name, step))
+            elif self._round is not None:
+                self._count_round((name, layer, operation))
             memory_bytes = self._lifetimes.watch(name, tensor) if self._enabled else 0
             if self._enabled and self._sampling.takes(name):
                 described = {"id": self.inspected + 1, "layer": layer, "operation": operation, "step": self._step}
@@ -207,6 +213,23 @@ class TensorInspector:
     def dropped(self) -> int:
         """Results that went for newer ones, because ``max_tracked_tensors`` were kept."""
         return self._tracked.dropped
+
+    def _count_round(self, tensor: tuple[str, str | None, str | None]) -> None:
+        assert self._round is not None
+        if tensor in self._round or len(self._round) >= REMEMBERED_NAMES:
+            self._round.clear()
+            self._go_to(self._step + 1)
+        self._round.add(tensor)
+
+    def _go_to(self, step: int) -> None:
+        self._lifetimes.observe(self._step)
+        for leak in self._lifetimes.leaks():
+            self._alert_once("tensor_leak", leak.name, leak.message, self._step)
+        self._step = step
+
+    def close(self) -> None:
+        """Ends it: waits for all measurements, as ``drain`` does. Calling it again does nothing."""
+        self.drain()
 
     def _known(self, tensor_id: int) -> TensorInfo:
         info = self.get_tensor_info(tensor_id)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from debuggers.operands import Signs, plain, signs_of
+from debuggers.operator_births import Origin
 from debuggers.operator_kinds import OperatorKind
 from debuggers.source_lines import Place
 from debuggers.torch_import import torch
@@ -89,10 +90,26 @@ def fills_its_memory(tensor: torch.Tensor) -> bool:
     return tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes()
 
 
-def is_mask(tensor: torch.Tensor) -> bool:
-    """Whether infinities lie in it as in a mask: beside them there is one value only, and no NaN."""
-    finite = tensor[torch.isfinite(tensor)]
-    return not bool(tensor.isnan().any()) and (not finite.numel() or bool((finite == finite[0]).all()))
+def is_meant(tensor: torch.Tensor, origin: Origin, kind: OperatorKind) -> bool:
+    """Whether infinities of a tensor from outside of the replay were put there on purpose.
+
+    Minus infinity is what masks and logarithms of probabilities hold, and nothing else with it that is not finite. In
+    an argument of the model, which holds data as well, it counts as a mask only beside zeros, and not where it is
+    multiplied. A buffer, or a tensor of unknown origin, may also be filled with infinity as a bound.
+
+    Args:
+        tensor: Holds something that is not finite.
+        origin: What the tensor is.
+        kind: The operator that reads it.
+    """
+    if origin not in ("input", "buffer", "elsewhere"):
+        return False
+    signs, finite = signs_of(tensor), tensor[torch.isfinite(tensor)]
+    if origin != "input":
+        return not signs.nan and (not signs.positive_inf or not finite.numel())
+    return signs == Signs(nan=False, positive_inf=False, negative_inf=True) and not (
+        kind.multiplies or bool((finite != 0).any())
+    )
 
 
 def different(tensors: Iterable[torch.Tensor], others: Sequence[torch.Tensor]) -> list[torch.Tensor]:

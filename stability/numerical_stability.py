@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from stability import plots
 from stability.anomalies import AnomalyAlerts, find_anomalies
 from stability.clipping.clipper import Clipped, make_clipper
 from stability.clipping.config import GradientClippingConfig
@@ -23,22 +23,23 @@ from stability.debugging.tool import StepSeen
 from stability.emission import StabilityEmission
 from stability.errors import StabilityError
 from stability.first_nan.finder import FirstNaNFinder
-from stability.gradients import Gradients, Norms, check_any_gradient, check_loss, collect_gradients
+from stability.gradients import Gradients, Norms, check_loss, collect_gradients
 from stability.handling.config import NaNHandlingConfig
 from stability.handling.faults import FaultHandling
 from stability.handling.non_finite import unscale
-from stability.history import History
-from stability.history_views import HistoryViews
+from stability.history import History, StepRecord
 from stability.learned_detector import LearnedDetector
 from stability.optimizer_check import OptimizerCheck, check_kinds
 from stability.recovery.recovery import Recovery
 from stability.recovery.remedies import Fault
-from stability.results import Anomaly, DebugSummary, NaNStats, StabilityResult
+from stability.results import Anomaly, ClippingStats, DebugSummary, NaNStats, StabilityResult
 from stability.score import StabilityScore
-from stability.step_result import make_result
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-class NumericalStabilityManager(HistoryViews):
+class NumericalStabilityManager:
     """Watches and clips the gradients of a training loop.
 
     Call ``step`` after the last ``backward`` of a step and before ``optimizer.step()``. With nothing to clip, it
@@ -97,10 +98,10 @@ class NumericalStabilityManager(HistoryViews):
         self._first_nan = None if find_first_nan is None else find_first_nan.bind(emitter, scaler)
         self._debugging = PyTorchDebuggingManager(debug_config, emitter)
         self._alerts = AnomalyAlerts(emitter)
-        super().__init__(History(), StabilityEmission(emitter, parameter_norms_every, histogram_every))
+        self._emission = StabilityEmission(emitter, parameter_norms_every, histogram_every)
         self._optimizers = OptimizerCheck()
-        self._checked: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._score = StabilityScore()
+        self._history = History()
         self._next_step = 0
 
     def step(
@@ -112,6 +113,7 @@ class NumericalStabilityManager(HistoryViews):
         step: int | None = None,
         summaries: SummaryTable | None = None,
         replay: Callable[[], Any] | None = None,
+        finder: FirstNaNFinder | None = None,
     ) -> StabilityResult:
         """Unscales, measures, names what is not finite, and clips the gradients of the model in place.
 
@@ -128,6 +130,7 @@ class NumericalStabilityManager(HistoryViews):
                 same to the bit.
             replay: Returns the loss of the same batch, for ``find_first_nan``: without it what happens in the loss
                 itself cannot be repeated.
+            finder: Looks at this step where the manager has no ``find_first_nan``, before anything is mended.
 
         Raises:
             StabilityError: When an argument is of another type, the loss is no scalar, no parameter has a gradient,
@@ -137,18 +140,19 @@ class NumericalStabilityManager(HistoryViews):
             AutogradAnomalyError: When something is not finite, in a debug session that is to raise.
         """
         number = self._next_step if step is None else check_step("stability", "step", step)
-        self.check(model, loss, optimizer)
+        check_kinds(model, optimizer)
+        check_loss(loss)
         self._debugging.begin(model, optimizer)
         self._faults.begin(optimizer)
         scaling = self.unscale(optimizer)
         gradients = collect_gradients(model)
-        self._clipper.check(gradients)
         strangers = self._optimizers.compare(
             model, gradients.all_parameters, optimizer, self._scaler if scaling else None
         )
         norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
-        named = None if self._first_nan is None else self._first_nan.look(number, loss, nan_stats, replay)
+        finder = self._first_nan or finder
+        named = None if finder is None else finder.look(number, loss, nan_stats, replay)
         self._emission.histograms(gradients, summaries, number)
         finite = self._faults.handle(model, optimizer, gradients, nan_stats, number=number, scaling=scaling)
         if self._recovery is not None:
@@ -163,14 +167,24 @@ class NumericalStabilityManager(HistoryViews):
         seen = StepSeen(number, model, loss, optimizer, anomalies, [fault["name"] for fault in nan_stats["parameters"]])
         debug_info = self._debugging.observe(seen, gradients, norms.each, total_norm)
         self._alerts.tell(debug_info["anomaly_details"], log_level=self._debugging.log_level)
-        result = make_result(
-            number,
-            norms.loss,
+        result = StabilityResult(
+            step=number,
+            loss=norms.loss,
             nan_stats=nan_stats,
-            config=self._clipping,
-            clipped=clipped,
-            strangers=strangers,
-            score=score,
+            clipping_stats=ClippingStats(
+                clipping_type=self._clipping.clipping_type,
+                max_norm=self._clipping.max_norm,
+                norm_type=self._clipping.norm_type,
+                total_norm=total_norm,
+                clip_coefficient=clipped.coefficient,
+                clipped=clipped.parameters > 0,
+                clipped_norm=clipped.clipped_norm,
+                threshold=clipped.threshold,
+                clipped_parameters=clipped.parameters,
+                parameters_outside_optimizer=strangers.outside_optimizer,
+                parameters_outside_model=strangers.outside_model,
+            ),
+            stability_score=score,
             debug_info=debug_info,
         )
         if (snapshot_mb := self._faults.snapshot_mb()) is not None:
@@ -180,17 +194,6 @@ class NumericalStabilityManager(HistoryViews):
         self._next_step = number + 1
         self._debugging.enforce(debug_info)
         return result
-
-    def check(self, model: torch.nn.Module, loss: torch.Tensor | float, optimizer: torch.optim.Optimizer) -> None:
-        """Raises the StabilityError that ``step`` would raise; for those who do something of their own before it."""
-        check_kinds(model, optimizer)
-        check_loss(loss)
-        self._faults.check(optimizer)
-        if model in self._checked:
-            check_any_gradient(model)
-        else:
-            self._clipper.check(collect_gradients(model))
-            self._checked.add(model)
 
     @property
     def scaler(self) -> torch.amp.GradScaler | None:
@@ -212,12 +215,43 @@ class NumericalStabilityManager(HistoryViews):
         """
         return unscale(self._scaler, optimizer)
 
+    @property
+    def history(self) -> tuple[StepRecord, ...]:
+        """The last 10,000 steps."""
+        return tuple(self._history)
+
+    def save_histories(self, path: str | Path) -> Path:
+        """Writes the history to a ``.json`` or ``.csv`` file and returns its path; see ``History.save``."""
+        path = Path(path)
+        self._history.save(path)
+        return path
+
+    def plot_stability_history(self, path: str | Path | None = None) -> Figure:
+        """Returns a figure of loss, gradient norm and score, and saves it if there is a path; see ``stability.plots``.
+
+        Raises:
+            StabilityError: Without matplotlib, and for a path with a suffix that it does not know.
+        """
+        figure = plots.stability_history(self._history)
+        if path is not None:
+            plots.save(figure, Path(path))
+        return figure
+
+    def emit_plots(self) -> None:
+        """Emits the figures of ``stability.plots`` as images ``stability/plots/...`` at the last step.
+
+        Raises:
+            StabilityError: Without matplotlib.
+        """
+        self._emission.plots(self._history)
+
     def keep_buffers(self, model: torch.nn.Module) -> None:
         """Keeps the model's buffers, such as running statistics, for a fault in the step that comes.
 
-        That happens after each good step. Call it before the first one, and when something else than training has
-        changed them, such as ``model.load_state_dict``: when the manager sees a step, its forward pass has overwritten
-        them. A ``DebugSession`` calls it when it starts and after ``paused()``. With ``"detect"`` it does nothing.
+        After each good step that happens by itself. Call it before the first step, and after something else than a
+        training step has changed them, such as ``model.load_state_dict``: a forward pass of NaN has overwritten them
+        when the manager sees the step. A ``DebugSession`` calls it when it starts and after ``paused()``. With the
+        handling type ``"detect"`` it does nothing.
         """
         self._faults.keep_buffers(model)
 
@@ -256,22 +290,11 @@ class NumericalStabilityManager(HistoryViews):
 
         ``error`` is what ended the run, if something did: it is told with the last step's state.
         """
-        if error is not None:
-            self.note_error(error)
         return self._debugging.stop(error)
 
-    def note_error(self, error: BaseException) -> None:
-        """Records the step that an exception ended before ``step`` was called.
-
-        That is one whose backward pass raised, in a debug session with ``autograd_anomaly_mode="raise"``: as an
-        anomaly, an alert, a record of the history, and scalars. Other exceptions, and a second call, change nothing.
-        ``stop_debug_session(error)`` does it by itself, and so do a training wrapper and a ``DebugSession`` as context
-        managers.
-        """
-        raised = self._debugging.note_error(error, self._next_step)
-        if raised is not None:
-            self._emission.unfinished(self._history.add_unfinished(self._next_step, raised.loss))
-            self._next_step += 1
+    def close(self) -> None:
+        """Ends the debug session, if one runs; a second call does nothing."""
+        self.stop_debug_session()
 
     def check_function(
         self, function: Callable[..., Any], inputs: torch.Tensor | Sequence[torch.Tensor], **options: Any

@@ -46,6 +46,10 @@ class TrainingWrapper:
         """Ends the session and returns the files it wrote; a second call does nothing."""
         return self.manager.stop_debug_session()
 
+    def close(self) -> None:
+        """Does what ``stop_debug_session`` does."""
+        self.manager.close()
+
     def __enter__(self) -> Self:
         return self
 

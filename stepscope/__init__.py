@@ -11,7 +11,7 @@ from stepscope.shadowed_packages import check_parts
 if TYPE_CHECKING:
     from stepscope.report import DebugReport
     from stepscope.session import DebugSession
-    from stepscope.watching import watch
+    from stepscope.watching import debug_session, watch
 
 __all__ = [
     "DebugConfig",
@@ -21,6 +21,7 @@ __all__ = [
     "RunStats",
     "Schedule",
     "SinkStats",
+    "debug_session",
     "open_run",
     "read_run",
     "watch",
@@ -29,6 +30,7 @@ __all__ = [
 _LAZY = {
     "DebugReport": "stepscope.report",
     "DebugSession": "stepscope.session",
+    "debug_session": "stepscope.watching",
     "watch": "stepscope.watching",
 }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from os import PathLike
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -103,8 +104,21 @@ class DebugConfig:
             raise ConfigError(f"preset is {name!r}; expected one of {', '.join(get_args(Preset))}")
         known = {spec.name for spec in fields(cls)}
         if unknown := sorted(changes.keys() - known):
-            raise ConfigError(f"unknown fields {', '.join(unknown)}; expected some of {', '.join(sorted(known))}")
+            raise ConfigError(_unknown(unknown, known))
         return cls(**{**_PRESETS[name], **changes})
+
+    def changed(self, changes: Mapping[str, Any]) -> Self:
+        """Returns a copy with changes; a new ``sampling_rate`` takes the place of the schedule that the old one made.
+
+        Raises:
+            ConfigError: For an unknown field or a wrong value.
+        """
+        known = {spec.name for spec in fields(self)}
+        if unknown := sorted(changes.keys() - known):
+            raise ConfigError(_unknown(unknown, known))
+        if "sampling_rate" in changes and self.schedule == Schedule.of_rate(self.sampling_rate):
+            changes = {"schedule": Schedule(), **changes}
+        return replace(self, **changes)
 
 
 _PRESETS: dict[str, dict[str, Any]] = {
@@ -122,19 +136,27 @@ _PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def as_config(given: DebugConfig | Preset | None) -> DebugConfig:
-    """Returns a configuration, a preset by its name, or the default.
+def as_config(given: DebugConfig | Preset | None, changes: Mapping[str, Any] | None = None) -> DebugConfig:
+    """Returns a configuration, a preset by its name, or the default; with changes of its fields.
 
     Raises:
         ConfigError: For anything else.
     """
+    changes = changes or {}
     if given is None:
-        return DebugConfig()
+        return DebugConfig().changed(changes)
     if isinstance(given, str):
-        return DebugConfig.preset(given)
+        return DebugConfig.preset(given, **changes)
     if isinstance(given, DebugConfig):
-        return given
+        return given.changed(changes) if changes else given
     raise ConfigError(f"config is {given!r}; expected a DebugConfig or one of {', '.join(get_args(Preset))}")
+
+
+def _unknown(unknown: Sequence[str], known: Iterable[str]) -> str:
+    close = [match for name in unknown for match in get_close_matches(name, known, n=2, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    fields_ = ", ".join(sorted(known))
+    return f"DebugConfig has no {', '.join(unknown)}; {hint}expected some of {fields_}"
 
 
 def _is_share(value: object) -> bool:

@@ -79,6 +79,7 @@ class Instruments:
             sampling_rate=config.sampling_rate,
             emitter=emitter,
             enabled=config.enable_tensor_inspection,
+            counts_rounds=model is None and optimizer is None,  # nothing else tells where a step of such a loop ends
         )
         self.summaries: SummaryTable | None = None
         self.reading: GradientReading | None = None

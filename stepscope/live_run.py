@@ -110,6 +110,10 @@ class Run(Emitter):
         """Processor time of the thread that writes the run store, in seconds."""
         return self._store.cpu_seconds
 
+    def __repr__(self) -> str:
+        state = "open" if self._closed is None else f"closed, {self.info.status}"
+        return f"<Run {str(self.path)!r}: {state}, {self._store.counts().stored:,} artifacts, {len(self.sinks)} sinks>"
+
     def call_before_close(self, function: Callable[[], object]) -> None:
         """Has a function called when the run is about to close, while it still takes artifacts; the last one first.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from tracker_adapters.plain import json_values
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from stability.first_nan.output import FirstNaN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DebugReport:
     """The report of a session.
 
@@ -87,6 +88,12 @@ class DebugReport:
         lines += [str(answer) for answer in self.first_nans]
         lines += [f"Inside stepscope failed {place}, {count} times." for place, count in self.failures.items()]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<DebugReport: {self.summary().splitlines()[0]}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as plain values for JSON; NaN and infinities become None."""

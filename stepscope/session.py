@@ -20,8 +20,9 @@ from stepscope.instruments import Instruments
 from stepscope.live_run import Run
 from stepscope.report import DebugReport
 from stepscope.report_output import put_out
-from stepscope.session_alerts import SessionAlerts, is_faulty
-from stepscope.session_arguments import check_session
+from stepscope.session_alerts import SessionAlerts
+from stepscope.session_arguments import check_session, only_config
+from stepscope.session_first_nan import SessionFirstNaN
 from stepscope.session_stability import SessionStability
 from stepscope.step_pacing import StepPacing
 
@@ -56,7 +57,7 @@ class DebugSession:
 
     def __init__(
         self,
-        model: torch.nn.Module | None = None,
+        model: torch.nn.Module | DebugConfig | None = None,
         optimizer: torch.optim.Optimizer | None = None,
         *,
         run: Emitter | None = None,
@@ -68,7 +69,8 @@ class DebugSession:
         """Makes a session; nothing happens before ``start``.
 
         Args:
-            model: What is watched; without one there are the inspector and ``record_gradient_flow``.
+            model: What is watched; without one there are the inspector and ``record_gradient_flow``. A DebugConfig in
+                this place is the configuration of a session without a model.
             optimizer: Who updates it; needed for weights, updates, optimizer state and learning rates.
             run: Where artifacts go: a run, or an emitter that was scoped; without one there is only the report.
             stability: Detects and clips at each ``step``; it shares the measurement of the gradients.
@@ -81,6 +83,8 @@ class DebugSession:
                 missing, or ``scaler`` is another one than the manager's.
             ConfigError: For a wrong configuration.
         """
+        if isinstance(model, DebugConfig):
+            config, model = only_config(model, config), None
         self.config = as_config(config)
         check_session(model, optimizer, self.config, stability, scaler)
         self.disabled = os.environ.get(DISABLED_VARIABLE, "") not in ("", "0")
@@ -92,7 +96,7 @@ class DebugSession:
         self._diagnostics = Diagnostics(run if self.config.enable_model_diagnostics else None, optimizer)
         if scaler is None and stability is not None:
             scaler = stability.scaler
-        self._scaler = scaler
+        self._first_nan = SessionFirstNaN(None if self.disabled else model, run, scaler, self._stability)
         watched = None if self.disabled else model
         self._instruments = Instruments(
             watched, optimizer, run, scaler, self.config, stopwatch=self._pacing.stopwatch, on_error=on_error
@@ -153,9 +157,10 @@ class DebugSession:
             loss: The unscaled loss; emitted as ``loss``. A stability manager needs it.
             step: The number of this step; by default one more than the last one.
             replay: Returns the loss of the same batch, such as ``lambda: criterion(model(inputs), targets)``; it may
-                call ``backward``. It is called when a loss on the host, or a gradient of a measured step, is not finite
-                and those before were, at most once in 100 steps, to name the operator that made the first NaN or
-                infinity. A stability manager with ``find_first_nan`` looks at the gradients of every step.
+                call ``backward``. It is called when the loss or a gradient is not finite and those before were, to name
+                the operator that made the first NaN or infinity; after an answer, at most once in 100 steps. Every step
+                that has it is looked at, measured or not, which waits once for a device. A stability manager skips or
+                mends the step afterwards.
             metrics: Further numbers to emit, by their names.
 
         Returns:
@@ -164,18 +169,17 @@ class DebugSession:
         Raises:
             SessionError: When the session is not running, or a stability manager gets no loss.
             ArtifactError: For a wrong step, loss or metric.
-            StabilityError: From the stability manager; the step counts as not taken, and nothing of it is emitted.
-            AutogradAnomalyError: From the stability manager, after the step was taken.
+            StabilityError: From the stability manager.
         """
         number = self._pacing.next if step is None else check_step("session", "step", step)
         if not self._started or self._stopped:
             raise SessionError("the session is not running; call start() first, or use it as a context manager")
         if self._paused:
             raise SessionError("the session is paused; expected step() after the with block of paused()")
-        self._stability.check(loss)
+        self._stability.check_loss(loss)
         if self.disabled:
             self._pacing.count(number)
-            return self._stability.decide(number, loss, None, replay)
+            return self._stability.decide(number, loss, None, replay, None)
         measured = self._pacing.is_measured(number)
         with self._pacing.stopwatch:
             self._diagnostics.emit(number, loss, metrics, measured=measured)
@@ -189,18 +193,15 @@ class DebugSession:
             else:
                 self._instruments.leave_out()
         summaries = self._instruments.summaries
-        try:
-            return self._stability.decide(number, loss, summaries, replay)
-        finally:  # what the manager raises now, it raises of a step that was taken
-            if replay is not None and self._model is not None and self._stability.first_nans is None:
-                with self._isolation.guard("repeating a step"):
-                    faulty = is_faulty(loss, self._instruments.gradients_finite)
-                    self._alerts.first_nan(self._model, replay, number, loss=loss, faulty=faulty, scaler=self._scaler)
-            step_s = self._pacing.close(number, measured=measured)
-            with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
-                if measured:
-                    self._diagnostics.step_time(number, step_s)
-                self._expect(self._pacing.next)
+        result = self._stability.decide(number, loss, summaries, replay, self._first_nan.finder(replay))
+        with self._isolation.guard("repeating a step"):
+            self._first_nan.look(number, loss, gradients_finite=self._instruments.gradients_finite, replay=replay)
+        step_s = self._pacing.close(number, measured=measured)
+        with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
+            if measured:
+                self._diagnostics.step_time(number, step_s)
+            self._expect(self._pacing.next)
+        return result
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -211,6 +212,7 @@ class DebugSession:
         with self._pacing.paused():
             self._paused = True
             self._instruments.pause()
+            self._first_nan.pause()
             try:
                 yield
             finally:
@@ -227,7 +229,7 @@ class DebugSession:
             overhead=self._pacing.overhead(),
             failures={**self._isolation.counts, **self._instruments.failures},
             disabled=self.disabled,
-            first_nans=self._stability.first_nans or tuple(self._alerts.first_nans),
+            first_nans=self._first_nan.found,
         )
 
     def stop(self) -> DebugReport:
@@ -240,12 +242,22 @@ class DebugSession:
         self._stopped = True
         with self._isolation.guard("ending the session"):
             self._instruments.close()
-            self._alerts.close()
+            self._first_nan.close()
         report = self.report()
         if self._started:
             with self._isolation.guard("writing the report"):
                 put_out(report, self.config.output_dir, self._run, self._pacing.last)
         return report
+
+    def close(self) -> DebugReport:
+        """Ends the session as ``stop`` does."""
+        return self.stop()
+
+    def __repr__(self) -> str:
+        state = "disabled" if self.disabled else "not started" if not self._started else ""
+        state = state or ("stopped" if self._stopped else "paused" if self._paused else "running")
+        model = "" if self._model is None else f" of {type(self._model).__name__}"
+        return f"<{type(self).__name__}{model}: {state}, last step {self._pacing.last}>"
 
     def __enter__(self) -> Self:
         return self if self._started else self.start()
@@ -253,10 +265,11 @@ class DebugSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:
-            with self._isolation.guard("recording an error"):
-                self._stability.note_error(error)
-        self.stop()
+        try:
+            with self._isolation.guard("repeating a step that ended with an exception"):
+                self._first_nan.look_at_error(error)
+        finally:
+            self.stop()
 
     def _expect(self, number: int) -> None:
         """Prepares for the coming forward pass of a step that will be measured."""

@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from stability import NumericalStabilityManager
 
 
+def only_config(given: DebugConfig, config: object) -> DebugConfig:
+    """Returns the configuration that came in the model's place.
+
+    Raises:
+        SessionError: When another one was given as ``config``.
+    """
+    if config is not None:
+        raise SessionError(f"two configurations were given, {given!r} and config={config!r}; expected one")
+    return given
+
+
 def check_session(
     model: object,
     optimizer: object,

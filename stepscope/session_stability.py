@@ -11,7 +11,7 @@ from stepscope.errors import SessionError
 
 if TYPE_CHECKING:
     from stability import NumericalStabilityManager
-    from stability.first_nan.output import FirstNaN
+    from stability.first_nan.finder import FirstNaNFinder
     from stability.results import StabilityResult
 
 
@@ -31,29 +31,24 @@ class SessionStability:
         if self._manager is not None and self._model is not None:
             self._manager.keep_buffers(self._model)
 
-    def note_error(self, error: BaseException) -> None:
-        """Takes the exception that ends the training."""
-        if self._manager is not None:
-            self._manager.note_error(error)
-
-    def check(self, loss: torch.Tensor | float | None) -> None:
-        """Checks what the manager would refuse, before anything of the step is measured or emitted.
+    def check_loss(self, loss: torch.Tensor | float | None) -> None:
+        """Checks that a manager gets a loss.
 
         Raises:
             SessionError: When there is a manager and no loss.
-            StabilityError: From the manager.
         """
-        if self._manager is None or self._model is None or self._optimizer is None:
-            return
-        if loss is None:
+        if self._manager is not None and loss is None:
             raise SessionError("the session has a stability manager and got no loss; expected session.step(loss)")
-        self._manager.check(self._model, loss, self._optimizer)
 
     @property
-    def first_nans(self) -> tuple[FirstNaN, ...] | None:
-        """Where the NaN of steps came from; None when the manager does not look for that."""
-        finder = None if self._manager is None else self._manager.first_nan_finder
-        return None if finder is None else tuple(finder.found)
+    def finder(self) -> FirstNaNFinder | None:
+        """The manager's own; None when the manager does not look for the first NaN, and without a manager."""
+        return None if self._manager is None else self._manager.first_nan_finder
+
+    @property
+    def decides(self) -> bool:
+        """Whether there is a manager."""
+        return self._manager is not None
 
     def unscale(self) -> None:
         """Unscales the gradients before they are measured; the manager would do the same a moment later."""
@@ -66,8 +61,14 @@ class SessionStability:
         loss: torch.Tensor | float | None,
         summaries: SummaryTable | None,
         replay: Callable[[], Any] | None,
+        finder: FirstNaNFinder | None,
     ) -> StabilityResult | None:
-        """Lets the manager look, repeat a faulty step, and clip, and returns its result."""
+        """Lets the manager look, repeat a faulty step, and clip, and returns its result.
+
+        A manager without a finder of its own lets the given one repeat the step, before it mends anything.
+        """
         if self._manager is None or self._model is None or self._optimizer is None or loss is None:
             return None
-        return self._manager.step(self._model, loss, self._optimizer, step=number, summaries=summaries, replay=replay)
+        return self._manager.step(
+            self._model, loss, self._optimizer, step=number, summaries=summaries, replay=replay, finder=finder
+        )

@@ -1,4 +1,4 @@
-"""Watches an unchanged training loop: the steps are found by the optimizer's own hook."""
+"""Starts sessions: on an unchanged loop, by the optimizer's own hook, or for what a loop hands over itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.hooks import Hooks
 from debuggers.torch_import import torch
-from stepscope.debug_config import DebugConfig, Preset
+from stepscope.debug_config import DebugConfig, Preset, as_config
 from stepscope.errors import SessionError
 from stepscope.session import DebugSession
 
@@ -40,6 +40,7 @@ def watch(
     *,
     run: Emitter | None = None,
     config: DebugConfig | Preset | None = None,
+    **settings: Any,
 ) -> Watch:
     """Starts to watch the training of a model, in a loop that stays as it is.
 
@@ -50,21 +51,43 @@ def watch(
 
     A step is a call of ``optimizer.step()``: gradients are measured when it begins, accumulated over all micro-batches,
     unscaled by a GradScaler, clipped if the loop clips. A step that a GradScaler skips is none. Without ``with``,
-    call ``stop()`` at the end; closing the run does it too.
+    call ``close()`` at the end; closing the run does it too.
 
     Args:
         model: The model; may be compiled or wrapped.
         optimizer: Who updates it.
         run: Where artifacts go; without one there is only the report.
         config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``.
+        settings: Fields of DebugConfig that are to be otherwise: ``watch(model, optimizer, updates=True)``.
 
     Returns:
         The running session.
 
     Raises:
         SessionError: When ``model`` or ``optimizer`` is something else.
-        ConfigError: For a wrong configuration.
+        ConfigError: For a wrong configuration or setting.
     """
     if model is None or optimizer is None:
         raise SessionError(f"watch got model {model!r} and optimizer {optimizer!r}; expected both")
-    return Watch(model, optimizer, run=run, config=config)
+    return Watch(model, optimizer, run=run, config=as_config(config, settings))
+
+
+def debug_session(config: DebugConfig | Preset | None = None, **settings: Any) -> DebugSession:
+    """Returns a session without a model, for a loop that hands over its tensors and gradients itself.
+
+    ::
+
+        session = stepscope.debug_session().start()
+        for batch in loader:
+            session.tensor_inspector.inspect_tensor(model(batch), "output")
+            ...
+        print(session.stop().summary())
+
+    ``session.step()`` ends a step. In a loop that never calls it, a tensor that is inspected again begins the next
+    one, and so do the gradients of a layer that are recorded again.
+
+    Args:
+        config: See ``DebugSession``.
+        settings: Fields of DebugConfig that are to be otherwise.
+    """
+    return DebugSession(config=as_config(config, settings))

@@ -15,6 +15,7 @@ PUBLIC = {
         "RunStats",
         "Schedule",
         "SinkStats",
+        "debug_session",
         "open_run",
         "read_run",
         "watch",

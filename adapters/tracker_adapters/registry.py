@@ -39,7 +39,9 @@ BUILT_IN: dict[str, SinkSpec] = {
     "tensorboard": SinkSpec(
         "tracker_adapters.sinks.tensorboard:TensorBoardSink", ("tensorboard", "google_crc32c"), "tensorboard"
     ),
-    "mlflow": SinkSpec("tracker_adapters.sinks.mlflow:MLflowSink", ("mlflow", "sqlalchemy", "matplotlib"), "mlflow"),
+    "mlflow": SinkSpec(
+        "tracker_adapters.sinks.mlflow:MLflowSink", ("mlflow", "sqlalchemy", "alembic", "matplotlib"), "mlflow"
+    ),
     "wandb": SinkSpec("tracker_adapters.sinks.wandb:WandbSink", ("wandb",), "wandb"),
 }
 

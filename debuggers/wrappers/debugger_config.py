@@ -10,7 +10,7 @@ from typing import Any
 from debuggers.base_debugger import BaseDebugger
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_captures import LayerCaptures
+from debuggers.layer_captures import WatchedLayers
 from debuggers.module_selection import module_named, select_modules
 from debuggers.page_index import DATAPOINT
 from debuggers.torch_import import torch
@@ -53,7 +53,7 @@ def build_debuggers(
 
 def find_layers(
     debuggers: Mapping[str, BaseDebugger], model: torch.nn.Module
-) -> dict[str, tuple[ForwardDebugger, LayerCaptures]]:
+) -> dict[str, tuple[ForwardDebugger, WatchedLayers]]:
     """Returns each debugger that watches layers with these, by its name.
 
     Raises:
@@ -62,7 +62,7 @@ def find_layers(
     """
     if not isinstance(model, torch.nn.Module):
         raise DebuggerConfigError(f"model is {model!r}; expected a torch.nn.Module")
-    found: dict[str, tuple[ForwardDebugger, LayerCaptures]] = {}
+    found: dict[str, tuple[ForwardDebugger, WatchedLayers]] = {}
     for name, debugger in debuggers.items():
         if isinstance(debugger, ForwardDebugger):
             try:
@@ -70,7 +70,7 @@ def find_layers(
             except LayerNotFoundError as error:
                 if not debugger.missing_ok:
                     raise LayerNotFoundError(f"debugger {name!r}: {error}") from error
-                found[name] = debugger, LayerCaptures((), by_name=False)
+                found[name] = debugger, WatchedLayers((), by_name=False)
             except DebuggerConfigError as error:
                 raise DebuggerConfigError(f"debugger {name!r}: {error}") from error
     return found
@@ -151,7 +151,7 @@ def _is_selector(value: Any) -> bool:
     return isinstance(value, (str, re.Pattern))
 
 
-def _layers_of(selector: Any, model: torch.nn.Module) -> LayerCaptures:
+def _layers_of(selector: Any, model: torch.nn.Module) -> WatchedLayers:
     if isinstance(selector, str) and (layer := module_named(model, selector)) is not None:
-        return LayerCaptures([layer], by_name=True)
-    return LayerCaptures(select_modules(model, selector), by_name=False)
+        return WatchedLayers((layer,), by_name=True)
+    return WatchedLayers(tuple(select_modules(model, selector)), by_name=False)

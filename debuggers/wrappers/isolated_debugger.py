@@ -12,6 +12,7 @@ from debuggers.isolation import Isolation, describe
 from debuggers.module_selection import selector_text
 from debuggers.random_state import preserved_random_state
 from debuggers.torch_import import torch
+from debuggers.wrappers.forward_passes import ForwardPass
 
 
 class IsolatedDebugger:
@@ -49,6 +50,6 @@ class IsolatedDebugger:
         self._isolation.record(self.place, error)
         return {"error": describe(error)}
 
-    def outputs(self, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:
-        """Returns the slot of the debugger for a datapoint."""
+    def outputs(self, datapoint: dict[str, Any], model: torch.nn.Module, of_pass: ForwardPass) -> Any:
+        """Returns the slot of the debugger for a datapoint, whose forward pass was ``of_pass``."""
         return self.attempt(self.debugger, datapoint, model)

@@ -13,14 +13,16 @@ from debuggers.forward_debugger import ForwardDebugger, is_recomputation
 from debuggers.hooks import Hooks
 from debuggers.module_selection import WRAPPERS
 from debuggers.torch_import import torch
+from debuggers.wrappers.forward_passes import ForwardPass, ForwardPasses
 from debuggers.wrappers.watched_debugger import WatchedDebugger
 
 
 class LayerWatch:
     """The hooks of forward debuggers, while attached: they hand each call of a layer to its debuggers.
 
-    A forward pass of the model forgets what an earlier one left. Ignored are calls inside ``torch.compile``, calls
-    that activation checkpointing repeats in the backward pass, and calls that a debugger itself makes.
+    A forward pass of the model forgets what an earlier one of its thread left; see ``ForwardPasses``. Ignored are calls
+    inside ``torch.compile``, calls that activation checkpointing repeats in the backward pass, and calls that a
+    debugger itself makes.
     """
 
     def __init__(self, model: torch.nn.Module, watched: Sequence[WatchedDebugger]) -> None:
@@ -28,23 +30,21 @@ class LayerWatch:
         self._watched = watched
         self._hooks = Hooks()
         self._here = _Thread()
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._paused = False
+        self._passes = ForwardPasses(one.name for one in watched)
 
     @property
     def debuggers(self) -> dict[str, list[ForwardDebugger]]:
         """The debuggers of each layer, by the layer's name."""
         found: dict[str, list[ForwardDebugger]] = {}
         for watched in self._watched:
-            for layer in watched.captures.layers:
+            for layer in watched.watched.layers:
                 found.setdefault(layer.name, []).append(watched.debugger)
         return found
 
     @property
     def aliases(self) -> dict[str, tuple[str, ...]]:
         """The other names of the watched layers that have several."""
-        layers = (layer for watched in self._watched for layer in watched.captures.layers)
+        layers = (layer for watched in self._watched for layer in watched.watched.layers)
         return {layer.name: layer.aliases for layer in layers if layer.aliases}
 
     def attach(self) -> None:
@@ -64,21 +64,19 @@ class LayerWatch:
         """Removes the hooks, and forgets what is captured."""
         self._hooks.remove()
         self._here.contexts.leave_all()
-        self._depth = 0
-        self._forget()
+        self._passes.end_all()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Ignores all calls of layers meanwhile, in every thread; afterwards the next forward pass begins anew."""
-        self._paused = True
-        try:
-            yield
-        finally:
-            self._paused = False
-            self._depth = 0
+    def taken(self) -> Iterator[ForwardPass]:
+        """Gives out the pass of this thread, ignores calls of layers in it meanwhile, and drops the pass."""
+        with self._passes.paused() as of_pass:
+            try:
+                yield of_pass
+            finally:
+                of_pass.forget()
 
     def _attach(self, watched: WatchedDebugger) -> None:
-        for layer in watched.captures.layers:
+        for layer in watched.watched.layers:
             if layer.opaque:
                 continue
             if watched.has_contexts:
@@ -89,25 +87,28 @@ class LayerWatch:
     def _begin_pass(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         if self._ignores():
             return
-        with self._lock:
-            self._depth += 1
-            if self._depth > 1:  # a model may call itself, and a wrapper calls what it wraps
-                return
-        self._here.contexts.leave_all()
-        self._forget()
+        if getattr(module, "_is_replica", False):
+            return
+        here = self._passes.here()
+        here.is_evaluating = True
+        here.depth += 1
+        if here.depth == 1:
+            self._here.contexts.leave_all()
+            here.forget()
 
     def _end_pass(self, module: torch.nn.Module) -> None:
-        if not self._ignores():
-            with self._lock:
-                self._depth = max(0, self._depth - 1)
+        if not self._ignores() and not getattr(module, "_is_replica", False):
+            here = self._passes.here()
+            here.depth = max(0, here.depth - 1)
 
     def _enter(
         self, watched: WatchedDebugger, layer: str, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]
     ) -> None:
         if not self._ignores():
             self._here.failures.pop((watched.name, layer), None)
+            of_pass = self._passes.of_call(layer, module)
             with self._here.working():
-                watched.enter(self._here.contexts, layer, module, args, kwargs)
+                watched.enter(self._here.contexts, of_pass, layer, module, args, kwargs)
 
     def _leave(self, watched: WatchedDebugger, layer: str, module: torch.nn.Module) -> None:
         if not self._ignores():
@@ -117,16 +118,16 @@ class LayerWatch:
     def _capture(self, watched: WatchedDebugger, layer: str, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         if not self._ignores():
             failure = self._here.failures.pop((watched.name, layer), None)
-            with self._here.working():
-                watched.capture(layer, module, inputs, output, failure)
+            of_pass = self._passes.of_call(layer, module)
+            if of_pass is not None:
+                with self._here.working():
+                    watched.capture(of_pass, layer, module, inputs, output, failure=failure)
 
     def _ignores(self) -> bool:
         # torch.compile evaluates this while it traces: what it compiles captures nothing, and no graph breaks here.
-        return torch.compiler.is_compiling() or self._paused or self._here.is_working or is_recomputation()
-
-    def _forget(self) -> None:
-        for watched in self._watched:
-            watched.captures.take()
+        if torch.compiler.is_compiling() or self._here.is_working or is_recomputation():
+            return True
+        return self._passes.here().pauses > 0
 
 
 class _Thread(threading.local):

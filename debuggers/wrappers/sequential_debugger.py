@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.capture import by_datapoint, check_outputs, datapoint_indices, host_copy
+from debuggers.capture import by_datapoint, check_outputs, host_copy
 from debuggers.closing import Closing
-from debuggers.emission import emit_outputs, emit_pictures, page_contents
+from debuggers.datapoint_index import datapoint_indices
+from debuggers.emission import page_contents
 from debuggers.errors import PageError
 from debuggers.forward_debugger import ForwardDebugger
 from debuggers.isolation import Isolation, OnError, describe
-from debuggers.layer_captures import pictured
 from debuggers.page_buffer import PageBuffer
 from debuggers.page_index import DATAPOINT, PageRecord
 from debuggers.page_memory import PageMemory
@@ -27,6 +27,7 @@ from debuggers.wrappers.debugger_config import build_debuggers, check_keep, find
 from debuggers.wrappers.debugger_registry import check_allow_imports
 from debuggers.wrappers.isolated_debugger import IsolatedDebugger
 from debuggers.wrappers.layer_watch import LayerWatch
+from debuggers.wrappers.output_emission import OutputEmission
 from debuggers.wrappers.watched_debugger import WatchedDebugger
 
 _SAVE_TIMEOUT_S = 600.0
@@ -94,7 +95,9 @@ class SequentialDebugger(BaseDebugger, Closing):
             name: self._watched.get(name) or IsolatedDebugger(name, debugger, self._isolation)
             for name, debugger in self.debuggers.items()
         }
+        self._emit = OutputEmission(self._isolated, self._isolation)
         self._watch = LayerWatch(model, list(self._watched.values()))
+        self._lock = threading.Lock()
         self._enabled = False
         self._closed = False
         self._pictures_wanted = True
@@ -116,7 +119,7 @@ class SequentialDebugger(BaseDebugger, Closing):
     @property
     def skipped_calls(self) -> dict[str, int]:
         """How many calls of layers each debugger left out: those beyond 16 of one layer in one forward pass."""
-        return {name: count for name, one in self._watched.items() if (count := one.captures.skipped_calls)}
+        return {name: count for name, one in self._watched.items() if (count := one.skipped_calls)}
 
     @property
     def enabled(self) -> bool:
@@ -177,20 +180,20 @@ class SequentialDebugger(BaseDebugger, Closing):
     def __call__(self, datapoint: dict[str, Any], model: torch.nn.Module) -> dict[str, Any]:
         """Returns ``{debugger_name: outputs}``, emits the numbers in it, and adds a copy to the page.
 
-        While disabled it does nothing and returns ``{}``.
-
-        Raises:
-            ValueError: When the datapoint has no index.
+        While disabled it does nothing and returns ``{}``. A datapoint without an index that is of use (see
+        ``add_to_buffer``) is kept in no page, and an alert says why.
         """
         if not self._enabled:
             return {}
-        with self._watch.paused():  # a debugger may run the model again; that is not the forward pass to capture
-            outputs = {name: debugger.outputs(datapoint, model) for name, debugger in self._isolated.items()}
+        with self._watch.taken() as of_pass:  # a debugger may run the model again; that is not the pass to capture
+            outputs = {name: debugger.outputs(datapoint, model, of_pass) for name, debugger in self._isolated.items()}
+        with self._lock:
+            step, self.step = self.step, self.step + 1
+            with_pictures, self._pictures_wanted = self._pictures_wanted, False
         if self._emitter is not None:
-            self._emit(self._emitter.at(self.step), outputs, datapoint)
-        self.add_to_buffer(outputs, datapoint)
-        self._pictures_wanted = False
-        self.step += 1
+            self._emit(self._emitter.at(step), outputs, datapoint if with_pictures else None)
+        with self._isolation.guard("keeping a datapoint"):
+            self._add(outputs, datapoint, step)
         return outputs
 
     def add_to_buffer(self, outputs: Mapping[str, Any], datapoint: Mapping[str, Any]) -> None:
@@ -200,13 +203,17 @@ class SequentialDebugger(BaseDebugger, Closing):
 
         Args:
             outputs: ``{debugger_name: outputs}`` of a datapoint or batch.
-            datapoint: Says in ``["meta_info"]["idx"]`` which: an int, or a list or tensor with one for each row.
+            datapoint: Says in ``["meta_info"]["idx"]`` which: an int for the whole batch, or a list or tensor with a
+                different int for each of its rows.
 
         Raises:
-            ValueError: When the datapoint has no index.
+            ValueError: When it says anything else; see ``datapoint_index.datapoint_indices``.
             TypeError: When the outputs are no such dict.
             RuntimeError: When this is closed.
         """
+        self._add(outputs, datapoint, self.step)
+
+    def _add(self, outputs: Mapping[str, Any], datapoint: Mapping[str, Any], step: int) -> None:
         if self._closed:
             raise RuntimeError("this SequentialDebugger is closed: what is added now would never be saved")
         check_outputs(outputs)
@@ -214,10 +221,14 @@ class SequentialDebugger(BaseDebugger, Closing):
         kept = {part: datapoint[part] for part in self.keep if part in datapoint}
         copies = host_copy({**outputs, DATAPOINT: kept} if self.keep else outputs, self._memory.empty)
         with self._isolation.guard("adding to a page"):
-            self._buffer.add(by_datapoint(copies, indices), self.step)
+            self._buffer.add(by_datapoint(copies, indices), step)
 
     def save_all(self, output_dir: str | Path | None = None, timeout_s: float = _SAVE_TIMEOUT_S) -> None:
         """Writes the last page and waits until all pages lie in ``output_dir``, by default the round's folder.
+
+        It ends the round: what is recorded afterwards is kept for the folder that is named next, by ``begin_epoch``
+        after forgetting it, by ``output_dir`` or another ``save_all``. Only ``save_all`` for the same folder adds to
+        it.
 
         A folder that could not be opened when the round began is tried once more. Pages that could not be written have
         raised an alert; with ``on_error="raise"`` they raise PageError here.
@@ -228,11 +239,14 @@ class SequentialDebugger(BaseDebugger, Closing):
         folder = self._wanted_dir if output_dir is None else output_dir
         if folder is None:
             raise ValueError("save_all: no output_dir; pass one, or set it before the epoch by begin_epoch(output_dir)")
-        if output_dir is not None or self.output_dir is None:
-            self.output_dir = folder
-        if self.output_dir is None:
-            return
         with self._isolation.guard("saving the pages"):
+            saved = self._buffer.saved_folder
+            if saved is not None and Path(folder).absolute() != saved:
+                raise PageError(f"{folder}: nothing was recorded since the pages were saved in {saved}")
+            if output_dir is not None or self.output_dir is None:
+                self.output_dir = folder
+            if self.output_dir is None:
+                return
             if not self._buffer.save(timeout_s):
                 raise PageError(f"{self.output_dir}: pages are not on the disk after {timeout_s:g} s")
             errors, self._page_errors = self._page_errors, []
@@ -251,21 +265,12 @@ class SequentialDebugger(BaseDebugger, Closing):
             return
         self.enabled = False
         self._closed = True
-        if self._wanted_dir is not None:
+        if self._wanted_dir is not None and not self._buffer.has_late_datapoints:
             self.save_all(timeout_s=timeout_s)
-        if self.output_dir is None and (self.current_page_idx or self.current_page_data):
+        if self._buffer.has_lost_datapoints:
             lost = PageError("datapoints were recorded and not saved: call save_all(output_dir) before close")
             self._isolation.record("closing", lost)
         self._buffer.reset(timeout_s)
-
-    def _emit(self, emitter: Emitter, outputs: Mapping[str, Any], datapoint: dict[str, Any]) -> None:
-        for name, output in outputs.items():
-            place = self._isolated[name].place
-            emit_outputs(emitter, name, output, partial(self._isolation.guard, f"emitting the outputs of {place}"))
-            for picture_name, capture in pictured(name, output) if self._pictures_wanted else ():
-                kept = self._isolated[name].random_state_kept()
-                with self._isolation.guard(f"emitting the pictures of {place}"), kept:
-                    emit_pictures(emitter, picture_name, self.debuggers[name].pictures(capture, datapoint))
 
     def _alert(self, message: str) -> None:
         if self._emitter is not None:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
 from debuggers.forward_contexts import ForwardContexts
 from debuggers.forward_debugger import ForwardDebugger
 from debuggers.isolation import Isolation, describe
-from debuggers.layer_captures import MAX_CALLS, Captures, LayerCaptures
-from debuggers.module_selection import selector_text
+from debuggers.layer_captures import MAX_CALLS, Captures, WatchedLayers
+from debuggers.module_selection import NamedModule, selector_text
 from debuggers.torch_import import torch
+from debuggers.wrappers.forward_passes import ForwardPass
 from debuggers.wrappers.isolated_debugger import IsolatedDebugger
 
-_NOT_RUN = "the layer did not run since the previous datapoint, or ran in a fused or compiled path that calls no hook"
+_NOT_RUN = (
+    "the layer did not run in this thread since its previous datapoint, or ran in a fused or compiled path that calls "
+    "no hook"
+)
 _OPAQUE = "the layer runs inside a module that torch.compile or torch.jit compiled, where no forward hook is called"
+_UNSURE = (
+    "it was called in a thread that never called the model itself, while several forward passes or debuggers were "
+    "running: whose call it was cannot be told"
+)
 _SHOWN = 5
 
 
@@ -26,8 +33,9 @@ class WatchedDebugger(IsolatedDebugger):
 
     Attributes:
         debugger: The debugger.
-        captures: What was captured in the current forward pass.
+        watched: The layers that it watches.
         has_contexts: Whether the debugger has contexts to be open while its layers run.
+        skipped_calls: Calls beyond ``MAX_CALLS`` of one layer in one forward pass.
     """
 
     debugger: ForwardDebugger
@@ -37,11 +45,12 @@ class WatchedDebugger(IsolatedDebugger):
         name: str,
         debugger: ForwardDebugger,
         isolation: Isolation,
-        captures: LayerCaptures,
+        watched: WatchedLayers,
         warn: Callable[[str], None],
     ) -> None:
         super().__init__(name, debugger, isolation)
-        self.captures = captures
+        self.watched = watched
+        self.skipped_calls = 0
         self.has_contexts = type(debugger).around_forward is not ForwardDebugger.around_forward
         self._warn = warn
         self._lock = threading.RLock()
@@ -49,73 +58,92 @@ class WatchedDebugger(IsolatedDebugger):
     def enter(
         self,
         contexts: ForwardContexts,
+        of_pass: ForwardPass | None,
         layer: str,
-        module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        *call: Any,
     ) -> None:
-        """Opens the debugger's context for a call of a layer that begins."""
-        make = partial(self.debugger.around_forward, module, args, kwargs) if self.captures.has_room(layer) else None
-        with self._at(layer):
+        """Opens the debugger's context for a call of a layer that begins.
+
+        Args:
+            contexts: Where to.
+            of_pass: Which pass the call belongs to; None is a call to leave alone.
+            layer: The layer's name.
+            call: The module, its positional and its keyword arguments.
+        """
+        has_room = of_pass is not None and of_pass.captures[self.name].has_room(layer)
+        make = partial(self.debugger.around_forward, *call) if has_room else None
+        with self._lock, self.debugger.at_layer(layer):
             contexts.enter((self.name, layer), self.attempt, make)
 
     def leave(self, contexts: ForwardContexts, layer: str) -> Any:
         """Leaves it when the call ends, and returns what failed in it, or None."""
-        with self._at(layer):
+        with self._lock, self.debugger.at_layer(layer):
             return contexts.leave((self.name, layer))
 
-    def capture(self, layer: str, module: torch.nn.Module, inputs: Any, output: Any, failure: Any = None) -> None:
+    def capture(
+        self,
+        of_pass: ForwardPass,
+        layer: str,
+        module: torch.nn.Module,
+        inputs: Any,
+        output: Any,
+        *,
+        failure: Any = None,
+    ) -> None:
         """Captures a call of a layer that has returned; ``failure`` is what failed in its context, or None."""
-        name = self.captures.count_call(layer)
+        captures = of_pass.captures[self.name]
+        name = captures.count_call(layer)
         if name is None:
-            if self.captures.skipped_calls == 1:
-                self._warn(
-                    f"{self.place}: {layer!r} was called more than {MAX_CALLS} times in one forward pass; "
-                    "further calls are not captured, only counted"
-                )
+            self._skip(layer)
             return
-        with self._at(layer):
+        with self._lock, self.debugger.at_layer(layer):
             self.debugger.last_capture = None
             if failure is None:
                 failure = self.attempt(self.debugger.forward_hook_fn, module, inputs, output)
             if failure is not None:
                 self.debugger.last_capture = failure
-            self.captures.keep(name, layer, self.debugger.last_capture)
+            captures.keep(name, layer, self.debugger.last_capture)
 
-    def outputs(self, datapoint: dict[str, Any], model: torch.nn.Module) -> Any:
+    def outputs(self, datapoint: dict[str, Any], model: torch.nn.Module, of_pass: ForwardPass) -> Any:
         """Returns the slot of the debugger: one capture, or several by name; what was captured is forgotten."""
-        if not self.captures.layers:
+        if not self.watched.layers:
             return {"error": f"the model has no layer {selector_text(self.debugger.layer_name)}"}
         slot = Captures()
-        missing = {layer.name: layer for layer in self.captures.layers}
-        for name, (layer, capture) in self.captures.take().items():
-            missing.pop(layer, None)
-            with self._at(layer):
-                self.debugger.last_capture = capture
-                slot[name] = self.attempt(self.debugger, datapoint, model)
+        taken = of_pass.captures[self.name].take()
+        for name, (layer, capture) in taken.items():
+            if layer not in of_pass.unsure:
+                with self.debugger.at_layer(layer):
+                    self.debugger.last_capture = capture
+                    slot[name] = self.attempt(self.debugger, datapoint, model)
         self.debugger.last_capture = None
+        seen = {layer for layer, _ in taken.values()}
+        missing = [layer for layer in self.watched.layers if layer.name not in seen or layer.name in of_pass.unsure]
         if missing:
-            slot.update(self._nothing({name: layer.opaque for name, layer in missing.items()}))
-        return next(iter(slot.values())) if self.captures.by_name and len(slot) == 1 else slot
+            slot.update(self._nothing(missing, of_pass.unsure))
+        return next(iter(slot.values())) if self.watched.by_name and len(slot) == 1 else slot
 
-    def _nothing(self, missing: dict[str, bool]) -> dict[str, dict[str, str]]:
+    def _skip(self, layer: str) -> None:
+        with self._lock:
+            self.skipped_calls += 1
+            is_first = self.skipped_calls == 1
+        if is_first:
+            self._warn(
+                f"{self.place}: {layer!r} was called more than {MAX_CALLS} times in one forward pass; "
+                "further calls are not captured, only counted"
+            )
+
+    def _nothing(self, missing: list[NamedModule], unsure: Collection[str]) -> dict[str, dict[str, str]]:
         """Records that layers were not captured, all at once, and returns the slot of each."""
-        reasons = {name: f"captured nothing: {_OPAQUE if opaque else _NOT_RUN}" for name, opaque in missing.items()}
+        reasons = {
+            layer.name: "captured nothing: "
+            + (_OPAQUE if layer.opaque else _UNSURE if layer.name in unsure else _NOT_RUN)
+            for layer in missing
+        }
         parts = []
         for reason in dict.fromkeys(reasons.values()):
             names = [name for name in reasons if reasons[name] == reason]
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            layers = "" if self.captures.by_name else f" ({', '.join(names[:_SHOWN])}{more})"
+            layers = "" if self.watched.by_name else f" ({', '.join(names[:_SHOWN])}{more})"
             parts.append(f"{reason}{layers}")
         self.fail(LookupError("; ".join(parts)))
         return {name: {"error": describe(LookupError(reason))} for name, reason in reasons.items()}
-
-    @contextmanager
-    def _at(self, layer: str) -> Iterator[None]:
-        """Gives the debugger the plain name of a layer, and keeps other threads from it meanwhile."""
-        with self._lock:
-            given, self.debugger.layer_name = self.debugger.layer_name, layer
-            try:
-                yield
-            finally:
-                self.debugger.layer_name = given

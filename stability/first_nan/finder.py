@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from tracker_adapters.emitter import Emitter
 
 from debuggers.errors import DebuggerConfigError
-from debuggers.first_non_finite import ReplayResult, replay_closure, replay_forward
+from debuggers.exception_evidence import may_be_of_values
+from debuggers.first_non_finite import ReplayResult, replay_closure, replay_error, replay_forward
 from debuggers.forward_capture import ForwardCapture
 from debuggers.isolation import describe
 from debuggers.non_finite_origin import NonFiniteOrigin
@@ -19,11 +22,22 @@ from debuggers.torch_import import torch
 from stability.config_checks import check_config
 from stability.errors import StabilityConfigError
 from stability.first_nan.output import FirstNaN, FirstNaNOutput
+from stability.first_nan.past_steps import PastSteps
 from stability.first_nan.replay_turns import ReplayTurns
+from stability.first_nan.scaler_aside import scaler_aside
 from stability.results import NaNStats
 
 _UNKNOWN = ("it is not known what differed",)
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is known of a step that is to be repeated."""
+
+    step: int
+    loss: torch.Tensor | float | None
+    loss_is_finite: bool
 
 
 class FirstNaNFinder:
@@ -31,13 +45,16 @@ class FirstNaNFinder:
 
     Give it to ``NumericalStabilityManager(find_first_nan=...)``. All the time it keeps a few statistics of each leaf
     module's output, and what the last forward pass started from. When a step's loss or gradients are not finite, and
-    those of the step before were, that step is repeated once: by ``replay``, a function that returns the loss of the
+    those of the step before were, that step is repeated: by ``replay``, a function that returns the loss of the
     same batch, or without one from the last forward pass of the model, which cannot tell what happened in the loss.
     Nothing is changed by it; see ``debuggers.first_non_finite``.
 
-    Where several forward passes make a step, the last one is repeated. Under data parallelism each rank at fault
-    repeats its own step, without the others. A model that is sharded over processes is not repeated: the answer stops
-    at the module.
+    NaN may end a step with an exception before it gets here: an assertion, a range check, a factorisation. Leaving the
+    ``with`` block of the finder with one repeats the forward pass of that step; elsewhere call ``look_at_error``.
+
+    Where several forward passes make a step, ``replay`` repeats them, each from the random states that it had; without
+    ``replay`` the last one is repeated. Under data parallelism each rank at fault repeats its own step, without the
+    others. A model that is sharded over processes is not repeated: the answer stops at the module.
 
     Attributes:
         datapoints: The dataset indices of the coming step's batch, row by row, if wanted; None after the step.
@@ -58,7 +75,8 @@ class FirstNaNFinder:
             model: The model, before or after it is wrapped for data parallelism; after ``torch.compile``, so that no
                 hook is inside of its graph.
             history: How many steps' statistics of the module are kept and shown.
-            steps_between: A step is repeated at most once in this many.
+            steps_between: After an answer, no step is repeated in this many. A repetition without an answer is tried
+                again at the next faulty step, up to three times.
             to_terminal: Whether the answer is printed to standard error too.
 
         Raises:
@@ -68,15 +86,30 @@ class FirstNaNFinder:
         for name, value in (("history", history), ("steps_between", steps_between)):
             if not isinstance(value, int) or value < 1:
                 raise StabilityConfigError(f"{name} is {value!r}; expected a positive number of steps")
+        watch = NonFiniteWatch(model, history=history)
+        self._begin(model, watch, ForwardCapture(model), ReplayTurns(steps_between), to_terminal=to_terminal)
+
+    def _begin(
+        self,
+        model: torch.nn.Module,
+        watch: NonFiniteWatch | None,
+        capture: ForwardCapture,
+        turns: ReplayTurns,
+        *,
+        to_terminal: bool,
+    ) -> None:
         self.datapoints: Sequence[int] | None = None
         self.found: list[FirstNaN] = []
         self._model = model
-        self._watch = NonFiniteWatch(model, history=history)
-        self._capture = ForwardCapture(model)
+        self._watch = watch
+        self._capture = capture
+        self._turns = turns
+        self._past = PastSteps()
         self._output = FirstNaNOutput(to_terminal=to_terminal)
         self._emitter: Emitter | None = None
         self._scaler: torch.amp.GradScaler | None = None
-        self._turns = ReplayTurns(steps_between)
+        self._next_step = 0
+        self._last_error: BaseException | None = None
 
     def bind(self, emitter: Emitter | None, scaler: torch.amp.GradScaler | None) -> Self:
         """Says where the alert and the page go, and whose scale the gradients have in the backward pass."""
@@ -98,23 +131,44 @@ class FirstNaNFinder:
         Returns:
             The answer; None when there was no question.
         """
-        try:
-            faulty = not (stats["loss_finite"] and stats["gradients_finite"]) and not stats["scaler_step"]
-            if not self._turns.is_due(step, faulty=faulty and _is_ours(stats["ranks"])):
-                return None
-            answer = self._find(step, loss, stats, replay)
-            self.found.append(answer)
+        finite = stats["loss_finite"] and stats["gradients_finite"]
+        fault = Fault(step, loss, stats["loss_finite"])
+        is_ours = not finite and not stats["scaler_step"] and _is_ours(stats["ranks"])
+        answer = self._take(fault, replay, finite=finite or stats["scaler_step"], is_ours=is_ours)
+        if answer is not None:
             stats["first_nan"] = answer.as_dict()
-            self._output.tell(answer, self._emitter)
-            return answer
+        return answer
+
+    def look_at_error(self, error: BaseException) -> FirstNaN | None:
+        """Finds out whether NaN led to an exception that ended a step, and where they come from.
+
+        Call it in the ``except`` block, before the next forward pass. The step's last forward pass is repeated; see
+        ``debuggers.first_non_finite.replay_error``. An exception that values of tensors do not cause, such as one of
+        input and output, or of memory, is not looked at.
+
+        Args:
+            error: The exception, with its traceback.
+
+        Returns:
+            The answer; None when no NaN led to it as far as is known, or when it was answered before.
+        """
+        if error is self._last_error or not may_be_of_values(error):
+            return None
+        self._last_error = error
+        fault = Fault(self._next_step, None, False)
+        try:
+            result = replay_error(self._model, self._capture.start, error)
+        except Exception:
+            _log.info("the step that ended with %s could not be repeated", type(error).__name__, exc_info=True)
+            return None
         finally:
-            self._watch.end_step(step)
             self._capture.release()
-            self.datapoints = None
+        return None if result.origin is None else self._tell(self._answer(fault, result, None))
 
     def close(self) -> None:
         """Removes the hooks; calling it again does nothing."""
-        self._watch.close()
+        if self._watch is not None:
+            self._watch.close()
         self._capture.close()
         self._output.close()
 
@@ -124,50 +178,74 @@ class FirstNaNFinder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
-
-    def _find(
-        self,
-        step: int,
-        loss: torch.Tensor | float,
-        stats: NaNStats,
-        replay: Callable[[], Any] | None,
-    ) -> FirstNaN:
-        seen = self._watch.first_non_finite()
         try:
-            result = self._replay(loss, stats, replay)
-            if result.origin is None and seen is not None:
-                result = ReplayResult(None, ("the replay was finite", *(result.notes or _UNKNOWN)))
+            if error is not None:
+                with suppress(Exception):  # the exception that ends the block is the one to be seen
+                    self.look_at_error(error)
+        finally:
+            self.close()
+
+    def _take(self, fault: Fault, replay: Callable[[], Any] | None, *, finite: bool, is_ours: bool) -> FirstNaN | None:
+        try:
+            if not self._turns.is_due(fault.step, faulty=is_ours):
+                return None
+            answer = self._find(fault, replay)
+            self._turns.done(fault.step, answered=answer.origin is not None and bool(answer.origin.operator))
+            return None if self._is_no_news(answer) else self._tell(answer)
+        finally:
+            if self._watch is not None:
+                self._watch.end_step(fault.step)
+            self._past.saw(fault.step, finite=finite)
+            self._capture.release()
+            self._next_step = fault.step + 1
+            self.datapoints = None
+
+    def _tell(self, answer: FirstNaN) -> FirstNaN:
+        self.found.append(answer)
+        self._output.tell(answer, self._emitter)
+        return answer
+
+    def _is_no_news(self, answer: FirstNaN) -> bool:
+        """Whether a fault that has no answer goes on: with parameters that it broke, or without one again."""
+        origin = answer.origin
+        return self._past.was_faulty and (origin is None or origin.origin == "parameter")
+
+    def _find(self, fault: Fault, replay: Callable[[], Any] | None) -> FirstNaN:
+        seen = None if self._watch is None else self._watch.first_non_finite()
+        try:
+            result = self._replay(fault, replay)
         except DebuggerConfigError as error:
             result = ReplayResult(None, (f"not replayed: {error}",))
         except Exception as error:
-            _log.exception("the replay of step %d failed", step)
+            _log.exception("the replay of step %d failed", fault.step)
             result = ReplayResult(None, (f"the replay failed: {describe(error)}",))
-        origin = None if result.origin is None else result.origin.with_datapoints(self.datapoints)
+        else:
+            blames_unseen = result.origin is not None and result.origin.origin == "loss" and not result.origin.inputs
+            if seen is not None and (result.origin is None or blames_unseen):
+                result = ReplayResult(None, ("the replay was finite", *(result.notes or _UNKNOWN)))
+        return self._answer(fault, result, seen)
+
+    def _answer(self, fault: Fault, result: ReplayResult, seen: str | None) -> FirstNaN:
+        origin = None if result.origin is None else self._past.explain(result.origin.with_datapoints(self.datapoints))
         if origin is None and seen is not None:
             origin = NonFiniteOrigin(
                 module=seen,
                 suggestion="its output was the first that was not finite; the operator is not known",
                 notes=result.notes,
             )
-        module = None if origin is None else origin.module
-        recorded = [] if module is None else self._watch.history(module)
-        return FirstNaN(step=step, origin=origin, seen_first=seen, history=tuple(recorded), notes=result.notes)
+        recorded = [] if origin is None or self._watch is None else self._watch.history(origin.module)
+        return FirstNaN(step=fault.step, origin=origin, seen_first=seen, history=tuple(recorded), notes=result.notes)
 
-    def _replay(
-        self,
-        loss: torch.Tensor | float,
-        stats: NaNStats,
-        replay: Callable[[], Any] | None,
-    ) -> ReplayResult:
+    def _replay(self, fault: Fault, replay: Callable[[], Any] | None) -> ReplayResult:
         start, scaler = self._capture.start, self._scaler
-        if replay is not None:
-            scale = scaler.get_scale() if scaler is not None and scaler.is_enabled() else 1.0
-            return replay_closure(self._model, replay, start=start, scale=scale)
-        if start is None:
-            raise DebuggerConfigError("no forward pass with gradients was seen since the last step")
-        tensor = loss if isinstance(loss, torch.Tensor) else None
-        return replay_forward(self._model, start, loss=tensor, loss_is_finite=stats["loss_finite"])
+        with scaler_aside(scaler):
+            if replay is not None:
+                scale = scaler.get_scale() if scaler is not None and scaler.is_enabled() else 1.0
+                return replay_closure(self._model, replay, start=start, scale=scale)
+            if start is None:
+                raise DebuggerConfigError("no forward pass with gradients was seen since the last step")
+            tensor = fault.loss if isinstance(fault.loss, torch.Tensor) else None
+            return replay_forward(self._model, start, loss=tensor, loss_is_finite=fault.loss_is_finite)
 
 
 def _is_ours(ranks: list[int]) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from debuggers.capture import by_datapoint, datapoint_indices, host_copy
+from debuggers.capture import by_datapoint, host_copy
 from debuggers.page_memory import BLOCK_BYTES
 from debuggers.page_unpickling import MAX_INTEGER_BYTES
 from debuggers.pages import load_page, write_page
@@ -242,25 +242,3 @@ def test_lists_of_the_datapoint_itself_are_cut():
     batch = host_copy({"datapoint": {"meta_info": {"path": ["a", "b"]}}, "d": {"shape": [2, 3]}})
     entry = by_datapoint(batch, [0, 1])[1]
     assert entry == {"datapoint": {"meta_info": {"path": "b"}}, "d": {"shape": [2, 3]}}
-
-
-@pytest.mark.parametrize(
-    ("idx", "expected"),
-    [(3, 3), (torch.tensor(3), 3), (np.int32(3), 3), ([3], [3]), (torch.tensor([4, 5]), [4, 5]), ((1, 2), [1, 2])],
-)
-def test_the_index_may_be_an_int_a_list_or_a_tensor(idx, expected):
-    assert datapoint_indices({"meta_info": {"idx": idx}}) == expected
-
-
-@pytest.mark.parametrize(
-    "idx", [1.5, "a", None, [], [[1]], [[1], [2, 3]], torch.tensor([0.5]), [True], torch.ones(2, device="meta")]
-)
-def test_any_other_index_is_an_error(idx):
-    with pytest.raises(ValueError, match=r"\['idx'\] is .*expected an int"):
-        datapoint_indices({"meta_info": {"idx": idx}})
-
-
-@pytest.mark.parametrize("datapoint", [{}, {"meta_info": {}}, {"meta_info": None}])
-def test_a_missing_index_is_an_error(datapoint):
-    with pytest.raises(ValueError, match="the datapoint has no"):
-        datapoint_indices(datapoint)

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from debuggers.first_non_finite import replay_forward
-from debuggers.forward_capture import ForwardCapture, tensors_of
+from debuggers.forward_capture import ForwardCapture
+from debuggers.forward_start import tensors_of
 
 
 def noisy():
@@ -29,7 +30,7 @@ def test_a_replay_gives_the_same_bits():
         outputs = model(inputs)
         torch.rand(10)
         start = capture.start
-        start.set_random_states()
+        start.random_states.put_back()
         start.set_buffers(model)
         (again,) = start.forward(model)
 
@@ -76,7 +77,10 @@ def test_only_the_last_pass_is_kept_and_not_its_graph():
         assert capture.start is not None
         assert capture.start.differences(model) == []
         model(torch.randn(6, 4))
-        assert capture.start.differences(model) == ["of the step's 2 forward passes the last one is repeated"]
+        assert capture.start.number == 2
+        assert replay_forward(model, capture.start).notes == (
+            "of the step's 2 forward passes the last one is repeated",
+        )
         capture.release()
         assert capture.start is None
 

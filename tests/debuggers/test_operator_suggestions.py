@@ -68,7 +68,13 @@ def test_the_operators_of_a_loss_are_listed_without_those_of_the_model():
 
 @pytest.mark.parametrize(
     ("node", "operator"),
-    [("LogBackward0", "aten::log"), ("NllLossBackward0", "aten::nll_loss"), ("Log1PBackward0", "aten::log1_p")],
+    [
+        ("LogBackward0", "aten::log"),
+        ("NllLossBackward0", "aten::nll_loss"),
+        ("Log1PBackward0", "aten::log1p"),
+        ("NllLoss2DBackward0", "aten::nll_loss2d"),
+        ("MyOwnBackward", "aten::my_own"),
+    ],
 )
 def test_operators_of_nodes(node, operator):
     assert operator_of_node(node) == operator

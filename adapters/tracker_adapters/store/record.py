@@ -195,6 +195,13 @@ class RunRecord:
         """Returns all files in order of arrival; their paths point into the run's folder."""
         return self._in_order(File, rank)
 
+    def __repr__(self) -> str:
+        try:
+            info = self.info
+            return f"<RunRecord {str(self.path)!r}: {info.name!r}, {info.status}, {len(self.names('all'))} names>"
+        except (RunError, OSError) as error:
+            return f"<RunRecord {str(self.path)!r}: {error}>"
+
     def close(self) -> None:
         """Closes the files that are open."""
         for reader in self._readers.values():

@@ -14,10 +14,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tracker_adapters.errors import MissingPackageError, SinkError
 from tracker_adapters.redaction import redact
+from tracker_adapters.sinks.mlflow.database import prepare_database
+from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_path
 
 OLDEST_VERSION = (3, 1)
 _INSTALL = "pip install 'stepscope[mlflow]'"
-_SQLITE = "sqlite:///"
 _DATABASES = {"sqlite", "postgresql", "mysql", "mssql"}
 _ENVIRONMENT = {
     # Delivery retries by itself, with pauses that grow; MLflow's defaults (120 s, 7 retries) would hold it for minutes,
@@ -36,12 +37,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def connect(target: str) -> Any:
+def connect(target: str, progressed: Callable[[], object] = lambda: None) -> Any:
     """Imports MLflow, silent and impatient unless the environment says otherwise, and returns an MlflowClient.
+
+    Args:
+        target: A tracking URI; a SQLite database that is not there is made.
+        progressed: Called again and again while another process makes the database.
 
     Raises:
         MissingPackageError: When MLflow is too old or cannot be imported, or a database's driver is not installed.
-        SinkError: When a database cannot be reached; a server is asked only by the first request.
+        SinkError: When a database cannot be reached, made or used; a server is asked only by the first request.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -49,8 +54,12 @@ def connect(target: str) -> Any:
         # Without any handler Python itself prints warnings to stderr.
         logging.getLogger(name).addHandler(logging.NullHandler())
     client_class = _import_client()
+    if (path := sqlite_path(target)) is not None:
+        prepare_database(path, progressed)
     _reach_database(target)
-    return client_class(tracking_uri=target)
+    client = client_class(tracking_uri=target)
+    remove_misread_folder(target)
+    return client
 
 
 class ReportingClient:
@@ -136,8 +145,6 @@ def _reach_database(target: str) -> None:
     import sqlalchemy
     from sqlalchemy.pool import NullPool
 
-    if target.startswith(_SQLITE):
-        Path(target.removeprefix(_SQLITE)).parent.mkdir(parents=True, exist_ok=True)
     try:
         engine = sqlalchemy.create_engine(target, poolclass=NullPool)
     except ImportError as error:

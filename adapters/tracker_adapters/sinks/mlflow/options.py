@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.sink import SinkConfigError, checked_options
+from tracker_adapters.sinks.mlflow.sqlite_uri import sqlite_path, sqlite_uri
 
 DEFAULT_EXPERIMENT = "stepscope"
-_SQLITE = "sqlite:///"
 _ALLOWED = dict.fromkeys(("target", "experiment", "experiment_id", "run_name", "run_id", "artifact_location"), str)
 _FROM_ENVIRONMENT = {
     "experiment": "MLFLOW_EXPERIMENT_NAME",
@@ -29,7 +29,7 @@ def resolve_options(options: Mapping[str, Any], run_folder: Path) -> dict[str, A
         if _absolute(found.get("target", uri)) == _absolute(uri):
             found |= {"target": uri, "run_id": run_id}
     if "target" not in found:
-        found["target"] = os.environ.get("MLFLOW_TRACKING_URI") or f"{_SQLITE}{run_folder.parent / 'mlflow.db'}"
+        found["target"] = os.environ.get("MLFLOW_TRACKING_URI") or sqlite_uri(run_folder.parent / "mlflow.db")
     if not found.keys() & {"experiment", "experiment_id", "run_id"}:
         found |= {name: os.environ[key] for name, key in _FROM_ENVIRONMENT.items() if os.environ.get(key)}
     found["target"] = _checked_target(found["target"])
@@ -64,10 +64,11 @@ def _checked_target(target: str) -> str:
 
 
 def _absolute(target: str) -> str:
-    path = target.removeprefix(_SQLITE)
-    if path == target or path.startswith(("/", ":memory:")):
+    path = sqlite_path(target)
+    if path is None or path.is_absolute():
         return target
-    return f"{_SQLITE}{Path(path).absolute()}"
+    _, mark, query = target.partition("?")
+    return sqlite_uri(path.absolute()) + mark + query
 
 
 def _folder_of_artifacts(target: str, run_folder: Path) -> Path | None:
@@ -75,8 +76,8 @@ def _folder_of_artifacts(target: str, run_folder: Path) -> Path | None:
 
     Without it MLflow would put them below the working directory of whichever process comes first.
     """
-    if target.startswith(_SQLITE):
-        return Path(target.removeprefix(_SQLITE)).parent / "mlartifacts"
+    if (path := sqlite_path(target)) is not None:
+        return path.parent / "mlartifacts"
     if target.startswith(("http://", "https://", "databricks")):
         return None
     return run_folder.parent / "mlartifacts"

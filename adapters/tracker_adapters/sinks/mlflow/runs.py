@@ -99,9 +99,16 @@ class Runs:
         Raises:
             SinkError: When it was deleted; restoring it is the user's decision.
         """
+        from mlflow.exceptions import MlflowException
+
         found = self._client.get_experiment_by_name(name)
         if found is None:
-            return str(self._client.create_experiment(name, artifact_location=artifact_location))
+            try:
+                return str(self._client.create_experiment(name, artifact_location=artifact_location))
+            except MlflowException as error:
+                # Another run of a sweep made it in this moment.
+                if (found := self._client.get_experiment_by_name(name)) is None:
+                    raise error from None
         if found.lifecycle_stage != "active":
             raise SinkError(f"MLflow experiment {name!r} was deleted; expected an active one: restore or rename it")
         return str(found.experiment_id)

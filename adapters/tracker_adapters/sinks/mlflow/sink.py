@@ -109,7 +109,7 @@ class MLflowSink:
             SinkError: When the run to join or the experiment was deleted, or a database cannot be reached.
             MissingPackageError: When MLflow is too old or cannot be imported.
         """
-        self._client = ReportingClient(connect(self._target), self._target, self.progressed)
+        self._client = ReportingClient(connect(self._target, self.progressed), self._target, self.progressed)
         self._runs = Runs(self._client, info)
         self._folder_in_joined_run = f"stepscope/{file_stem(info.id)}/"
         self._state = _State(**json.loads(token)) if token else _State()

@@ -1,7 +1,5 @@
 """Every call of a layer in one forward pass is captured under a name of its own."""
 
-import threading
-
 import pytest
 import torch
 from torch import nn
@@ -10,8 +8,6 @@ from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.base_debugger import Picture
 from debuggers.forward_debugger import ForwardDebugger
-
-DEADLINE_S = 30
 
 
 class Value(ForwardDebugger):
@@ -272,24 +268,3 @@ def test_recomputation_under_activation_checkpointing_is_not_counted(watching, u
     outputs = sequential({"meta_info": {"idx": 0}}, model)
     assert list(outputs["seen"]) == ["0", "2"]
     assert outputs["whole"]["value"] == pytest.approx(float(output.detach().sum()))
-
-
-def test_threads_keep_every_call(watching):
-    layer, start = nn.Identity(), threading.Barrier(4)
-    sequential = watching(nn.Sequential(layer), entry("0"), entry("0", "again"))
-
-    def call(number):
-        start.wait(DEADLINE_S)
-        for turn in range(4):
-            layer(torch.tensor([10.0 * number + turn]))
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_S)
-    outputs = sequential({"meta_info": {"idx": 0}}, nn.Identity())
-    for name in ("seen", "again"):
-        assert sorted(values(outputs[name]).values()) == [
-            10 * number + turn for number in range(4) for turn in range(4)
-        ]

@@ -1,5 +1,6 @@
 """What the debuggers return reaches the pages: complete, unchanged, in the epoch's own folder."""
 
+import re
 import shutil
 import threading
 import weakref
@@ -119,11 +120,101 @@ def test_one_index_for_a_batch_is_one_entry(tmp_path):
     assert PageReader(tmp_path)[8]["inputs"]["inputs"].shape == (3, 4)
 
 
-def test_a_datapoint_without_an_index_is_an_error_at_the_call():
-    with inputs_debugger() as sequential:
+@pytest.mark.parametrize(
+    ("meta_info", "reason"),
+    [
+        (None, r"no \['meta_info'\]\['idx'\]"),
+        ({"idx": ["a", "b", "c"]}, "keep text under another key"),
+        ({"idx": [1, 1, 1]}, "which has 1 twice"),
+        ({"idx": [1, 2]}, "2 indices, and inputs, labels and outputs have 3 rows"),
+    ],
+)
+def test_an_index_of_no_use_costs_the_page_and_not_the_loop(meta_info, reason):
+    emitter = MemoryEmitter()
+    with inputs_debugger(emitter=emitter) as sequential:
+        sequential.enabled = True
+        for _ in range(2):
+            outputs = sequential({"inputs": torch.ones(3, 1), "meta_info": meta_info}, nn.Identity())
+            assert outputs["inputs"]["inputs"].shape == (3, 1)
+        assert (sequential.current_page_data, sequential.step) == ({}, 2)
+        assert sequential.failures == {("keeping a datapoint", "ValueError"): 2}
+    (alert,) = [artifact for artifact in emitter.artifacts if artifact.kind == "alert"]
+    assert re.search(reason, alert.message)
+
+
+def test_an_index_of_no_use_is_an_error_where_it_was_asked_to_be():
+    with inputs_debugger(on_error="raise") as sequential:
         sequential.enabled = True
         with pytest.raises(ValueError, match=r"no \['meta_info'\]\['idx'\]"):
             sequential({"inputs": torch.ones(1)}, nn.Identity())
+
+
+def shown(folder):
+    return {idx: outputs["inputs"]["inputs"][0, 0] for idx, outputs in PageReader(folder).items()}
+
+
+def record_values(sequential, value, count=5):
+    for idx in range(count):
+        sequential({"inputs": torch.full((4, 256), float(value)), "meta_info": {"idx": idx}}, nn.Identity())
+
+
+def test_what_is_recorded_after_saving_leaves_the_saved_epoch_alone(tmp_path):
+    emitter = MemoryEmitter()
+    with inputs_debugger(emitter=emitter) as sequential:
+        sequential.enabled = True
+        for value in (1, 2):
+            sequential.reset_buffer()
+            record_values(sequential, value)
+            sequential.save_all(tmp_path / f"{value}")
+            record_values(sequential, 10)  # another evaluation with the debugger still enabled
+    assert [shown(tmp_path / f"{value}") for value in (1, 2)] == [dict.fromkeys(range(5), value) for value in (1, 2)]
+    (alert,) = [artifact for artifact in emitter.artifacts if artifact.kind == "alert"]
+    assert "not saved" in alert.message
+
+
+def test_what_is_recorded_after_saving_goes_to_the_folder_that_is_named_next(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path / "a")
+        record_values(sequential, 1)
+        sequential.save_all()
+        record_values(sequential, 2)
+        sequential.save_all(tmp_path / "b")
+        sequential.output_dir = tmp_path / "c"
+        record_values(sequential, 3)
+        assert sequential.output_dir == tmp_path / "c"
+        sequential.save_all()
+        assert sequential.failures == {}
+    for folder, value in (("a", 1), ("b", 2), ("c", 3)):
+        assert shown(tmp_path / folder) == dict.fromkeys(range(5), value)
+        assert [record.page for record in PageReader(tmp_path / folder).records] == [
+            "page_0.pkl",
+            "page_1.pkl",
+            "page_2.pkl",
+        ]
+
+
+def test_saving_again_in_the_same_folder_adds_to_it(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path)
+        for first in (0, 5, 10):
+            record(sequential, 5, first=first)
+            sequential.save_all()
+        sequential.save_all()
+        assert sequential.failures == {}
+    reader = PageReader(tmp_path)
+    assert list(reader) == list(range(15))
+    assert [record.page for record in reader.records] == [f"page_{number}.pkl" for number in range(9)]
+
+
+def test_saving_twice_in_different_folders_is_refused(tmp_path):
+    with inputs_debugger() as sequential:
+        sequential.begin_epoch(tmp_path / "a")
+        record(sequential, 5)
+        sequential.save_all()
+        sequential.save_all(tmp_path / "b")
+        assert sequential.failures == {("saving the pages", "PageError"): 1}
+    assert not (tmp_path / "b").exists()
+    assert list(PageReader(tmp_path / "a")) == list(range(5))
 
 
 def test_resetting_forgets_what_was_not_saved(tmp_path):

@@ -1,0 +1,60 @@
+"""Answers where the model is sound and what follows it is not: in the loss, which was not repeated."""
+
+from __future__ import annotations
+
+from debuggers.exception_evidence import tensors_where_it_raised, users_place
+from debuggers.forward_start import ForwardStart
+from debuggers.loss_graph import loss_candidates
+from debuggers.non_finite_origin import THE_LOSS, NonFiniteOrigin
+from debuggers.operands import describe, holds_non_finite, plain, signs_of
+from debuggers.operator_births import non_finite_rows
+from debuggers.source_lines import source_line
+from debuggers.torch_import import torch
+
+
+def fault_of_the_loss(found: NonFiniteOrigin | None, loss: torch.Tensor | None, start: ForwardStart) -> NonFiniteOrigin:
+    """Returns the answer that the loss, or its gradient, is not finite although the model's outputs are.
+
+    Args:
+        found: What the replay found: None, or the gradient that came back from the loss.
+        loss: With its graph, for the names of the operators in it.
+        start: Of the forward pass.
+    """
+    candidates = [] if loss is None else loss_candidates(loss, start.end_node)
+    listed = f"; it may be {', '.join(candidates)}" if candidates else ""
+    gradients = [start.gradients[position] for position in sorted(start.gradients)]
+    batch = next((gradient.shape[0] for gradient in gradients if gradient.ndim), None)
+    return NonFiniteOrigin(
+        module=THE_LOSS,
+        operator=candidates[0] if len(candidates) == 1 else "",
+        direction="backward" if found is not None else "forward",
+        origin="loss",
+        rows=non_finite_rows(gradients, batch),
+        suggestion=f"the model's outputs are finite and the loss or its gradient is not: give replay=, a function that "
+        f"returns the loss of the same batch, and the operator is found{listed}",
+        notes=() if found is None else found.notes,
+    )
+
+
+def fault_that_raised(error: BaseException) -> NonFiniteOrigin | None:
+    """Returns the answer that an exception's code was working with NaN; None where it was not.
+
+    Infinities do not count: masks and bounds hold them.
+    """
+    with torch.no_grad():
+        for tensors in tensors_where_it_raised(error):
+            values = next((tensor for tensor in map(plain, tensors) if _holds_nan(tensor)), None)
+            if values is not None:
+                return NonFiniteOrigin(
+                    module=THE_LOSS,
+                    source=source_line(users_place(error)),
+                    origin="loss",
+                    inputs=(describe("value", "", values),),
+                    suggestion="the model's outputs are finite, and a value that this line works with is not: look at "
+                    "the operators between them",
+                )
+    return None
+
+
+def _holds_nan(tensor: torch.Tensor | None) -> bool:
+    return tensor is not None and holds_non_finite(tensor) and signs_of(tensor).nan
