@@ -7,7 +7,7 @@ from typing import Any
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import number, numbers, real_values, spread
+from debuggers.layer_values import number, numbers, output_tensor, real_values, spread
 from debuggers.torch_import import torch
 
 SAMPLES = 100
@@ -22,7 +22,8 @@ class ActivationStatsDebugger(ForwardDebugger):
     one a channel; channels lie along dimension 1, as in (B, C, L) and (B, C, H, W).
 
     NaN makes the means, norms and extremes NaN and counts in no share. Of an empty output all of them are NaN.
-    An output that is no tensor, or has no plain real values, gives ``{"error": reason}``.
+    Of an output of several tensors the first one counts; see ``layer_values.output_tensor``. An output without a
+    tensor, or without plain real values, gives ``{"error": reason}``.
     """
 
     draws_random_numbers = False
@@ -30,6 +31,7 @@ class ActivationStatsDebugger(ForwardDebugger):
     def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
         """See the class."""
         try:
+            output, left_out = output_tensor(output)
             values = real_values(output)
         except ArtifactError as error:
             return {"error": str(error)}
@@ -38,6 +40,7 @@ class ActivationStatsDebugger(ForwardDebugger):
             "module_type": type(module).__name__,
             "activation_stats": {"shape": list(output.shape), **spread(values), **_shares(values), **_channels(values)},
             "sample_values": numbers(values.flatten()[:SAMPLES]),
+            **left_out,
         }
 
 

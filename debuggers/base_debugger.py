@@ -44,6 +44,15 @@ class BaseDebugger(ABC):
             Tensors, arrays, numbers and text, nested in dicts, lists, tuples and data classes.
         """
 
+    def check_model(self, model: torch.nn.Module) -> None:
+        """Called when SequentialDebugger is made, to refuse a model that the debugger cannot look at; by default none.
+
+        Raises:
+            LayerNotFoundError: When the model lacks a layer.
+            DebuggerConfigError: When the debugger cannot be used with it.
+        """
+        return
+
     def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:
         """Yields pictures of what the debugger returned, for the first datapoint of an epoch; by default none.
 

@@ -49,10 +49,11 @@ class ClassActivationDebugger(BaseDebugger):
         reshape: Layout | None = None,
         logits: Logits | None = None,
     ) -> None:
-        """Makes a debugger for one layer; the layer is looked up when it is called.
+        """Makes a debugger for one layer.
 
         Args:
-            target_layer: The layer's dotted name, without the names of wrappers.
+            target_layer: The layer's dotted name, without the names of wrappers. SequentialDebugger looks it up when it
+                is made.
             target_class: One class for all samples, a list or tensor with one for each sample, or None: each sample's
                 highest score.
             reshape: Rearranges the layer's output, and the gradient with respect to it, to
@@ -98,6 +99,14 @@ class ClassActivationDebugger(BaseDebugger):
             "classes": classes,
             "gradcam_stats": {"mean": stats["mean"], "std": stats["std"], "shape": list(maps.shape)},
         }
+
+    def check_model(self, model: torch.nn.Module) -> None:
+        """Looks the layer up.
+
+        Raises:
+            LayerNotFoundError: When the model has no such layer; the message lists the nearest names.
+        """
+        self._layer(plain_model(model))
 
     def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:
         """Yields the first sample's input beside its overlay; see ``cam_overlay.cam_pictures``."""

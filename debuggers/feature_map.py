@@ -9,15 +9,16 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import copy_and_spread, map_pictures, real_values
+from debuggers.layer_values import copy_and_spread, map_pictures, output_tensor, real_values
 from debuggers.torch_import import torch
 
 
 class FeatureMapDebugger(ForwardDebugger):
     """Captures ``feature_map``, ``stats`` (mean, std, min, max, shape) and ``layer_name``.
 
-    The map keeps its dtype; the statistics are computed in float32 or wider. An output that is no tensor, or
-    has no plain real values, gives ``{"error": reason}``.
+    The map keeps its dtype; the statistics are computed in float32 or wider. Of an output of several tensors the first
+    one counts; see ``layer_values.output_tensor``. An output without a tensor, or without plain real values, gives
+    ``{"error": reason}``.
     """
 
     draws_random_numbers = False
@@ -26,6 +27,7 @@ class FeatureMapDebugger(ForwardDebugger):
     def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
         """See the class."""
         try:
+            output, left_out = output_tensor(output)
             values = real_values(output)
         except ArtifactError as error:
             return {"error": str(error)}
@@ -34,6 +36,7 @@ class FeatureMapDebugger(ForwardDebugger):
             "feature_map": feature_map,
             "stats": {**stats, "shape": list(output.shape)},
             "layer_name": self.layer_name,
+            **left_out,
         }
 
     def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:

@@ -10,7 +10,7 @@ from tracker_adapters.errors import ArtifactError
 from debuggers.base_debugger import Picture
 from debuggers.errors import DebuggerConfigError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import map_pictures, plain_output, real_values
+from debuggers.layer_values import map_pictures, output_tensor, plain_output, real_values
 from debuggers.module_selection import Selector
 from debuggers.torch_import import torch
 
@@ -24,7 +24,8 @@ class LayerOutputDebugger(ForwardDebugger):
     Averages are float32, of float64, integers and bool float64. A block with a NaN is NaN.
 
     Outputs with another number of dimensions, without elements, or with nothing to average stay as they are, dtype
-    included, and ``downsampled`` is False. An output that is no tensor, or has no plain real values, gives
+    included, and ``downsampled`` is False. Of an output of several tensors the first one counts; see
+    ``layer_values.output_tensor``. An output without a tensor, or without plain real values, gives
     ``{"error": reason}``.
     """
 
@@ -49,6 +50,7 @@ class LayerOutputDebugger(ForwardDebugger):
     def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
         """See the class."""
         try:
+            output, left_out = output_tensor(output)
             values = plain_output(output)
             kept = self._averaged(values)
         except ArtifactError as error:
@@ -59,6 +61,7 @@ class LayerOutputDebugger(ForwardDebugger):
             "output": kept,
             "downsampled": kept.shape != values.shape,
             "downsample_factor": self.downsample_factor,
+            **left_out,
         }
 
     def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:

@@ -12,11 +12,30 @@ from debuggers.base_debugger import Picture
 from debuggers.deferred import readable_tensor
 from debuggers.picture_grid import picture_grid
 from debuggers.torch_import import torch
+from debuggers.utils import tensors_in
 
 _COMPILED_FROM = 1 << 14  # elements; torch's operations are as fast on fewer, and numba takes a second to import
 _SPREAD = ("mean", "std", "min", "max")
 Number = float | torch.Tensor
 """A float; on a device a 0-d tensor, because reading it would make the host wait."""
+
+
+def output_tensor(output: Any) -> tuple[torch.Tensor, dict[str, int]]:
+    """Returns the first tensor in a layer's output, and ``{"tensors_left_out": n}`` where there are n others.
+
+    Layers such as ``torch.nn.LSTM`` and those of transformers return their result first, beside their state: in tuples,
+    lists, mappings and data classes, nested in any way.
+
+    Raises:
+        ArtifactError: When it holds none.
+    """
+    if isinstance(output, torch.Tensor):
+        return output, {}
+    try:
+        first, *others = tensors_in(output)
+    except Exception as error:  # there is none, or the output is an odd object that cannot be searched
+        raise ArtifactError(f"Output is not a tensor: got {type(output).__name__}") from error
+    return first, {"tensors_left_out": len(others)} if others else {}
 
 
 def plain_output(output: Any) -> torch.Tensor:

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import difflib
 from collections import UserDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from debuggers.errors import LayerNotFoundError
@@ -31,6 +31,18 @@ def nearest_names(name: str, names: Iterable[str]) -> str:
     known = list(names)
     near = difflib.get_close_matches(name, known, n=5, cutoff=0.4) or known[:5]
     return f"nearest names: {', '.join(near)}" if near else "it has no named layers"
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yields the tensors in nested mappings, lists, tuples and data classes, in their order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors_in(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from tensors_in(getattr(value, field.name))
 
 
 def apply_tensor_op(func: Callable[[torch.Tensor], Any], inputs: Any) -> Any:

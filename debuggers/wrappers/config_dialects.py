@@ -32,7 +32,7 @@ def class_and_arguments(what: str, config: Any) -> tuple[Any, dict[str, Any]]:
         found = f"has both {' and '.join(map(repr, keys))}" if keys else "has no 'class'"
         raise DebuggerConfigError(
             f"{what}: {config!r} {found}; expected {{'class': C, 'args': {{...}}}}, {{'type': C, ...}}, "
-            "{'_target_': 'dotted.path', ...} or {'class_path': 'dotted.path', 'init_args': {...}}"
+            "{'_target_': 'dotted.path', ...}, {'class_path': 'dotted.path', 'init_args': {...}} or a debugger"
         )
     key = keys[0]
     rest = {name: value for name, value in config.items() if name != key}

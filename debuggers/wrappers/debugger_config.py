@@ -29,6 +29,7 @@ def build_debuggers(
     Args:
         debuggers_config: One ``{"name": ..., "debugger_config": {"class": ..., "args": {...}}}`` each. The inner
             dict may have any form that ``config_dialects`` knows, and may stand in the entry itself, beside the name.
+            In its place may also stand a debugger that is already made, as builders do that begin with what is nested.
         allow_imports: Prefixes of the dotted paths that may be imported; see ``debugger_registry``.
 
     Raises:
@@ -47,14 +48,14 @@ def build_debuggers(
             raise DebuggerConfigError(f"a debugger is named {name!r}, which pages reserve for the datapoint itself")
         if name in debuggers:
             raise DebuggerConfigError(f"two debuggers are named {name!r}; expected different names")
-        debuggers[name] = _build(name, config, allow_imports)
+        debuggers[name] = _checked(name, _build(name, config, allow_imports))
     return debuggers
 
 
 def find_layers(
     debuggers: Mapping[str, BaseDebugger], model: torch.nn.Module
 ) -> dict[str, tuple[ForwardDebugger, WatchedLayers]]:
-    """Returns each debugger that watches layers with these, by its name.
+    """Returns each debugger that watches layers with these, by its name; lets the others check the model.
 
     Raises:
         LayerNotFoundError: When the model lacks a layer, unless the debugger has ``missing_ok``.
@@ -64,15 +65,15 @@ def find_layers(
         raise DebuggerConfigError(f"model is {model!r}; expected a torch.nn.Module")
     found: dict[str, tuple[ForwardDebugger, WatchedLayers]] = {}
     for name, debugger in debuggers.items():
-        if isinstance(debugger, ForwardDebugger):
-            try:
-                found[name] = debugger, _layers_of(debugger.layer_name, model)
-            except LayerNotFoundError as error:
-                if not debugger.missing_ok:
-                    raise LayerNotFoundError(f"debugger {name!r}: {error}") from error
-                found[name] = debugger, WatchedLayers((), by_name=False)
-            except DebuggerConfigError as error:
-                raise DebuggerConfigError(f"debugger {name!r}: {error}") from error
+        try:
+            if isinstance(debugger, ForwardDebugger):
+                found[name] = debugger, _layers_of(debugger, model)
+            else:
+                debugger.check_model(model)
+        except LayerNotFoundError as error:
+            raise LayerNotFoundError(f"debugger {name!r}: {error}") from error
+        except DebuggerConfigError as error:
+            raise DebuggerConfigError(f"debugger {name!r}: {error}") from error
     return found
 
 
@@ -123,6 +124,8 @@ def _name_and_config(entry: Any) -> tuple[Any, Any]:
 
 
 def _build(name: str, config: Any, allow_imports: Sequence[str]) -> BaseDebugger:
+    if isinstance(config, BaseDebugger):
+        return config
     what = f"debugger {name!r}"
     cls, arguments = class_and_arguments(what, config)
     if isinstance(cls, str):
@@ -133,13 +136,16 @@ def _build(name: str, config: Any, allow_imports: Sequence[str]) -> BaseDebugger
     if not (isinstance(cls, type) and issubclass(cls, BaseDebugger)):
         raise DebuggerConfigError(f"{what}: the class is {cls!r}; expected a subclass of BaseDebugger")
     try:
-        debugger = cls(**arguments)
+        return cls(**arguments)
     except TypeError as error:
         raise DebuggerConfigError(f"{what}: cannot make a {cls.__name__} from {arguments!r}: {error}") from error
+
+
+def _checked(name: str, debugger: BaseDebugger) -> BaseDebugger:
     layer_name = getattr(debugger, "layer_name", None)  # missing where __init__ did not call that of ForwardDebugger
     if isinstance(debugger, ForwardDebugger) and not _is_selector(layer_name):
         raise DebuggerConfigError(
-            f"{what}: layer_name is {layer_name!r}; expected a name, a pattern, a regular expression or a "
+            f"debugger {name!r}: layer_name is {layer_name!r}; expected a name, a pattern, a regular expression or a "
             "type of modules"
         )
     return debugger
@@ -151,7 +157,13 @@ def _is_selector(value: Any) -> bool:
     return isinstance(value, (str, re.Pattern))
 
 
-def _layers_of(selector: Any, model: torch.nn.Module) -> WatchedLayers:
+def _layers_of(debugger: ForwardDebugger, model: torch.nn.Module) -> WatchedLayers:
+    selector = debugger.layer_name
     if isinstance(selector, str) and (layer := module_named(model, selector)) is not None:
         return WatchedLayers((layer,), by_name=True)
-    return WatchedLayers(tuple(select_modules(model, selector)), by_name=False)
+    try:
+        return WatchedLayers(tuple(select_modules(model, selector)), by_name=False)
+    except LayerNotFoundError:
+        if not debugger.missing_ok:
+            raise
+        return WatchedLayers((), by_name=False)

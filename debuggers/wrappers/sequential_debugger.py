@@ -66,7 +66,8 @@ class SequentialDebugger(BaseDebugger, Closing):
 
         Args:
             debuggers_config: One ``{"name": ..., "debugger_config": {"class": ..., "args": {...}}}`` a debugger, or
-                another form of it: see ``debuggers.wrappers.config_dialects``.
+                another form of it: see ``debuggers.wrappers.config_dialects``; or with the debugger itself, as in
+                ``{"name": ..., "debugger_config": FeatureMapDebugger("layer4")}``.
             model: Where the layers are looked up.
             page_size_mb: Size of a page; two of them, or of the largest datapoint, lie in memory.
             emitter: Where numbers, pictures, histograms, alerts and pages are emitted.

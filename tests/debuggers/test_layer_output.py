@@ -120,7 +120,7 @@ def test_nan_and_infinity_stay_visible_up_to_the_edge():
     ("output", "reason"),
     [
         (None, "not a tensor: got NoneType"),
-        ((torch.ones(1),), "not a tensor: got tuple"),
+        ((1.0, [None]), "not a tensor: got tuple"),
         (torch.ones(1, 2, 2, dtype=torch.complex64), "complex64"),
         (torch.ones(1, 2, 2, device="meta"), "meta"),
         (torch.eye(2).to_sparse(), "sparse"),

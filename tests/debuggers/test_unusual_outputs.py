@@ -1,6 +1,7 @@
 """Whatever a layer returns, pages hold its values as they were, or an error that names the reason; nothing crashes."""
 
 import tempfile
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -65,6 +66,18 @@ class Model(nn.Module):
 
 BUILT_IN = {"maps": FeatureMapDebugger, "stats": ActivationStatsDebugger, "raw": LayerOutputDebugger}
 CAMS = {"gradcam": GradCAMDebugger, "gradcam++": GradCAMPlusPlusDebugger, "eigencam": EigenCAMDebugger}
+
+
+WITH_TENSORS = {
+    "tuple", "list", "dict", "ordered dict", "mapping proxy", "named tuple", "data class", "result of max",
+    "packed sequence", "sparse inside",
+}  # fmt: skip
+
+
+@dataclass
+class Both:
+    first: object
+    state: object
 
 
 def entry(name, cls, layer, keyword="layer_name"):
@@ -243,9 +256,20 @@ def test_what_cannot_be_kept_is_reported(tmp_path, case):
 def test_debuggers_that_want_a_tensor_name_what_they_got(tmp_path, case):
     make, _ = (STRUCTURES | STRANGERS)[case]
     page = page_of(make, tmp_path)
-    got = type(make(torch.ones(4, 3))).__name__
-    assert [page[name] for name in BUILT_IN] == [{"error": f"Output is not a tensor: got {got}"}] * len(BUILT_IN)
+    output = make(torch.ones(4, 3))
+    got = type(output).__name__
     assert got in page["custom"]["error"]
+    if case in WITH_TENSORS:
+        assert all("error" not in page[name] for name in BUILT_IN)
+        return
+    assert [page[name] for name in BUILT_IN] == [{"error": f"Output is not a tensor: got {got}"}] * len(BUILT_IN)
+
+
+def test_the_first_of_several_tensors_counts_and_the_others_are_counted(tmp_path):
+    page = page_of(lambda rows: Both(first=None, state={"h": rows + 1, "c": (rows, rows)}), tmp_path)
+    for name in BUILT_IN:
+        assert page[name]["tensors_left_out"] == 2
+    assert page["maps"]["feature_map"].tolist() == [[2.0] * 3] * 4
 
 
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3)

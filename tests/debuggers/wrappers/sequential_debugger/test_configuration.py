@@ -1,12 +1,16 @@
 """Debuggers are built from a configuration, and mistakes in it are errors where it is written."""
 
 import pytest
-from digit_models import digit_network
+import torch
+from digit_models import digit_network, digits
 from torch import nn
 
+import debuggers.wrappers
 from debuggers.base_debugger import BaseDebugger
+from debuggers.eigencam import EigenCAMDebugger
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.feature_map import FeatureMapDebugger
+from debuggers.gradcam import GradCAMDebugger
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 
@@ -69,6 +73,77 @@ def test_a_missing_layer_is_an_error_that_names_debugger_and_near_layers():
         LayerNotFoundError, match=r"debugger 'maps': DigitNetwork has no layer 'backbone\.conv9'.*conv1"
     ):
         SequentialDebugger([maps(layer_name="backbone.conv9")], digit_network())
+
+
+def test_debuggers_may_be_made_already(tmp_path):
+    made, model = FeatureMapDebugger("backbone.conv1"), digit_network()
+    config = [{"name": "a", "debugger_config": made}, {"name": "b", "debugger_config": Nothing()}]
+    with SequentialDebugger(config, model) as sequential:
+        assert sequential.debuggers["a"] is made
+        sequential.begin_epoch(tmp_path)
+        model(digits(1)[0])
+        assert "feature_map" in sequential({"meta_info": {"idx": 0}}, model)["a"]
+
+
+def built(config, **arguments):
+    """Makes what is nested first, as many builders do."""
+    if isinstance(config, dict) and config.keys() == {"class", "args"}:
+        return config["class"](**{name: built(value) for name, value in {**config["args"], **arguments}.items()})
+    if isinstance(config, dict):
+        return {name: built(value) for name, value in config.items()}
+    return [built(value) for value in config] if isinstance(config, list) else config
+
+
+def test_a_builder_that_begins_inside_makes_what_the_configuration_says():
+    cam = {"name": "cam", "debugger_config": {"class": GradCAMDebugger, "args": {"target_layer": "backbone.conv2"}}}
+    config = {"class": SequentialDebugger, "args": {"page_size_mb": 1, "debuggers_config": [maps("a"), cam]}}
+    sequential = built(config, model=digit_network())
+    assert [type(debugger) for debugger in sequential.debuggers.values()] == [FeatureMapDebugger, GradCAMDebugger]
+
+
+def test_one_made_debugger_may_stand_under_two_names(tmp_path):
+    made, model = FeatureMapDebugger("backbone.conv*"), digit_network()
+    config = [{"name": name, "debugger_config": made} for name in ("a", "b")]
+    with SequentialDebugger(config, model) as sequential:
+        sequential.begin_epoch(tmp_path)
+        model(digits(1)[0])
+        slots = sequential({"meta_info": {"idx": 0}}, model)
+    assert list(slots["a"]) == list(slots["b"]) == ["backbone.conv1", "backbone.conv2"]
+
+
+def test_a_made_debugger_is_checked_like_any_other():
+    class Bare(FeatureMapDebugger):
+        def __init__(self):
+            pass
+
+    with pytest.raises(DebuggerConfigError, match="debugger 'a': layer_name is None"):
+        SequentialDebugger([{"name": "a", "debugger_config": Bare()}], digit_network())
+    with pytest.raises(LayerNotFoundError, match="debugger 'a': DigitNetwork has no layer 'neck'"):
+        SequentialDebugger([{"name": "a", "debugger_config": FeatureMapDebugger("neck")}], digit_network())
+
+
+@pytest.mark.parametrize("cls", [GradCAMDebugger, EigenCAMDebugger])
+def test_the_layer_of_a_map_is_looked_up_when_the_debugger_is_made(cls):
+    config = [{"name": "cam", "debugger_config": {"class": cls, "args": {"target_layer": "backbone.conv9"}}}]
+    with pytest.raises(LayerNotFoundError, match=r"debugger 'cam': DigitNetwork has no layer 'backbone\.conv9'.*conv1"):
+        SequentialDebugger(config, digit_network())
+    config[0]["debugger_config"]["args"]["target_layer"] = "backbone.conv2"
+    SequentialDebugger(config, torch.compile(nn.DataParallel(digit_network())))
+
+
+def test_a_debugger_of_ones_own_may_refuse_a_model():
+    class NeedsTwoHeads(Nothing):
+        def check_model(self, model):
+            raise DebuggerConfigError("expected two heads")
+
+    with pytest.raises(DebuggerConfigError, match="debugger 'a': expected two heads"):
+        SequentialDebugger([{"name": "a", "debugger_config": NeedsTwoHeads()}], digit_network())
+
+
+def test_it_can_be_imported_from_the_package_of_wrappers():
+    assert debuggers.wrappers.SequentialDebugger is SequentialDebugger
+    with pytest.raises(AttributeError, match="no attribute 'ParallelDebugger'"):
+        _ = debuggers.wrappers.ParallelDebugger
 
 
 def test_a_missing_layer_may_be_allowed():
