@@ -8,7 +8,7 @@ from debuggers.measurement import measure
 from debuggers.summary_table import SummaryTable
 from stability.errors import StabilityError
 from stability.gradients import Gradients, Norms
-from stability.history import History
+from stability.history import History, StepRecord
 from stability.plots import PLOTS, pixels
 from stability.results import StabilityResult
 
@@ -56,6 +56,13 @@ class StabilityEmission:
             emitter.scalar("memory/rss_mb", info["cpu_memory"]["rss"], step=step)
             emitter.scalar("memory/vms_mb", info["cpu_memory"]["vms"], step=step)
             emitter.scalar("memory/percent", info["cpu_memory"]["percent"], step=step)
+
+    def unfinished(self, record: StepRecord) -> None:
+        """Emits ``loss``, ``gradient_norm`` and ``score`` of a step whose backward pass raised."""
+        if self._emitter is not None:
+            names = ("loss", "gradient_norm", "score")
+            values = (record.loss, record.gradient_norm, record.stability_score)
+            self._emitter.scalars(names, values, step=record.step)
 
     def plots(self, history: History) -> None:
         """Emits the figures of ``stability.plots``; nothing before the first step."""

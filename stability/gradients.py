@@ -102,11 +102,21 @@ def collect_gradients(model: torch.nn.Module) -> Gradients:
         tensors.append(local_part(gradient))
         parameters.append(parameter)
     if not tensors:
-        raise StabilityError(
-            f"none of the {len(all_parameters)} parameters of {type(model).__name__} has a gradient; "
-            "expected step() after loss.backward() and before optimizer.zero_grad()"
-        )
+        raise _nothing_to_do(model)
     return Gradients(names, tensors, parameters, all_parameters, without_gradient, coalesced, groups)
+
+
+def check_any_gradient(model: torch.nn.Module) -> None:
+    """Raises StabilityError when no parameter has a gradient."""
+    if all(parameter.grad is None for parameter in model.parameters()):
+        raise _nothing_to_do(model)
+
+
+def _nothing_to_do(model: torch.nn.Module) -> StabilityError:
+    return StabilityError(
+        f"none of the {len(list(model.parameters()))} parameters of {type(model).__name__} has a gradient; "
+        "expected step() after loss.backward() and before optimizer.zero_grad()"
+    )
 
 
 def check_loss(loss: torch.Tensor | float) -> None:

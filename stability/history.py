@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -57,6 +58,12 @@ class History:
 
     def __len__(self) -> int:
         return len(self._records)
+
+    def add_unfinished(self, step: int, loss: float) -> StepRecord:
+        """Takes a step whose backward pass raised a NaN: there is one at least, and no norm."""
+        record = StepRecord(step, loss, math.nan, 1.0, 1, 0.0, ("nan_gradient",))
+        self._records.append(record)
+        return record
 
     def add(self, result: StabilityResult) -> None:
         """Takes what a step returned."""

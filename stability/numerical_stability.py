@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
-from stability import plots
 from stability.anomalies import AnomalyAlerts, find_anomalies
 from stability.clipping.clipper import Clipped, make_clipper
 from stability.clipping.config import GradientClippingConfig
@@ -23,23 +23,22 @@ from stability.debugging.tool import StepSeen
 from stability.emission import StabilityEmission
 from stability.errors import StabilityError
 from stability.first_nan.finder import FirstNaNFinder
-from stability.gradients import Gradients, Norms, check_loss, collect_gradients
+from stability.gradients import Gradients, Norms, check_any_gradient, check_loss, collect_gradients
 from stability.handling.config import NaNHandlingConfig
 from stability.handling.faults import FaultHandling
 from stability.handling.non_finite import unscale
-from stability.history import History, StepRecord
+from stability.history import History
+from stability.history_views import HistoryViews
 from stability.learned_detector import LearnedDetector
 from stability.optimizer_check import OptimizerCheck, check_kinds
 from stability.recovery.recovery import Recovery
 from stability.recovery.remedies import Fault
-from stability.results import Anomaly, ClippingStats, DebugSummary, NaNStats, StabilityResult
+from stability.results import Anomaly, DebugSummary, NaNStats, StabilityResult
 from stability.score import StabilityScore
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from stability.step_result import make_result
 
 
-class NumericalStabilityManager:
+class NumericalStabilityManager(HistoryViews):
     """Watches and clips the gradients of a training loop.
 
     Call ``step`` after the last ``backward`` of a step and before ``optimizer.step()``. With nothing to clip, it
@@ -98,10 +97,10 @@ class NumericalStabilityManager:
         self._first_nan = None if find_first_nan is None else find_first_nan.bind(emitter, scaler)
         self._debugging = PyTorchDebuggingManager(debug_config, emitter)
         self._alerts = AnomalyAlerts(emitter)
-        self._emission = StabilityEmission(emitter, parameter_norms_every, histogram_every)
+        super().__init__(History(), StabilityEmission(emitter, parameter_norms_every, histogram_every))
         self._optimizers = OptimizerCheck()
+        self._checked: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._score = StabilityScore()
-        self._history = History()
         self._next_step = 0
 
     def step(
@@ -140,15 +139,14 @@ class NumericalStabilityManager:
             AutogradAnomalyError: When something is not finite, in a debug session that is to raise.
         """
         number = self._next_step if step is None else check_step("stability", "step", step)
-        check_kinds(model, optimizer)
-        check_loss(loss)
+        self.check(model, loss, optimizer)
         self._debugging.begin(model, optimizer)
         self._faults.begin(optimizer)
         scaling = self.unscale(optimizer)
         gradients = collect_gradients(model)
-        strangers = self._optimizers.compare(
-            model, gradients.all_parameters, optimizer, self._scaler if scaling else None
-        )
+        self._clipper.check(gradients)
+        scaler = self._scaler if scaling else None
+        strangers = self._optimizers.compare(model, gradients.all_parameters, optimizer, scaler)
         norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
         finder = self._first_nan or finder
@@ -167,24 +165,14 @@ class NumericalStabilityManager:
         seen = StepSeen(number, model, loss, optimizer, anomalies, [fault["name"] for fault in nan_stats["parameters"]])
         debug_info = self._debugging.observe(seen, gradients, norms.each, total_norm)
         self._alerts.tell(debug_info["anomaly_details"], log_level=self._debugging.log_level)
-        result = StabilityResult(
-            step=number,
-            loss=norms.loss,
+        result = make_result(
+            number,
+            norms.loss,
             nan_stats=nan_stats,
-            clipping_stats=ClippingStats(
-                clipping_type=self._clipping.clipping_type,
-                max_norm=self._clipping.max_norm,
-                norm_type=self._clipping.norm_type,
-                total_norm=total_norm,
-                clip_coefficient=clipped.coefficient,
-                clipped=clipped.parameters > 0,
-                clipped_norm=clipped.clipped_norm,
-                threshold=clipped.threshold,
-                clipped_parameters=clipped.parameters,
-                parameters_outside_optimizer=strangers.outside_optimizer,
-                parameters_outside_model=strangers.outside_model,
-            ),
-            stability_score=score,
+            config=self._clipping,
+            clipped=clipped,
+            strangers=strangers,
+            score=score,
             debug_info=debug_info,
         )
         if (snapshot_mb := self._faults.snapshot_mb()) is not None:
@@ -194,6 +182,17 @@ class NumericalStabilityManager:
         self._next_step = number + 1
         self._debugging.enforce(debug_info)
         return result
+
+    def check(self, model: torch.nn.Module, loss: torch.Tensor | float, optimizer: torch.optim.Optimizer) -> None:
+        """Raises the StabilityError that ``step`` would raise; for those who do something of their own before it."""
+        check_kinds(model, optimizer)
+        check_loss(loss)
+        self._faults.check(optimizer)
+        if model in self._checked:
+            check_any_gradient(model)
+        else:
+            self._clipper.check(collect_gradients(model))
+            self._checked.add(model)
 
     @property
     def scaler(self) -> torch.amp.GradScaler | None:
@@ -215,51 +214,17 @@ class NumericalStabilityManager:
         """
         return unscale(self._scaler, optimizer)
 
-    @property
-    def history(self) -> tuple[StepRecord, ...]:
-        """The last 10,000 steps."""
-        return tuple(self._history)
-
-    def save_histories(self, path: str | Path) -> Path:
-        """Writes the history to a ``.json`` or ``.csv`` file and returns its path; see ``History.save``."""
-        path = Path(path)
-        self._history.save(path)
-        return path
-
-    def plot_stability_history(self, path: str | Path | None = None) -> Figure:
-        """Returns a figure of loss, gradient norm and score, and saves it if there is a path; see ``stability.plots``.
-
-        Raises:
-            StabilityError: Without matplotlib, and for a path with a suffix that it does not know.
-        """
-        figure = plots.stability_history(self._history)
-        if path is not None:
-            plots.save(figure, Path(path))
-        return figure
-
-    def emit_plots(self) -> None:
-        """Emits the figures of ``stability.plots`` as images ``stability/plots/...`` at the last step.
-
-        Raises:
-            StabilityError: Without matplotlib.
-        """
-        self._emission.plots(self._history)
-
     def keep_buffers(self, model: torch.nn.Module) -> None:
         """Keeps the model's buffers, such as running statistics, for a fault in the step that comes.
 
-        After each good step that happens by itself. Call it before the first step, and after something else than a
-        training step has changed them, such as ``model.load_state_dict``: a forward pass of NaN has overwritten them
-        when the manager sees the step. A ``DebugSession`` calls it when it starts and after ``paused()``. With the
-        handling type ``"detect"`` it does nothing.
+        That happens after each good step. Call it before the first one, and when something else than training has
+        changed them, such as ``model.load_state_dict``: when the manager sees a step, its forward pass has overwritten
+        them. A ``DebugSession`` calls it when it starts and after ``paused()``. With ``"detect"`` it does nothing.
         """
         self._faults.keep_buffers(model)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint needs, as plain values: what clipping, handling and detector have learnt.
-
-        With small buffers of the models, as of the last good step, for a fault in the first step after resuming.
-        """
+        """Returns what a checkpoint needs, as plain values: what clipping, handling and detector know."""
         return {
             "next_step": self._next_step,
             "clipping": self._clipper.state_dict(),
@@ -290,11 +255,24 @@ class NumericalStabilityManager:
 
         ``error`` is what ended the run, if something did: it is told with the last step's state.
         """
+        if error is not None:
+            self.note_error(error)
         return self._debugging.stop(error)
 
     def close(self) -> None:
         """Ends the debug session, if one runs; a second call does nothing."""
         self.stop_debug_session()
+
+    def note_error(self, error: BaseException) -> None:
+        """Records the step that an exception ended before ``step`` was called.
+
+        That is one whose backward pass raised, in a debug session that is to raise. Other exceptions, and a second
+        call, change nothing. ``stop_debug_session(error)`` does it, and training wrapper and ``DebugSession`` do.
+        """
+        raised = self._debugging.note_error(error, self._next_step)
+        if raised is not None:
+            self._emission.unfinished(self._history.add_unfinished(self._next_step, raised.loss))
+            self._next_step += 1
 
     def check_function(
         self, function: Callable[..., Any], inputs: torch.Tensor | Sequence[torch.Tensor], **options: Any

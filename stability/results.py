@@ -142,12 +142,24 @@ class DebugInfo(TypedDict):
     snapshot_mb: NotRequired[float]
 
 
+class ToolsEnded(TypedDict):
+    """The tools of a session that a limit switched off before it stopped, after which step, and which limit."""
+
+    tools: list[str]
+    step: int
+    reason: str
+
+
 class DebugSummary(TypedDict):
     """A session's sums; before the first session, those of the manager's steps without one."""
 
     session: str
     active: bool
     total_iterations: int
+    collected_iterations: int
+    """The steps that the tools saw: up to a limit of the configuration."""
+    tools_ended: ToolsEnded | None
+    """None while the tools are on, and where they went on until the session stopped."""
     anomalies_detected: int
     anomalies_by_kind: dict[str, int]
     last_anomaly: Anomaly | None

@@ -169,14 +169,15 @@ class DebugSession:
         Raises:
             SessionError: When the session is not running, or a stability manager gets no loss.
             ArtifactError: For a wrong step, loss or metric.
-            StabilityError: From the stability manager.
+            StabilityError: From the stability manager; the step counts as not taken, and nothing of it is emitted.
+            AutogradAnomalyError: From the stability manager, after the step was taken.
         """
         number = self._pacing.next if step is None else check_step("session", "step", step)
         if not self._started or self._stopped:
             raise SessionError("the session is not running; call start() first, or use it as a context manager")
         if self._paused:
             raise SessionError("the session is paused; expected step() after the with block of paused()")
-        self._stability.check_loss(loss)
+        self._stability.check(loss)
         if self.disabled:
             self._pacing.count(number)
             return self._stability.decide(number, loss, None, replay, None)
@@ -193,15 +194,17 @@ class DebugSession:
             else:
                 self._instruments.leave_out()
         summaries = self._instruments.summaries
-        result = self._stability.decide(number, loss, summaries, replay, self._first_nan.finder(replay))
-        with self._isolation.guard("repeating a step"):
-            self._first_nan.look(number, loss, gradients_finite=self._instruments.gradients_finite, replay=replay)
-        step_s = self._pacing.close(number, measured=measured)
-        with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
-            if measured:
-                self._diagnostics.step_time(number, step_s)
-            self._expect(self._pacing.next)
-        return result
+        try:
+            return self._stability.decide(number, loss, summaries, replay, self._first_nan.finder(replay))
+        finally:  # what the manager raises now, it raises of a step that was taken
+            finite = self._instruments.gradients_finite
+            with self._isolation.guard("repeating a step"):
+                self._first_nan.look(number, loss, gradients_finite=finite, replay=replay)
+            step_s = self._pacing.close(number, measured=measured)
+            with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
+                if measured:
+                    self._diagnostics.step_time(number, step_s)
+                self._expect(self._pacing.next)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -266,6 +269,9 @@ class DebugSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            if error is not None:
+                with self._isolation.guard("recording an error"):
+                    self._stability.note_error(error)
             with self._isolation.guard("repeating a step that ended with an exception"):
                 self._first_nan.look_at_error(error)
         finally:

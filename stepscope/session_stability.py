@@ -31,14 +31,23 @@ class SessionStability:
         if self._manager is not None and self._model is not None:
             self._manager.keep_buffers(self._model)
 
-    def check_loss(self, loss: torch.Tensor | float | None) -> None:
-        """Checks that a manager gets a loss.
+    def note_error(self, error: BaseException) -> None:
+        """Takes the exception that ends the training."""
+        if self._manager is not None:
+            self._manager.note_error(error)
+
+    def check(self, loss: torch.Tensor | float | None) -> None:
+        """Checks what the manager would refuse, before anything of the step is measured or emitted.
 
         Raises:
             SessionError: When there is a manager and no loss.
+            StabilityError: From the manager.
         """
-        if self._manager is not None and loss is None:
+        if self._manager is None or self._model is None or self._optimizer is None:
+            return
+        if loss is None:
             raise SessionError("the session has a stability manager and got no loss; expected session.step(loss)")
+        self._manager.check(self._model, loss, self._optimizer)
 
     @property
     def finder(self) -> FirstNaNFinder | None:

@@ -41,6 +41,12 @@ class Clipper(ABC):
     def __init__(self, config: GradientClippingConfig) -> None:
         self._config = config
 
+    def check(self, gradients: Gradients) -> None:  # noqa: B027 - most ways clip whatever there is
+        """Raises StabilityError for gradients, or names of the configuration, that cannot be clipped in this way.
+
+        Called before anything is done about a step.
+        """
+
     def measure(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None = None) -> Norms:
         """Returns the norms of gradients, and what ``clip`` needs beside them, with one synchronisation.
 

@@ -172,13 +172,12 @@ class LayerWiseClipper(Clipper):
         super().__init__(config)
         self._thresholds = NameTable("layer_thresholds", config.layer_thresholds)
 
-    def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
-        """Clips each parameter that has a threshold.
-
-        Raises:
-            StabilityError: At the first step, when an entry of ``layer_thresholds`` matches no parameter.
-        """
+    def check(self, gradients: Gradients) -> None:
+        """Refuses at the first step an entry of ``layer_thresholds`` that matches no parameter."""
         self._thresholds.check([*gradients.names, *gradients.without_gradient])
+
+    def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
+        """Clips each parameter that has a threshold."""
         norm_type = self._config.norm_type
         factors, after = {}, []
         for index, (name, norm) in enumerate(zip(gradients.names, norms.each, strict=True)):

@@ -35,16 +35,23 @@ class UnitClipper(Clipper):
         self._excluded = NameTable("agc_exclude", dict.fromkeys(config.agc_exclude, True))
         self._factors: dict[int, torch.Tensor] = {}
 
-    def measure(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None = None) -> Norms:
-        """Also forms the factor of each unit, on the gradients' devices.
+    def check(self, gradients: Gradients) -> None:
+        """Refuses an entry of ``agc_exclude`` that matches no parameter, and what has no whole units.
 
-        Raises:
-            StabilityError: At the first step, when an entry of ``agc_exclude`` matches no parameter; for a sparse
-                gradient with more than one sparse dimension, and for a sharded one, whose units may be cut.
+        That is a sharded gradient, whose units may be cut, and a sparse one with more than one sparse dimension.
         """
         refuse_shards(gradients, "agc")
-        del summaries  # they know no units
         self._excluded.check([*gradients.names, *gradients.without_gradient])
+        for index, gradient in gradients.coalesced.items():
+            if gradient.sparse_dim() != 1 and not self._excluded.find(gradients.names[index]):
+                raise StabilityError(
+                    f"the sparse gradient of {gradients.names[index]} has {gradient.sparse_dim()} sparse dimensions; "
+                    "expected 1 for the clipping type 'agc', as embeddings have, or a name in agc_exclude"
+                )
+
+    def measure(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None = None) -> Norms:
+        """Also forms the factor of each unit, on the gradients' devices."""
+        del summaries  # they know no units
         self._factors = self._unit_factors(gradients, wide=False)
         smallest = [factors.min() for factors in self._factors.values()]
         return measure(gradients, loss, self._config.norm_type, math.inf, smallest)
@@ -106,9 +113,4 @@ def _weights(gradients: Gradients, index: int) -> torch.Tensor:
     gradient = gradients.coalesced.get(index)
     if gradient is None:
         return weights
-    if gradient.sparse_dim() != 1:
-        raise StabilityError(
-            f"the sparse gradient of {gradients.names[index]} has {gradient.sparse_dim()} sparse dimensions; "
-            "expected 1 for the clipping type 'agc', as embeddings have, or a name in agc_exclude"
-        )
     return weights.index_select(0, gradient.indices()[0])

@@ -47,13 +47,12 @@ class PercentileClipper(Clipper):
     reason to wipe out the rest. Of sparse gradients the stored values count, of complex ones the modulus.
     """
 
-    def measure(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None = None) -> Norms:
-        """Takes norms and the percentile from one pass; a second one where a value is not finite.
-
-        Raises:
-            StabilityError: For a sharded gradient: each rank would have a percentile of its own.
-        """
+    def check(self, gradients: Gradients) -> None:
+        """Refuses a sharded gradient: each rank would have a percentile of its own."""
         refuse_shards(gradients, "percentile")
+
+    def measure(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None = None) -> Norms:
+        """Takes norms and the percentile from one pass; a second one where a value is not finite."""
         if summaries is None:
             summaries = measurement.measure(gradients.tensors).resolve()
         norms = super().measure(gradients, loss, summaries)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +20,9 @@ from stability.results import Anomaly, DebugInfo
 MOST_SUSPECTS = 5
 _TRACEBACK = "traceback_"
 _TORCH = str(Path(torch.__file__).parent)
+_RAISED = r"Function '(\w+)' returned nan values in its \d+th output"
+_ROOTS = ("t_outputs", "tensors", "outputs", "self")
+"""The variables of torch's functions that hold what ``backward`` began with, the innermost function's first."""
 
 
 class _Mode(NamedTuple):
@@ -125,6 +130,47 @@ def find_suspects(model: torch.nn.Module, loss: torch.Tensor, faulty: list[str])
     described = [SuspectOperation(node.name(), _place(node)) for node in suspects]
     unique = [each for each in dict.fromkeys(described) if each.place]
     return unique[:MOST_SUSPECTS]
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedInBackward:
+    """What torch raised in a backward pass.
+
+    Attributes:
+        message: The operation whose gradient was NaN, and where it was called.
+        loss: Of that step; NaN where it cannot be known.
+    """
+
+    message: str
+    loss: float
+
+
+def raised_in_backward(error: BaseException) -> RaisedInBackward | None:
+    """Returns what torch's anomaly mode raised; None for another error."""
+    found = re.match(_RAISED, str(error)) if isinstance(error, RuntimeError) else None
+    if found is None:
+        return None
+    message = f"the backward of an operation gave NaN, and torch raised it: {found[1]}"
+    roots = [root for root in _backward_roots(error) if root.grad_fn is not None]
+    nodes = [node for root in roots[:1] for node in _in_backward_order(root.grad_fn) if node.name() == found[1]]
+    places = [place for place in dict.fromkeys(map(_place, nodes)) if place]
+    if places:
+        more = f" and {len(places) - MOST_SUSPECTS} more" if len(places) > MOST_SUSPECTS else ""
+        message += f" at {' or at '.join(places[:MOST_SUSPECTS])}{more}"
+    losses = [float(root.detach()) for root in roots if root.numel() == 1]
+    return RaisedInBackward(message, losses[0] if losses else math.nan)
+
+
+def _backward_roots(error: BaseException) -> Iterator[torch.Tensor]:
+    """The tensors that ``backward`` was called on: only the frames of torch know them once it has raised."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename.startswith(_TORCH):
+            found = [traceback.tb_frame.f_locals.get(name) for name in _ROOTS]
+            for one in chain.from_iterable(one if isinstance(one, (list, tuple)) else [one] for one in found):
+                if isinstance(one, torch.Tensor):
+                    yield one
+        traceback = traceback.tb_next
 
 
 def _in_backward_order(root: Any) -> Iterator[Any]:

@@ -40,7 +40,8 @@ class PyTorchDebuggingConfig(Checked):
         profile_memory: The same, with the memory that each operator allocates.
         debug_level: The least severity of what is logged.
         verbose_logging: Logs one line a step, whatever the ``debug_level``.
-        max_debug_iterations: After so many steps a session collects no more and switches its tools off, positive.
+        max_debug_iterations: After so many steps a session collects no more and switches its tools off, positive. It
+            says so once, and ``"raise"`` goes on to raise in ``step``.
         debug_timeout: Likewise after so many seconds, positive; looked at once a step.
         save_debug_info: Writes JSON files when a session stops, and the trace file.
         debug_output_dir: Their folder. One that cannot be written to is logged once; the run goes on.

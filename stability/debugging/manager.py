@@ -11,6 +11,7 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
+from stability.debugging.anomaly_mode import RaisedInBackward, raised_in_backward
 from stability.debugging.config import DebugLevel, PyTorchDebuggingConfig
 from stability.debugging.gradient_check import CheckLimits
 from stability.debugging.module_check import check_function
@@ -29,8 +30,8 @@ class PyTorchDebuggingManager:
     """Runs one debug session at a time, which keeps its last 10,000 steps.
 
     A session collects until ``stop``, ``max_debug_iterations`` steps or ``debug_timeout`` seconds; then its tools are
-    off and ``debug_enabled`` is False, while steps and anomalies are counted until ``stop``. A session that nobody
-    stopped ends with the manager or the process.
+    off and ``debug_enabled`` is False, which is told once, while anomalies are counted, and raised in the mode
+    ``"raise"``, until ``stop``. A session that nobody stopped ends with the manager or the process.
     """
 
     def __init__(self, config: PyTorchDebuggingConfig | None = None, emitter: Emitter | None = None) -> None:
@@ -51,6 +52,7 @@ class PyTorchDebuggingManager:
         self._session: DebugSession | None = None
         self._at_the_end: weakref.finalize[..., PyTorchDebuggingManager] | None = None
         self._next_step = 0
+        self._noted: BaseException | None = None
 
     def start(self, name: str) -> None:
         """Starts a session and forgets the one before.
@@ -90,6 +92,21 @@ class PyTorchDebuggingManager:
         """Ends the session as ``stop`` does."""
         self.stop()
 
+    def note_error(self, error: BaseException, step: int) -> RaisedInBackward | None:
+        """Records what torch raised in the backward pass of a step, in a session that wants that; None for all else.
+
+        Args:
+            error: What ended the run.
+            step: The step that it ended in.
+        """
+        session = self._running()
+        raised = raised_in_backward(error) if session is not None and session.raises else None
+        if session is None or raised is None or error is self._noted:
+            return None
+        self._noted = error
+        session.tell_raised(Anomaly(kind="nan_gradient", message=raised.message, step=step))
+        return raised
+
     def begin(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """The stability manager's step begins."""
         session = self._running()
@@ -114,11 +131,9 @@ class PyTorchDebuggingManager:
 
     def enforce(self, info: DebugInfo) -> None:
         """Raises AutogradAnomalyError for a loss or gradient that is not finite, in a session that wants that."""
-        config = self._config
-        if config is None or not (info["debug_enabled"] and config.enable_autograd_anomaly):
-            return
+        session = self._running()
         found: list[Anomaly] = [anomaly for anomaly in info["anomaly_details"] if anomaly["kind"] in _RAISED]
-        if config.autograd_anomaly_mode == "raise" and found:
+        if session is not None and session.raises and found:
             raise AutogradAnomalyError(f"step {found[0]['step']}: {found[0]['kind']}: {found[0]['message']}")
 
     def check_function(

@@ -22,7 +22,7 @@ from stability.debugging.tools import DebugTools
 from stability.errors import StabilityError
 from stability.gradients import Gradients
 from stability.history import HISTORY_LENGTH
-from stability.results import Anomaly, DebugInfo, DebugSummary, GradientStats
+from stability.results import Anomaly, DebugInfo, DebugSummary, GradientStats, ToolsEnded
 
 
 @dataclass(slots=True)
@@ -33,6 +33,8 @@ class SessionRecord:
     started: float = field(default_factory=time.monotonic)
     stopped: float | None = None
     iterations: int = 0
+    collected: int = 0
+    tools_ended: ToolsEnded | None = None
     kinds: Counter[str] = field(default_factory=Counter)
     anomalies: deque[Anomaly] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
     history: deque[DebugInfo] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
@@ -66,6 +68,8 @@ class SessionRecord:
             session=self.name,
             active=bool(self.name) and self.stopped is None,
             total_iterations=self.iterations,
+            collected_iterations=self.collected,
+            tools_ended=self.tools_ended,
             anomalies_detected=self.kinds.total(),
             anomalies_by_kind=dict(self.kinds),
             last_anomaly=self.anomalies[-1] if self.anomalies else None,
@@ -146,8 +150,10 @@ class DebugSession:
         enabled = self.collects
         info = record.info(config, seen.anomalies, enabled=enabled)
         if not enabled:
-            self._tools.close()
+            if record.stopped is None:
+                self._end_tools(f"{config.debug_timeout:g} s (debug_timeout)")
             return info
+        record.collected += 1
         info["gradient_stats"] = _gradient_stats(gradients, norms, total_norm)
         found = self._tools.observe(seen, info)
         record.count(found)
@@ -156,9 +162,24 @@ class DebugSession:
         record.history.append(info)
         if config.verbose_logging:
             self._log.verbose(f"debug iteration {record.iterations}: gradient norm {total_norm:g}")
-        if record.iterations >= config.max_debug_iterations:
-            self._tools.close()
+        if record.collected >= config.max_debug_iterations:
+            self._end_tools(f"{config.max_debug_iterations:,} steps (max_debug_iterations)")
         return info
+
+    @property
+    def raises(self) -> bool:
+        """Whether what is not finite is to be raised; limits end the tools, and this not."""
+        return (
+            self.record.stopped is None
+            and self.config.enable_autograd_anomaly
+            and self.config.autograd_anomaly_mode == "raise"
+        )
+
+    def tell_raised(self, anomaly: Anomaly) -> None:
+        """Takes an anomaly that torch raised in a backward pass, so that no step came to tell it."""
+        self._log.step = anomaly["step"]
+        self.record.count([anomaly])
+        self._log.event(anomaly["kind"], anomaly["message"], "error")
 
     def tell_error(self, error: BaseException) -> None:
         """Tells what ended the run, with the last step's state; with a CUDA snapshot when memory ran out."""
@@ -200,6 +221,20 @@ class DebugSession:
         summary = self.record.summary(self._log.notes)
         self._tools.fill(summary)
         return summary
+
+    def _end_tools(self, limit: str) -> None:
+        """Switches the tools off at a limit, and says so once; later calls do nothing."""
+        if not self._tools.open:
+            return
+        self._tools.close()
+        self.record.tools_ended = ToolsEnded(tools=self._tools.names, step=self._log.step, reason=limit)
+        raised = "; step() goes on to raise, backward() does not" if self.raises else ""
+        self._log.note(
+            "debug_tools_ended",
+            f"the debug session {self.record.name!r} collects no more after {limit}, and its tools are off: "
+            f"{', '.join(self._tools.names) or 'none'}. Anomalies are still found and counted{raised}. "
+            "For a longer session raise the limit in PyTorchDebuggingConfig",
+        )
 
     def _make_folder(self) -> None:
         try:

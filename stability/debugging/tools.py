@@ -24,7 +24,12 @@ from stability.results import Anomaly, DebugInfo, DebugSummary
 
 
 class DebugTools:
-    """All tools of a session. What a tool raises is logged once and noted; the run and the other tools go on."""
+    """All tools of a session. What a tool raises is logged once and noted; the run and the other tools go on.
+
+    Attributes:
+        open: Whether they are on.
+        names: What they are called in messages.
+    """
 
     def __init__(self, config: PyTorchDebuggingConfig, log: DebugLog, emission: DebugEmission) -> None:
         """Switches on what the configuration asks for, until ``close``."""
@@ -51,10 +56,12 @@ class DebugTools:
             ("timing", config.enable_performance_debugging, StepTiming),
         ]
         self._tools: list[DebugTool] = []
+        self.names: list[str] = []
         for name, wanted, make in makers:
             if wanted:
                 with self._isolation.guard(name):
                     self._tools.append(make())
+                    self.names.append(name)
 
     def begin(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """The manager's step begins."""

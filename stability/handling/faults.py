@@ -30,12 +30,11 @@ class FaultHandling:
         self._row = 0
 
     def begin(self, optimizer: torch.optim.Optimizer) -> None:
-        """Begins a step: the optimizer may step again.
-
-        Raises:
-            StabilityError: Inside a closure where the step could not be skipped.
-        """
+        """Begins a step: the optimizer may step again."""
         self._handlers.skipper.release(optimizer)
+
+    def check(self, optimizer: torch.optim.Optimizer) -> None:
+        """Raises StabilityError inside a closure where the step could not be skipped."""
         self._handlers.check(optimizer)
 
     def examine(self, model: torch.nn.Module, gradients: Gradients, norms: Norms, *, scaling: bool) -> NaNStats:
