@@ -77,7 +77,7 @@ def _is_over_too_few(node: Any, operator: str) -> bool:
         return False
     correction = getattr(node, "_saved_correction", None)
     limit = _COUNTING[operator] if correction is None else int(correction)
-    return math.prod(inputs[0].shape) // results <= limit
+    return bool(math.prod(inputs[0].shape) // results <= limit)
 
 
 def _outputs(node: Any) -> tuple[Any, ...]:
