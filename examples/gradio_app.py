@@ -22,17 +22,36 @@ SHOWN_EVERY = 20
 COLUMNS = ["step", "kind", "message"]
 
 
+def clipping(clipping_type: str, bound: float) -> dict[str, Any]:
+    """Returns the fields of ``GradientClippingConfig`` that the slider sets for a type; 1 gives their defaults."""
+    fields: dict[str, dict[str, Any]] = {
+        "value": {"clip_value": bound},
+        "adaptive": {"adaptive_factor": 1 + bound},
+        "layer_wise": {"layer_thresholds": {"*": bound}},
+        "percentile": {"percentile": 100 - bound},
+        "exponential": {"exponential_factor": 1 + bound},
+        "agc": {"agc_clip_factor": bound / 100},
+        "none": {},
+    }
+    return {"clipping_type": clipping_type, **fields.get(clipping_type, {"max_norm": bound})}
+
+
+def describe(clipping_type: str, bound: float) -> str:
+    """Returns what the choice means."""
+    return f"`GradientClippingConfig({', '.join(f'{k}={v!r}' for k, v in clipping(clipping_type, bound).items())})`"
+
+
 def train(  # noqa: PLR0917 - as the page hands them over
-    clipping_type: str, max_norm: float, handling_type: str, learning_rate: float, fault_every: int, steps: int
+    clipping_type: str, bound: float, handling_type: str, learning_rate: float, fault_every: int | None, steps: int
 ) -> Iterator[tuple[NumericalStabilityManager, list[list[Any]]]]:
     """Trains on digits; yields the manager and the anomalies so far, every 20 steps.
 
     Args:
         clipping_type: Of ``GradientClippingConfig``.
-        max_norm: Of ``GradientClippingConfig``.
+        bound: How far gradients may go; see ``clipping``.
         handling_type: Of ``NaNHandlingConfig``.
         learning_rate: Of the optimizer.
-        fault_every: One batch of so many holds a NaN; 0 for none.
+        fault_every: One batch of so many holds a NaN; 0 or None for none.
         steps: How many there are.
     """
     digits = load_digits()
@@ -44,7 +63,7 @@ def train(  # noqa: PLR0917 - as the page hands them over
         enable_autograd_anomaly=True, enable_memory_debugging=True, save_debug_info=False
     )
     stability_manager = NumericalStabilityManager(
-        GradientClippingConfig(clipping_type=clipping_type, max_norm=max_norm),
+        GradientClippingConfig(**clipping(clipping_type, bound)),
         NaNHandlingConfig(handling_type=handling_type),
         debug_config,
     )
@@ -69,8 +88,17 @@ def train(  # noqa: PLR0917 - as the page hands them over
 
 
 def show(*choices: Any) -> Iterator[tuple[str, Any, Any, Any, list[list[Any]]]]:
-    """Yields what the page shows, while ``train`` goes on."""
-    for manager, found in train(*choices):
+    """Yields what the page shows, while ``train`` goes on; what ends it is shown as its reason."""
+    import gradio
+
+    training = train(*choices)
+    while True:
+        try:
+            manager, found = next(training)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise gradio.Error(f"{type(error).__name__}: {error}", duration=None) from error
         history = manager.history
         last = history[-1]
         text = (
@@ -91,12 +119,15 @@ def build() -> Any:
             with gradio.Column(scale=1):
                 choices = [
                     gradio.Dropdown(list(get_args(ClippingType)), value="norm", label="clipping type"),
-                    gradio.Slider(0.05, 5.0, value=1.0, label="max norm"),
+                    gradio.Slider(0.05, 5.0, value=1.0, label="bound (1: the type's default)"),
                     gradio.Dropdown(list(get_args(HandlingType)), value="detect", label="NaN handling"),
                     gradio.Slider(0.001, 1.0, value=0.05, label="learning rate"),
                     gradio.Number(50, precision=0, minimum=0, label="a NaN in one batch of so many (0: in none)"),
                     gradio.Slider(20, 1000, value=200, step=20, label="steps"),
                 ]
+                meaning = gradio.Markdown(describe("norm", 1.0))
+                for choice in choices[:2]:
+                    choice.change(describe, choices[:2], meaning)
                 start = gradio.Button("Train", variant="primary")
                 stop = gradio.Button("Stop")
             with gradio.Column(scale=3):
