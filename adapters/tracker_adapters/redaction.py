@@ -8,7 +8,16 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from tracker_adapters.secret_names import is_secret_name
+from tracker_adapters.secret_formats import (
+    BEHIND_A_WORD,
+    FORMS,
+    PRIVATE_KEY,
+    PRIVATE_KEY_BEGINS,
+    PRIVATE_KEY_ENDS,
+    QUERY_OF_URL,
+    USER_OF_URL,
+)
+from tracker_adapters.secret_names import is_name_of_key, is_secret_name, may_be_secret_name
 
 MASK = "***"
 MIN_VALUE_LENGTH = 8
@@ -16,38 +25,25 @@ MIN_VALUE_LENGTH = 8
 _LETTERS_OF_A_WORD = 16
 _NO_SECRETS = frozenset({"PWD", "OLDPWD"})
 
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
-)
-# The first form takes also a password that holds a slash or an @, which its author should have encoded.
-_USER_OF_URL = re.compile(
-    r"(?<=://)(?:[^\s:/@\"'<>]{0,200}:(?!\d{1,5}(?:[/?#\s\"']|$))[^\s\"'<>]{1,500}@|[^\s/?#\"'<>]{1,500}@)"
-)
-_QUERY_OF_URL = re.compile(
-    r"(?<=[?&])(sig|signature|x-(?:amz|goog)-(?:signature|credential|security-token))=[^&\s\"']+", re.I
-)
-# The forms that GitHub's and other vendors' documentation gives for their keys.
-_KEYS = re.compile(
-    r"(?<![A-Za-z0-9])(?:"
-    r"(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA)[A-Z0-9]{16}(?![A-Za-z0-9])"
-    r"|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|hf_[A-Za-z0-9]{16,}"
-    r"|[spr]k[-_](?=[\w-]*\d)[A-Za-z0-9_-]{16,}|AIza[\w-]{30,}|ya29\.[\w.-]{20,}|xox[abeoprs]-[\w-]{10,}"
-    r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{40,}|dapi[0-9a-f]{32}|SG\.[\w-]{16,}\.[\w-]{16,}|[a-z]{4,8}_v1_[\w-]{40,}"
-    r"|hooks\.slack\.com/services/[\w/-]+|eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?"
-    r")"
-)
-_BEARER = re.compile(r"\b(bearer\s+)(?=\S*\d)[\w.~+/=-]{12,}", re.I)
-_AUTHORIZATION = re.compile(r"\b(authorization[\"']?\s*[:=]\s*[\"']?(?:\w+\s+)?)[^\s\"',;]+", re.I)
-_COOKIES = re.compile(r"\b((?:set-)?cookie[\"']?\s*[:=]\s*[\"']?)(?=[\w.-]+=)[^\n\"']+", re.I)
 # Two patterns, since one that takes name and value at once needs quadratic time.
-_NAME = re.compile(r"(?<![\w.-])([A-Za-z_-][\w.-]{0,200})([\"']?\s{0,3}(?:=>|=|:)\s{0,3}|[ \t]{1,3})")
-_VALUE = re.compile(
-    r"[bBrRuUfF]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
-    r"|\([^()\n]*\)|\[[^\[\]\n]*\]|[^\s,;&\"'(){}\[\]]+"
+_NAME = re.compile(r"(?<![\w.-])([A-Za-z_-][\w.-]{0,200})(\\{0,7}[\"']?\s{0,3}(?:=>|=|:|%3[DdAa])\s{0,3}|[ \t]{1,3})")
+_ENCLOSED = re.compile(
+    r"\"{3}.{0,2000}?\"{3}|'{3}.{0,2000}?'{3}"
+    r"|(?P<escaped>\\{1,7}[\"']).{0,2000}?(?P=escaped)"  # in JSON that is itself in a text
+    r"|[|>][+-]?\n[ \t]+[^\n]+"  # a block of YAML
+    r"|[bBrRuUfF]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
+    r"|\([^()\n]*\)|\[[^\[\]\n]*\]",
+    re.DOTALL,
 )
+_BARE = re.compile(r"[^\s,;&\"'(){}\[\]]+")
+_ENOUGH_TO_TELL = 256
+"""Characters of a bare value that are looked at: one without a blank can hold many names, each with the rest behind."""
 _remembered: set[str] = set()
 _MOST_REMEMBERED = 1000
+_MOST_HELD = 100_000
 _LOOKS_RANDOM = re.compile(r"(?=.*\d).{8,}", re.DOTALL)
+_RANDOM_KEY = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=]{20,}")
+_QUOTE = re.compile(r"\"{3}$|'{3}$|\\{0,7}[\"']$")
 
 
 def redact(text: str) -> str:
@@ -60,15 +56,14 @@ def redact(text: str) -> str:
     """
     for value in sorted(_remembered | _environment_values(), key=len, reverse=True):
         text = text.replace(value, MASK)
-    if "-----BEGIN" in text:
-        text = _PRIVATE_KEY.sub(MASK, text)
+    if PRIVATE_KEY_BEGINS in text:
+        text = PRIVATE_KEY.sub(MASK, text)
     if "://" in text:
-        text = _USER_OF_URL.sub(f"{MASK}@", text)
-        text = _QUERY_OF_URL.sub(rf"\1={MASK}", text)
-    text = _KEYS.sub(MASK, text)
-    text = _BEARER.sub(rf"\1{MASK}", text)
-    text = _AUTHORIZATION.sub(rf"\1{MASK}", text)
-    text = _COOKIES.sub(rf"\1{MASK}", text)
+        text = USER_OF_URL.sub(f"{MASK}@", text)
+        text = QUERY_OF_URL.sub(lambda match: f"{match[1] or match[2]}={MASK}", text)
+    text = FORMS.sub(lambda match: (match["before"] or "") + MASK, text)
+    for pattern in BEHIND_A_WORD:
+        text = pattern.sub(rf"\1{MASK}", text)
     return _redact_assigned(text)
 
 
@@ -80,7 +75,10 @@ def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
     What was a secret here is one in every text that this process redacts later.
     """
-    return {redact(key): _redact_value(value, secret=is_secret_name(key)) for key, value in config.items()}
+    known = len(_remembered)
+    redacted = _redact_mapping(config, secret=False)
+    # What is a secret here may stand as an ordinary text before it.
+    return redacted if len(_remembered) == known else _redact_mapping(redacted, secret=False)
 
 
 class RedactingStream:
@@ -92,7 +90,10 @@ class RedactingStream:
 
     def write(self, text: str) -> int:
         """Takes a piece of text; whole lines are passed on."""
-        lines, newline, self._line = (self._line + text).rpartition("\n")
+        lines, newline, rest = (self._line + text).rpartition("\n")
+        if newline and lines.rfind(PRIVATE_KEY_BEGINS) > lines.rfind(PRIVATE_KEY_ENDS) and len(lines) < _MOST_HELD:
+            lines, newline, rest = "", "", self._line + text  # until the end of the key has come, too
+        self._line = rest
         if newline:
             self._stream.write(redact(lines) + newline)
         return len(text)
@@ -137,10 +138,11 @@ def _remember(value: str) -> None:
 
 def _redact_value(value: Any, *, secret: bool) -> Any:
     if isinstance(value, Mapping):
-        return {redact(key): _redact_value(item, secret=secret or is_secret_name(key)) for key, item in value.items()}
+        return _redact_mapping(value, secret=secret)
     if isinstance(value, (list, tuple)):
-        # ["--password", "x"], as sys.argv has it
-        flags = [False, *(isinstance(item, str) and _is_secret_flag(item) for item in value)]
+        # ["--password", "x"], as sys.argv has it, or ["password", "x"], as a mapping's items
+        pair = len(value) == 2
+        flags = [False, *(isinstance(item, str) and _says_secret(item, pair=pair) for item in value)]
         return [_redact_value(item, secret=secret or flag) for item, flag in zip(value, flags, strict=False)]
     if value is None or isinstance(value, bool) or value == "":
         return value
@@ -149,13 +151,36 @@ def _redact_value(value: Any, *, secret: bool) -> Any:
         return MASK
     if not isinstance(value, str):
         return value
-    for user in _USER_OF_URL.findall(value):
+    for user in USER_OF_URL.findall(value):
         _remember(user[:-1].rpartition(":")[2])
     return redact(value)
 
 
-def _is_secret_flag(text: str) -> bool:
-    return text.startswith("-") and "=" not in text and is_secret_name(text)
+def _redact_mapping(config: Mapping[str, Any], *, secret: bool) -> dict[str, Any]:
+    # {"name": "API_KEY", "value": "x"}, as containers have their environment
+    named = any(isinstance(name := config.get(key), str) and is_secret_name(name) for key in ("name", "key"))
+    return {
+        redact(key): _redact_value(
+            item,
+            secret=secret
+            or is_secret_name(key)
+            or (named and key == "value")
+            or (isinstance(item, str) and _gives_away_weakly(key, item)),
+        )
+        for key, item in config.items()
+    }
+
+
+def _says_secret(text: str, *, pair: bool) -> bool:
+    """Whether the next item of a list is a secret: of an option, or in a pair of name and value."""
+    return (text.startswith("-") or (pair and text.isidentifier())) and "=" not in text and is_secret_name(text)
+
+
+def _gives_away_weakly(name: str, value: str) -> bool:
+    """Whether a value is a secret although its name can also mean something else, such as ``pass`` or ``key``."""
+    if is_name_of_key(name):
+        return _RANDOM_KEY.fullmatch(value) is not None
+    return may_be_secret_name(name)
 
 
 def _redact_assigned(text: str) -> str:
@@ -164,23 +189,37 @@ def _redact_assigned(text: str) -> str:
     while (match := _NAME.search(text, start)) is not None:
         start = match.end()
         name, sign = match.groups()
-        if not is_secret_name(name) or (value := _VALUE.match(text, start)) is None:
+        gives_away = _gives_away if is_secret_name(name) else _gives_away_in_text if may_be_secret_name(name) else None
+        if gives_away is None:
             continue
-        if _gives_away(name, sign, value[0]):
-            quote = value[0][-1] if value[0][-1] in "\"'" else ""
-            pieces += text[kept:start], f"{quote}{MASK}{quote}"
-            kept = start = value.end()
+        value = enclosed = _ENCLOSED.match(text, start)
+        if value is None:
+            value = _BARE.match(text, start, start + _ENOUGH_TO_TELL)
+        if value is None or not gives_away(name, sign, value[0]):
+            continue
+        value = enclosed or _BARE.match(text, start) or value
+        quote = _QUOTE.search(value[0])
+        pieces += text[kept:start], f"{quote[0]}{MASK}{quote[0]}" if quote else MASK
+        kept = start = value.end()
     return "".join([*pieces, text[kept:]])
+
+
+def _gives_away_in_text(name: str, sign: str, value: str) -> bool:
+    """Whether a value behind a name that can also mean something else looks like a secret."""
+    bare = value.strip("\\\"'")
+    if not sign.strip() or value.startswith("="):
+        return False
+    return _LOOKS_RANDOM.fullmatch(bare) is not None and _gives_away_weakly(name, bare)
 
 
 def _gives_away(name: str, sign: str, value: str) -> bool:
     """Whether what stands behind a secret's name is its value, rather than prose about it."""
-    if value.strip("\"'") in {"", "None", "null", "True", "true", "False", "false", MASK}:
+    if value.strip("\\\"'") in {"", "None", "null", "True", "true", "False", "false", MASK}:
         return False
     sign = sign.strip()
     if not sign:  # only "--password x": prose has a blank behind a word too
         return name.startswith("-") and not value.startswith("-")
-    if "=" in sign or sign[0] in "\"'":
+    if "=" in sign or sign[0] in "\\\"'%":
         return not value.startswith("=")
     is_a_word_of_prose = name.rpartition(".")[2].isalpha() and "passw" not in name.lower()
     return not is_a_word_of_prose or _LOOKS_RANDOM.fullmatch(value) is not None

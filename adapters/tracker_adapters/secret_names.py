@@ -8,14 +8,28 @@ from itertools import pairwise
 
 # Ends of a word too, since "dbpassword" and "clientsecret" are written in one piece.
 _SECRET_WORDS = re.compile(
-    r"(?:passwords?|passwd|passphrase|passcode|secrets?|credentials?|(?:api|access|private|secret|signing|ssh)keys?"
+    r"(?:passwords?|passwd|passphrase|passcode|passwort|kennwort|contrasena|mnemonic|secrets?|credentials?"
+    r"|(?:api|access|private|secret|signing|ssh)keys?"
     r"|(?:auth|access|api|bearer|refresh)tokens?)$"
 )
-_EXACT_WORDS = frozenset(("pwd", "auth", "authorization", "cookie", "cookies", "bearer", "jwt", "dsn", "sas"))
+_EXACT_WORDS = frozenset(
+    ("pwd", "auth", "authorization", "cookie", "cookies", "bearer", "jwt", "dsn", "sas", "otp", "totp")
+)
 _KINDS_OF_KEYS = frozenset(
-    ("access", "account", "api", "app", "auth", "client", "deploy", "encryption", "license", "master", "private",
-     "secret", "service", "session", "shared", "signing", "ssh", "storage", "subscription")
+    ("access", "account", "anthropic", "api", "app", "auth", "aws", "azure", "client", "cohere", "comet", "decryption",
+     "deploy", "encryption", "gcp", "github", "gitlab", "google", "groq", "hf", "hmac", "huggingface", "kaggle",
+     "license", "master", "mistral", "neptune", "openai", "private", "replicate", "secret", "service", "session",
+     "shared", "signing", "slack", "ssh", "storage", "stripe", "subscription", "twilio", "webhook")
 )  # fmt: skip
+_KINDS_OF_PASSES = frozenset(
+    ("admin", "auth", "basic", "cert", "client", "database", "db", "email", "ftp", "git", "http", "https", "imap",
+     "keystore", "ldap", "login", "mail", "minio", "mongo", "mysql", "pg", "postgres", "proxy", "redis", "root",
+     "smtp", "sql", "ssh", "sudo", "user", "vpn", "wifi")
+)  # fmt: skip
+_SECRET_PAIRS = frozenset(
+    (("pass", "word"), ("pass", "wd"), ("pass", "phrase"), ("pass", "code"), ("seed", "phrase"), ("recovery", "phrase"))
+)
+_MAY_BE_SECRET = frozenset(("pass", "pw", "pin"))
 _KINDS_OF_TOKENS = frozenset(
     ("access", "api", "auth", "authentication", "bearer", "bot", "csrf", "deploy", "gh", "github", "gitlab", "hf",
      "hub", "id", "identity", "login", "oauth", "personal", "pypi", "refresh", "sas", "security", "service",
@@ -48,9 +62,26 @@ def is_secret_name(name: str) -> bool:
         return False
     if any(_SECRET_WORDS.search(word) or word in _EXACT_WORDS for word in words):
         return True
-    pairs = pairwise(words)
-    if any(second in ("key", "keys") and first in _KINDS_OF_KEYS for first, second in pairs):
+    if any(_is_secret_pair(first, second) for first, second in pairwise(words)):
         return True
     if words[-1] == "tokens":
         return any(first in _KINDS_OF_TOKENS for first in words[:-1])
     return words[-1] == "token" and not _TOKENS_OF_TEXTS.intersection(words)
+
+
+def may_be_secret_name(name: str) -> bool:
+    """Whether this can be the name of a secret or of something else: ``pass``, ``pw``, ``pin``, and any kind of key."""
+    return name.strip("-_").lower() in _MAY_BE_SECRET or is_name_of_key(name)
+
+
+def is_name_of_key(name: str) -> bool:
+    """Whether a name ends in the word key: ``key``, ``dataset_key``."""
+    return name.rstrip("-_").lower().endswith("key") and _WORD.findall(name)[-1].lower() == "key"
+
+
+def _is_secret_pair(first: str, second: str) -> bool:
+    if second in ("key", "keys"):
+        return first in _KINDS_OF_KEYS
+    if second in ("pass", "pw"):
+        return first in _KINDS_OF_PASSES
+    return (first, second) in _SECRET_PAIRS

@@ -9,6 +9,7 @@ from typing import Any
 
 from tracker_adapters.artifacts import Cell
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.redaction import redact
 
 from stability.debugging.files import plain_json
 from stability.debugging.results import GradientCheck, MemoryProfile, OperatorTime
@@ -60,7 +61,8 @@ class DebugEmission:
         """Emits the text ``error``: what ended the run, and the last step's ``debug_info``."""
         if self._emitter is not None:
             last = "no step was seen" if info is None else json.dumps(plain_json(info), indent=1)
-            self._emitter.text("error", f"{description}\n\n```json\n{last}\n```", step=step)
+            # An exception of the loop's can show what is in its configuration.
+            self._emitter.text("error", redact(f"{description}\n\n```json\n{last}\n```"), step=step)
 
     @staticmethod
     def _memory_profile(emitter: Emitter, profile: MemoryProfile, step: int) -> None:

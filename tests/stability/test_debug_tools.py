@@ -170,7 +170,7 @@ def test_what_ends_the_run_is_told_with_the_last_steps_state():
         create_training_wrapper(GradientClippingConfig(), NaNHandlingConfig(), config, emitter=emitter) as wrapper,
     ):
         train(model, wrapper.manager, steps=2)
-        raise ZeroDivisionError("in the loop")
+        raise ZeroDivisionError("in the loop of http://me:hunter2abc@host")
 
     alerts = [artifact for artifact in emitter.artifacts if artifact.kind == "alert"]
     assert [alert.name for alert in alerts] == [
@@ -178,9 +178,10 @@ def test_what_ends_the_run_is_told_with_the_last_steps_state():
         "training_error",
         "debug_session_stopped",
     ]
-    assert (alerts[1].message, alerts[1].step) == ("ZeroDivisionError: in the loop", 1)
+    assert (alerts[1].message, alerts[1].step) == ("ZeroDivisionError: in the loop of http://***@host", 1)
     (text,) = [artifact for artifact in emitter.artifacts if artifact.name == "stability/debug/error"]
     assert '"iteration": 2' in text.text
+    assert "hunter2abc" not in text.text
 
 
 def test_a_tool_that_fails_is_noted_once_and_the_others_go_on(monkeypatch):

@@ -252,6 +252,16 @@ def test_a_long_text_takes_linear_time() -> None:
         "-----BEGIN RSA PRIVATE KEY-----",
         '"',
         "eyJaaaaaaaaa.",
+        "pass=",
+        "?key=a",
+        "auth:",
+        "curl -u a",
+        "machine a login b ",
+        "password is a",
+        "password: |\n  aaaa",
+        "wandb ",
+        "A3-AAAAAA-",
+        "\\\\",
     )
     for piece in pieces:
         text = piece * (200_000 // len(piece))
