@@ -135,7 +135,7 @@ class AttentionDebugger(ForwardDebugger):
             weights = partial(module_weights, module, input, call.keywords, output)
             captures.add("0", weights, *input, *call.keywords.values())
             return captures.by_name
-        for name, values in returned_weights(output).items():
+        for name, values in returned_weights(output, training=module.training).items():
             captures.add(name, partial(GivenWeights, values), values)
         if captures.by_name:
             return captures.by_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,13 @@ NAMES = (
 """Keys and attributes under which attention weights are looked for."""
 
 
-def returned_weights(output: Any) -> dict[str, torch.Tensor]:
+_ROW_SUM_TOLERANCE = 0.02
+"""bfloat16 rounds each weight by up to 0.4 %."""
+_MEAN_ROW_SUM = (0.5, 1.5)
+"""Of weights with dropout: it keeps the sums of rows only on average."""
+
+
+def returned_weights(output: Any, *, training: bool = False) -> dict[str, torch.Tensor]:
     """Returns the attention weights in a layer's output, by name; none if it is a tensor.
 
     In a mapping, or the attributes of an object such as a named tuple or a data class, they are looked for under
@@ -35,7 +42,13 @@ def returned_weights(output: Any) -> dict[str, torch.Tensor]:
     tensor, the layer's result: for a square map, or one with as many queries as the result has positions.
 
     Weights are floating point, have two dimensions or more and, where that can be read without waiting for a
-    device, no negative values.
+    device, no negative values. Layers also return other things beside their result, such as the position bias of T5: of
+    what has no name, the rows have to sum to 1 each, or to 0 where all keys are masked. On a device the last that has
+    the right shape is taken, and is NaN where its rows do not.
+
+    Args:
+        output: What the layer returned.
+        training: Whether dropout may have been applied: the sums then have to be about 1 on average.
     """
     if isinstance(output, torch.Tensor):
         return {}
@@ -45,7 +58,7 @@ def returned_weights(output: Any) -> dict[str, torch.Tensor]:
         for index, item in enumerate(value if isinstance(value, (list, tuple)) else [value]):
             if _may_be_weights(item):
                 found[name if item is value else f"{name}_{index}"] = item
-    return found or _beside_the_result(output)
+    return found or _beside_the_result(output, training)
 
 
 def output_weights(output: torch.Tensor) -> GivenWeights:
@@ -63,15 +76,33 @@ def output_weights(output: torch.Tensor) -> GivenWeights:
     return weights
 
 
-def _beside_the_result(output: Any) -> dict[str, torch.Tensor]:
+def _beside_the_result(output: Any, training: bool) -> dict[str, torch.Tensor]:
     if not isinstance(output, (list, tuple)) or not output or not isinstance(output[0], torch.Tensor):
         return {}
+    on_device = {}
     for index, item in enumerate(output[1:], 1):
-        if _may_be_weights(item) and item.shape != output[0].shape:
-            queries, keys = item.shape[-2:]
-            if queries == keys or queries in output[0].shape[:-1]:
+        if not _may_be_weights(item) or not item.numel() or item.shape == output[0].shape:
+            continue
+        queries, keys = item.shape[-2:]
+        if queries == keys or queries in output[0].shape[:-1]:
+            is_distribution = _is_distribution(item, training)
+            if item.device.type != "cpu":
+                on_device = {str(index): torch.where(is_distribution, item, math.nan)}
+            elif is_distribution:
                 return {str(index): item}
-    return {}
+    return on_device
+
+
+def _is_distribution(values: torch.Tensor, training: bool) -> torch.Tensor:
+    """Whether the rows sum to 1, as a bool tensor () on the values' device; rows of zeros or with NaN are left out."""
+    sums = real_values(values).sum(-1)
+    counts = sums != 0  # true of NaN
+    low, high = _MEAN_ROW_SUM
+    known = counts & ~sums.isnan()
+    mean = torch.where(known, sums, 0).sum() / known.sum().clamp(min=1)
+    is_one = (sums - 1).abs() <= _ROW_SUM_TOLERANCE
+    fits = ((mean >= low) & (mean <= high)) | ~known.any() if training else (is_one | ~known).all()
+    return fits & counts.any()
 
 
 def _may_be_weights(value: Any) -> bool:

@@ -32,7 +32,13 @@ def cam_pictures(maps: torch.Tensor | None, inputs: Any) -> Iterator[Picture]:
         return
     first = maps[0].detach().float()
     image = first_image(inputs)
-    if image is not None and image.shape[1] in (1, 3) and not image.is_complex() and first.ndim == 2:
+    if (
+        image is not None
+        and image.ndim == 4
+        and image.shape[1] in (1, 3)
+        and not image.is_complex()
+        and first.ndim == 2
+    ):
         yield Picture("gradcam", side_by_side(first, image[0]))
     else:
         slices = first if first.ndim == 3 else first[None]

@@ -12,7 +12,7 @@ from debuggers.class_scores import Logits, TargetClass, checked_target_class, ch
 from debuggers.errors import DebuggerConfigError
 from debuggers.layer_cut import LayerCut
 from debuggers.layer_values import real_values, spread
-from debuggers.map_layout import Layout, checked_layout, map_layout
+from debuggers.map_layout import Layout, batch_size, checked_layout, map_layout
 from debuggers.model_replay import plain_model, replay_arguments, run_aside
 from debuggers.module_selection import module_named
 from debuggers.torch_import import torch
@@ -57,7 +57,8 @@ class ClassActivationDebugger(BaseDebugger):
             target_class: One class for all samples, a list or tensor with one for each sample, or None: each sample's
                 highest score.
             reshape: Rearranges the layer's output, and the gradient with respect to it, to
-                (batch, channels, height, width); for channels last ``lambda x: x.movedim(-1, 1)``.
+                (batch, channels, height, width), where that cannot be told; for channels last
+                ``lambda x: x.movedim(-1, 1)``.
             logits: Finds the scores (batch, classes) in what the model returns; by default see
                 ``class_scores.class_scores``.
 
@@ -139,7 +140,16 @@ class ClassActivationDebugger(BaseDebugger):
             else:
                 layout = map_layout(activation, layer, model, inputs)
             maps, classes = self.maps(activation, output, layout)
+        samples = batch_size(inputs)
+        if samples is not None and len(maps) != samples:
+            raise self._wrong_rows(len(maps), samples)
         return maps.detach(), classes
+
+    def _wrong_rows(self, rows: int, samples: int) -> DebuggerConfigError:
+        return DebuggerConfigError(
+            f"layer {self.target_layer!r} put out {rows} rows for {samples} samples; expected one row for each: pass "
+            "reshape=callable that puts the samples first"
+        )
 
 
 class GradientMapDebugger(ClassActivationDebugger):
@@ -156,10 +166,7 @@ class GradientMapDebugger(ClassActivationDebugger):
         gradient = self._gradient(scores, classes, activation)
         activations, gradients = layout(real_values(activation)), layout(real_values(gradient))
         if activations.shape[0] != scores.shape[0]:
-            raise DebuggerConfigError(
-                f"layer {self.target_layer!r} put out {activations.shape[0]} rows for {scores.shape[0]} samples; "
-                "expected one row for each: pass reshape=callable that puts the samples first"
-            )
+            raise self._wrong_rows(activations.shape[0], scores.shape[0])
         return (self.weights(activations, gradients) * activations).sum(1).relu(), classes
 
     @abstractmethod

@@ -38,7 +38,7 @@ def names(output):
         ((HIDDEN, WEIGHTS, WEIGHTS), ["1"]),
         ((HIDDEN, WEIGHTS.mean(1)), ["1"]),
         ((HIDDEN[0], WEIGHTS[0, 0]), ["1"]),
-        ((torch.randn(2, 8, 4, 4), torch.rand(2, 16, 16)), ["1"]),
+        ((torch.randn(2, 8, 4, 4), torch.rand(2, 16, 16).softmax(-1)), ["1"]),
         ({"out": HIDDEN, "attn_weights": WEIGHTS}, ["attn_weights"]),
         (Named(HIDDEN, WEIGHTS), ["attn"]),
         (ModelOutput(HIDDEN, (WEIGHTS, WEIGHTS)), ["attentions_0", "attentions_1"]),
@@ -92,3 +92,37 @@ def test_a_tensor_is_taken_for_weights():
 def test_what_cannot_be_weights_is_refused(output):
     with pytest.raises(ArtifactError, match=r"attention weights|negative"):
         output_weights(output)
+
+
+BIAS = torch.zeros(1, 4, 5, 7)
+CROSS = torch.randn(2, 4, 5, 7).softmax(-1)
+RESULT = torch.randn(2, 5, 8)
+
+
+@pytest.mark.parametrize("bias", [BIAS, BIAS + 0.3, torch.rand(1, 4, 5, 7)])
+def test_what_stands_beside_the_result_and_is_no_distribution_is_passed_over(bias):
+    """As the position bias of T5, which comes before the weights, or without any."""
+    assert names((RESULT, bias, CROSS)) == ["2"]
+    assert names((RESULT, bias)) == []
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        CROSS.bfloat16(),
+        CROSS.masked_fill(torch.arange(5)[:, None] == 2, 0),
+        CROSS.masked_fill(torch.arange(5)[:, None] == 2, float("nan")),
+        torch.full_like(CROSS, float("nan")),
+        CROSS.mean(1),
+    ],
+)
+def test_rounded_masked_and_lost_rows_are_weights_all_the_same(weights):
+    assert names((RESULT, BIAS, weights)) == ["2"]
+
+
+def test_dropout_keeps_sums_on_average_and_counts_only_in_training():
+    torch.manual_seed(0)
+    dropped = torch.nn.functional.dropout(torch.randn(2, 4, 5, 64).softmax(-1), 0.3)
+    assert list(returned_weights((RESULT, BIAS, dropped), training=True)) == ["2"]
+    assert list(returned_weights((RESULT, BIAS, dropped))) == []
+    assert list(returned_weights((RESULT, BIAS + 0.5), training=True)) == []

@@ -1,0 +1,74 @@
+"""Where a layer's output has its channels: (batch, channels, *positions), or (batch, *positions, channels)."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from debuggers.errors import DebuggerConfigError
+from debuggers.torch_import import torch
+
+Order: TypeAlias = Literal["first", "last"]
+_FIRST = (torch.nn.GroupNorm, torch.nn.PixelShuffle, torch.nn.PixelUnshuffle, torch.nn.Upsample)
+_LAST = (torch.nn.Linear, torch.nn.Embedding, torch.nn.MultiheadAttention, torch.nn.RNNBase)
+_NORMS = ("LayerNorm", "RMSNorm")
+_TOLERANCE = 0.1
+"""How far the aspects of a grid and its image may differ: convolutions without padding lose some of the border."""
+
+
+def order_of_type(module: torch.nn.Module) -> Order | None:
+    """Returns the order that a type of modules says, or None.
+
+    Channels come first where a name ends in ``1d``, ``2d`` or ``3d`` (convolution, pooling, batch norm, and the
+    ``LayerNorm2d`` of several libraries), and last in a linear layer or a layer norm over one dimension.
+    """
+    name = type(module).__name__
+    if name.endswith(("1d", "2d", "3d")) or isinstance(module, _FIRST):
+        return "first"
+    if name.endswith(_NORMS):
+        return "last" if len(getattr(module, "normalized_shape", (1,))) == 1 else None
+    return "last" if isinstance(module, _LAST) else None
+
+
+def orders_inside(module: torch.nn.Module) -> set[Order]:
+    """Returns the orders that the types of a module and of those in it say."""
+    return {order for part in module.modules() if (order := order_of_type(part)) is not None}
+
+
+def order_of_map(output: torch.Tensor, layer: torch.nn.Module, image: tuple[int, int] | None) -> Order:
+    """Returns the order of an output of four or five dimensions.
+
+    The layer's own type decides. Else it is the order whose positions have the aspect of the image; where that is true
+    of both or of neither, channels come first, as in all of torch's own modules for images.
+
+    Args:
+        output: (batch, channels, *positions) or (batch, *positions, channels).
+        layer: The layer.
+        image: Height and width of the model's input, if it has an image.
+
+    Raises:
+        DebuggerConfigError: When neither type nor aspect decides, and all that lies in the layer has channels last.
+    """
+    own = order_of_type(layer)
+    if own is not None:
+        return own
+    inside = orders_inside(layer)
+    as_first = image is not None and _has_aspect(output.shape[-2:], image)
+    as_last = image is not None and _has_aspect(output.shape[-3:-1], image) and output.shape[-1] > 1
+    if as_last and not as_first:
+        return "first" if inside == {"first"} else "last"
+    if inside == {"last"} and as_first == as_last:
+        raise _unknown(output)
+    return "first"
+
+
+def _has_aspect(grid: torch.Size, image: tuple[int, int]) -> bool:
+    (rows, columns), (height, width) = grid, image
+    expected = columns * height / width
+    return abs(rows - expected) <= max(1.0, _TOLERANCE * max(rows, expected))
+
+
+def _unknown(output: torch.Tensor) -> DebuggerConfigError:
+    return DebuggerConfigError(
+        f"the layer's output has the shape {tuple(output.shape)}, and its channels may come first or last; pass "
+        "reshape=lambda x: x.movedim(-1, 1) if they come last, reshape=lambda x: x if they come first"
+    )
