@@ -11,6 +11,7 @@ from tracker_adapters.emitter import Emitter
 from debuggers.activation_findings import ActivationFindings
 from debuggers.activation_recording import LayerRecorder, Recording
 from debuggers.closing import Closing
+from debuggers.compiled_code import methods_between_graphs
 from debuggers.detectors import Finding
 from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation, OnError
@@ -25,6 +26,7 @@ from debuggers.unit_activity import RECTIFIERS, Activity, UnitActivity
 _log = logging.getLogger(__name__)
 
 
+@methods_between_graphs
 class ActivationMonitor(Closing):
     """Measures the outputs of chosen modules while it is attached.
 
@@ -156,7 +158,7 @@ class ActivationMonitor(Closing):
         """
         self.detach()
         self._expected = step
-        self._hooks.add_forward_pre(self._model, self._begin_forward)
+        self._hooks.add_before_forward(self._model, self._begin_forward)
 
     def detach(self, step: int | None = None) -> None:
         """Takes all hooks off, after the step's backward pass, and emits what is on the host; else does nothing.
@@ -238,7 +240,7 @@ class ActivationMonitor(Closing):
             series = statistic_names(group, "zero_fraction", tuple(names))
             self._emitter.scalars(series, table.zero_fraction, step=step)
 
-    def _begin_forward(self, module: torch.nn.Module) -> None:
+    def _begin_forward(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             with self._isolation.guard("attaching the activation monitor"):
                 self.attach(self._expected)

@@ -7,6 +7,7 @@ from typing import Any
 
 from debuggers.attention_captures import AttentionCaptures
 from debuggers.attention_weights import AttentionWeights, scaled_dot_product
+from debuggers.call_observers import is_compiled_in_place
 from debuggers.multihead_attention import functional_weights, is_multihead_attention, may_take_fast_path
 from debuggers.torch_import import torch
 
@@ -53,4 +54,4 @@ def obstacle(module: torch.nn.Module) -> str:
 
 
 def _is_compiled(module: torch.nn.Module) -> bool:
-    return "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
+    return "_orig_mod" in module._modules or is_compiled_in_place(module)

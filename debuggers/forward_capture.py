@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
+from debuggers.call_observers import is_compiled_in_place
 from debuggers.forward_start import MAX_PASSES, ForwardStart, PassStart, tensors_of
 from debuggers.hooks import Hooks
 from debuggers.model_replay import plain_model
@@ -161,7 +162,7 @@ def _outside_of_graphs(model: torch.nn.Module) -> torch.nn.Module | None:
     """Returns what may carry hooks: the model inside of data parallelism, with the wrapper of ``torch.compile``."""
     while isinstance(model, WRAPPERS):
         model = model.module
-    inside = isinstance(model, torch.jit.ScriptModule) or getattr(model, "_compiled_call_impl", None) is not None
+    inside = isinstance(model, torch.jit.ScriptModule) or is_compiled_in_place(model)
     return None if inside else model
 
 

@@ -14,6 +14,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.arrival_queue import ArrivalQueue, Arrived, Measurement
 from debuggers.closing import Closing
+from debuggers.compiled_code import methods_between_graphs
 from debuggers.detectors import Finding, announce, gradient_detectors
 from debuggers.detectors.observation import Observation
 from debuggers.errors import DebuggerConfigError, HistoryError
@@ -35,6 +36,7 @@ from debuggers.update_measurement import Ratios, UpdateMeasurement
 _log = logging.getLogger(__name__)
 
 
+@methods_between_graphs
 class GradientDebugger(Closing):
     """Measures gradients, and if wanted weights, updates and optimizer state; finds what is wrong with them.
 

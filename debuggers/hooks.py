@@ -1,13 +1,15 @@
-"""The only place where torch hooks are registered and removed."""
+"""The only place where hooks of torch, and observers of modules, are registered and removed."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
+from debuggers import compiled_code
+from debuggers.call_observers import Observer
+from debuggers.compiled_code import graph_must_be_whole, runs_as_it_is, uncompiled
 from debuggers.torch_import import torch
 
 HookFunction = Callable[[torch.nn.Module, Any, Any], None]
@@ -19,39 +21,17 @@ GradientFunction = Callable[[torch.Tensor], None]
 OptimizerFunction = Callable[[torch.optim.Optimizer], None]
 
 
-def _nothing(*_: Any) -> None:
-    """The function of a hook's copy."""
-
-
 class _Hook:
-    """A hook that can be pickled and copied with what it hangs on. The copy does nothing: it belongs to no debugger."""
+    """A hook that does nothing in copies of what it hangs on; what was pickled can be read without this package."""
 
-    __slots__ = ("_function", "_silent_in")
-    observes: ClassVar[bool] = True
-    """Whether the model computes the same without it."""
+    __slots__ = ("_function",)
 
-    def __init__(self, function: Callable[..., Any] = _nothing) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._silent_in: tuple[int, ...] = ()
 
-    @property
-    def is_active(self) -> bool:
-        """Whether the hook does anything in this thread."""
-        return not self._silent_in or threading.get_ident() not in self._silent_in
-
-    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
-        return type(self), ()
-
-
-class ForwardHook(_Hook):
-    """Hands a module's input and output to a function, and never changes the output."""
-
-    __slots__ = ()
-
-    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        """Called by torch after the module's forward."""
-        if self.is_active:
-            self._function(module, inputs, output)
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, str]]:
+        # A method that takes anything and returns None.
+        return getattr, (nullcontext(), "__exit__")
 
 
 class OutputHook(_Hook):
@@ -61,63 +41,27 @@ class OutputHook(_Hook):
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> Any:
         """Called by torch after the module's forward."""
-        return self._function(output) if self.is_active else None
-
-
-class ForwardPreHook(_Hook):
-    """Hands a module to a function before its forward, and never changes the input."""
-
-    __slots__ = ()
-
-    def __call__(self, module: torch.nn.Module, inputs: Any) -> None:
-        """Called by torch before the module's forward."""
-        if self.is_active:
-            self._function(module)
-
-
-class ForwardArgumentsHook(_Hook):
-    """Hands a module and all its arguments to a function before its forward, and never changes them."""
-
-    __slots__ = ()
-
-    def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
-        """Called by torch before the module's forward."""
-        if self.is_active:
-            self._function(module, args, kwargs)
+        return self._function(output)
 
 
 class ArgumentsHook(_Hook):
     """Puts what a function makes of a module's arguments in their place."""
 
     __slots__ = ()
-    observes = False
 
     def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
         """Called by torch before the module's forward."""
-        return self._function(args, kwargs) if self.is_active else None
+        return self._function(args, kwargs)
 
 
 class ChangeEndHook(_Hook):
     """Calls a function when a module's forward ends."""
 
     __slots__ = ()
-    observes = False
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         """Called by torch after the module's forward, or when that raised."""
-        if self.is_active:
-            self._function()
-
-
-class ForwardEndHook(_Hook):
-    """Hands a module to a function when its forward ends, and never changes the output."""
-
-    __slots__ = ()
-
-    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        """Called by torch after the module's forward, or when that raised."""
-        if self.is_active:
-            self._function(module)
+        self._function()
 
 
 class GradientHook(_Hook):
@@ -127,10 +71,11 @@ class GradientHook(_Hook):
     # Tells torch not to warn that the hook is left out when the tensor is saved.
     __torch_unserializable__ = True
 
+    @runs_as_it_is
     def __call__(self, gradient: torch.Tensor) -> None:
         """Called by torch in the backward pass, once the gradient is complete."""
-        if self.is_active:
-            self._function(gradient)
+        if not (torch.compiler.is_compiling() and graph_must_be_whole()):
+            uncompiled(self._function, gradient)
 
 
 class OptimizerHook(_Hook):
@@ -138,10 +83,11 @@ class OptimizerHook(_Hook):
 
     __slots__ = ()
 
+    @runs_as_it_is
     def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> None:
-        """Called by torch around ``optimizer.step``."""
-        if self.is_active:
-            self._function(optimizer)
+        """Called by torch around ``optimizer.step``; where that is compiled, between two graphs."""
+        if not (torch.compiler.is_compiling() and graph_must_be_whole()):
+            uncompiled(self._function, optimizer)
 
 
 class Hooks:
@@ -151,14 +97,17 @@ class Hooks:
     """
 
     def __init__(self) -> None:
-        self._handles: list[torch.utils.hooks.RemovableHandle] = []
+        self._handles: list[torch.utils.hooks.RemovableHandle | Observer] = []
 
     def add_forward(self, hooks: Iterable[tuple[torch.nn.Module, HookFunction]]) -> None:
-        """Registers a function on each module: all of them, or none if one cannot be registered."""
-        added: list[torch.utils.hooks.RemovableHandle] = []
+        """Registers a function for the output of each module: all of them, or none if one cannot be registered.
+
+        It is called after the module's other hooks, with the output that the caller gets.
+        """
+        added: list[Observer] = []
         try:
             for module, function in hooks:
-                added.append(module.register_forward_hook(ForwardHook(function)))
+                added.append(Observer(module, "output", function))
         except BaseException:
             for handle in added:
                 handle.remove()
@@ -169,23 +118,23 @@ class Hooks:
         """Registers a function whose result takes the place of a module's output, for a model that is run aside."""
         self._handles.append(module.register_forward_hook(OutputHook(function)))
 
-    def add_forward_pre(self, module: torch.nn.Module, function: ModuleFunction) -> None:
-        """Registers a function that is called before a module's forward."""
-        self._handles.append(module.register_forward_pre_hook(ForwardPreHook(function)))
+    def add_before_forward(self, module: torch.nn.Module, function: ArgumentsFunction) -> None:
+        """Registers a function that is called before a module's forward and its other hooks."""
+        self._handles.append(Observer(module, "begin", function))
 
     def add_around_forward(self, module: torch.nn.Module, before: ArgumentsFunction, after: ModuleFunction) -> None:
         """Registers a function that is called before a module's forward, and one right after it, also if it raises.
 
-        Of several pairs on one module the first is the outermost. ``after`` runs before all other forward hooks. It
-        does not run when something that is no ``Exception`` ends the forward, such as KeyboardInterrupt.
+        Of several pairs on one module the first is the outermost. ``after`` runs before the functions of
+        ``add_forward``.
         """
-        self._handles.append(module.register_forward_pre_hook(ForwardArgumentsHook(before), with_kwargs=True))
-        self._handles.append(module.register_forward_hook(ForwardEndHook(after), prepend=True, always_call=True))
+        self._handles.append(Observer(module, "begin", before))
+        self._handles.append(Observer(module, "end", after))
 
     def add_change(self, module: torch.nn.Module, change: ChangeFunction, after: Callable[[], None]) -> None:
         """Registers a function that changes a module's arguments, and one that is called when its forward ends.
 
-        For what is to change the training. ``silenced`` leaves these alone: a replay is to run as the step did.
+        For what is to change the training. ``unobserved`` leaves these alone: a replay is to run as the step did.
         """
         self._handles.append(module.register_forward_pre_hook(ArgumentsHook(change), with_kwargs=True))
         self._handles.append(module.register_forward_hook(ChangeEndHook(after), prepend=True, always_call=True))
@@ -195,14 +144,17 @@ class Hooks:
 
         The gradient is that of the tensor's value as it is now, also if an operation changes it in place later.
         """
+        compiled_code.prepare()
         self._handles.append(tensor.register_hook(GradientHook(function)))  # type: ignore[no-untyped-call]
 
     def add_optimizer_pre_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
         """Registers a function that ``optimizer.step`` calls first; an exception in it keeps the step from running."""
+        compiled_code.prepare()
         self._handles.append(optimizer.register_step_pre_hook(OptimizerHook(function)))
 
     def add_optimizer_post_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
         """Registers a function that ``optimizer.step`` calls last."""
+        compiled_code.prepare()
         self._handles.append(optimizer.register_step_post_hook(OptimizerHook(function)))
 
     def remove(self) -> None:
@@ -220,27 +172,3 @@ class Hooks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.remove()
-
-
-@contextmanager
-def silenced(model: torch.nn.Module) -> Iterator[None]:
-    """Keeps all hooks that were registered here to observe a model from doing anything in this thread meanwhile.
-
-    One thread at a time may be in such a block of a model.
-    """
-    found: Iterator[Any] = (
-        hook
-        for module in model.modules()
-        for hook in (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-    )
-    hooks = [hook for hook in found if isinstance(hook, _Hook) and hook.observes]
-    here = threading.get_ident()
-    for hook in hooks:
-        hook._silent_in = (*hook._silent_in, here)
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            threads = list(hook._silent_in)
-            threads.remove(here)
-            hook._silent_in = tuple(threads)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tracker_adapters.store.histogram_codec import compile_encoder
 
 from debuggers import measurement_torch
+from debuggers.compiled_code import between_graphs
 from debuggers.deferred import DeferredTensor
 from debuggers.measurement_batches import DeviceBatch, HostBatch, load_kernel
 from debuggers.measurement_values import MAX_LENGTH, address, difference_pieces, pieces, plain_values
@@ -82,6 +83,7 @@ class PendingSummaries:
         return replace(table, local_shard=local_shard)
 
 
+@between_graphs
 def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> list[TensorSummary]:
     """Measures tensors: count, moments, norms, extremes, counts by kind and the fixed-bin histogram of each.
 
@@ -105,6 +107,7 @@ def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> l
     return list(measure(tensors).resolve())
 
 
+@between_graphs
 def measure(
     tensors: Sequence[torch.Tensor | Difference] | Mapping[str, torch.Tensor | Difference],
 ) -> PendingSummaries:

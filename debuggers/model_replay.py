@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
+from debuggers.call_observers import unobserved
 from debuggers.errors import DebuggerConfigError
-from debuggers.hooks import silenced
 from debuggers.module_selection import WRAPPERS
 from debuggers.random_state import preserved_random_state
 from debuggers.torch_import import torch
@@ -59,7 +59,7 @@ def run_aside(model: torch.nn.Module, work: Callable[[], Result], *, gradients: 
         torch.set_grad_enabled(gradients),
         preserved_random_state(),
         _preserved_device_states(model),
-        silenced(model),  # this run is none of other debuggers' business
+        unobserved(model),  # this run is none of other debuggers' business
         _without_compilation(),
         _without_fast_attention(model),
     ):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
+from debuggers.call_observers import is_compiled_in_place
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.torch_import import torch
 from debuggers.utils import nearest_names
@@ -106,7 +107,7 @@ def _visit(
 
 
 def _is_opaque(module: torch.nn.Module) -> bool:
-    return isinstance(module, torch.jit.ScriptModule) or getattr(module, "_compiled_call_impl", None) is not None
+    return isinstance(module, torch.jit.ScriptModule) or is_compiled_in_place(module)
 
 
 def _is_compiled(module: torch.nn.Module) -> bool:

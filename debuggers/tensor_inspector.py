@@ -10,6 +10,7 @@ from tracker_adapters.emitter import Emitter
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histogram_columns import HistogramColumns
 
+from debuggers.compiled_code import methods_between_graphs
 from debuggers.errors import DebuggerConfigError, UnknownTensorError
 from debuggers.tensor_comparison import TensorComparison, compare_infos
 from debuggers.tensor_info import HealthLevel, TensorInfo
@@ -21,6 +22,7 @@ from debuggers.tracked_tensors import TrackedTensors
 _GROUP = "tensors"
 
 
+@methods_between_graphs
 class TensorInspector:
     """Measures the tensors that it is given, keeps the last results, and follows the memory of all of them.
 

@@ -10,6 +10,7 @@ from typing import Any
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
 
+from debuggers.compiled_code import methods_between_graphs
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.anomalies import AnomalyAlerts, find_anomalies
@@ -38,6 +39,7 @@ from stability.score import StabilityScore
 from stability.step_result import make_result
 
 
+@methods_between_graphs
 class NumericalStabilityManager(HistoryViews):
     """Watches and clips the gradients of a training loop.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
 
+from debuggers.compiled_code import methods_between_graphs
 from debuggers.isolation import Isolation, OnError
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig, Preset, as_config
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 DISABLED_VARIABLE = "STEPSCOPE_DISABLED"
 
 
+@methods_between_graphs
 class DebugSession:
     """Watches the training of a model: gradients, weights, updates, activations, and single tensors.
 

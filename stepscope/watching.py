@@ -6,6 +6,7 @@ from typing import Any
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.compiled_code import methods_between_graphs
 from debuggers.hooks import Hooks
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig, Preset, as_config
@@ -13,6 +14,7 @@ from stepscope.errors import SessionError
 from stepscope.session import DebugSession
 
 
+@methods_between_graphs
 class Watch(DebugSession):
     """A session whose ``step`` is called by ``optimizer.step`` itself; made by ``watch``."""
 

@@ -13,6 +13,7 @@ from tracker_adapters.emitter import Emitter
 from debuggers.base_debugger import BaseDebugger
 from debuggers.capture import by_datapoint, check_outputs, host_copy
 from debuggers.closing import Closing
+from debuggers.compiled_code import methods_between_graphs
 from debuggers.datapoint_index import datapoint_indices
 from debuggers.emission import page_contents
 from debuggers.errors import PageError
@@ -34,6 +35,7 @@ _SAVE_TIMEOUT_S = 600.0
 _log = logging.getLogger(__name__)
 
 
+@methods_between_graphs
 class SequentialDebugger(BaseDebugger, Closing):
     """Runs debuggers, returns ``{debugger_name: outputs}`` for each datapoint, and keeps it in pages.
 

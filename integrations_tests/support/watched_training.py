@@ -1,6 +1,7 @@
 """A small training to be watched, and what was emitted of it."""
 
 import torch
+from module_hooks import hook_count
 from torch import nn
 
 import stepscope
@@ -52,9 +53,4 @@ def steps_of(emitter, kind, name):
 
 def hooks_on(model, optimizer):
     """How many hooks there are on a model's modules and the optimizer."""
-    per_module = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return (
-        sum(len(getattr(module, kind)) for module in model.modules() for kind in per_module)
-        + len(optimizer._optimizer_step_pre_hooks)
-        + len(optimizer._optimizer_step_post_hooks)
-    )
+    return hook_count(model) + len(optimizer._optimizer_step_pre_hooks) + len(optimizer._optimizer_step_post_hooks)

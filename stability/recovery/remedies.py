@@ -280,11 +280,11 @@ def _before_next_forward(model: torch.nn.Module, scaler: torch.amp.GradScaler, s
     def schedule() -> None:
         hooks = Hooks()
 
-        def change(_: torch.nn.Module) -> None:
+        def change(*_: Any) -> None:
             hooks.remove()
             scaler.load_state_dict(scaler.state_dict() | {"scale": scale})
 
-        hooks.add_forward_pre(model, change)
+        hooks.add_before_forward(model, change)
 
     return schedule
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from digit_models import digit_network, digits
+from module_hooks import hook_count
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
@@ -34,7 +35,7 @@ def state_of(model, *tensors):
         [tensor._version for tensor in kept if not tensor.is_inference()],
         [None if gradient is None else (gradient.tolist(), gradient._version) for gradient in gradients],
         [module.training for module in model.modules()],
-        [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()],
+        hook_count(model),
         [sorted(vars(module)) for module in model.modules()],
         torch.get_rng_state().tolist(),
         random.getstate(),

@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from module_hooks import hook_count
 from torch import nn
 from torch.amp.grad_scaler import GradScaler
 from torch.utils.checkpoint import checkpoint
@@ -233,7 +234,7 @@ def train(watch, *, steps=8, scaled=False):
     if debugger is not None:
         debugger.close()
     state = [*model.state_dict().values(), *(v for s in optimizer.state_dict()["state"].values() for v in s.values())]
-    flags = [(module.training, len(module._forward_hooks)) for module in model.modules()]
+    flags = [(module.training, hook_count(module)) for module in model.modules()]
     requires = [parameter.requires_grad for parameter in model.parameters()]
     hooks = [len(optimizer._optimizer_step_pre_hooks), len(optimizer._optimizer_step_post_hooks)]
     return losses, state, torch.get_rng_state(), (flags, requires, hooks, scaler.state_dict())

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from module_hooks import hook_count
 from planted.faults import FAULTS, plant
 
 from debuggers.first_non_finite import replay_closure, replay_forward
@@ -57,7 +58,7 @@ def everything(model, inputs):
     tensors = {**dict(model.state_dict(keep_vars=True)), "inputs": inputs}
     bits = {name: tensor.detach().clone().view(torch.uint8) for name, tensor in tensors.items() if tensor.ndim}
     grads = {name: parameter.grad for name, parameter in model.named_parameters()}
-    hooks = {name: (len(m._forward_hooks), len(m._forward_pre_hooks)) for name, m in model.named_modules()}
+    hooks = {name: hook_count(m) for name, m in model.named_modules()}
     versions = {name: tensor._version for name, tensor in tensors.items()}
     generators = (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())
     return bits, grads, hooks, versions, generators, model.training

@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from module_hooks import hook_count
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from tracker_adapters.artifacts import Histogram, Scalar
@@ -275,5 +276,5 @@ def test_the_watched_model_can_still_be_copied(model, optimizer):
     stability = manager()
     stability.step(model, 0.5, optimizer)
 
-    assert not model._forward_hooks and not model._backward_hooks
+    assert not hook_count(model)
     assert model.state_dict().keys() == copy.deepcopy(model).state_dict().keys()

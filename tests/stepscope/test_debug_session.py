@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from module_hooks import hook_count
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryEmitter
 from watched_training import EVERY_STEP, FULL, adamw, names_of, network, steps_of, train
@@ -53,7 +54,7 @@ def test_a_schedule_leaves_steps_out_and_their_layers_untouched():
     with stepscope.DebugSession(model, optimizer, run=emitter, config=config, on_error="raise") as session:
 
         def step(loss):
-            hooked.append(len(model[3]._forward_hooks))
+            hooked.append(hook_count(model[3]))
             session.step(loss)
 
         train(model, optimizer, step, steps=7)

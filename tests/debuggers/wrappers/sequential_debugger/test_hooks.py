@@ -6,7 +6,9 @@ import pickle
 import pytest
 import torch
 from digit_models import digit_network, digits
+from module_hooks import hook_count
 
+from debuggers.call_observers import Observer
 from debuggers.feature_map import FeatureMapDebugger
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
@@ -14,10 +16,6 @@ CONFIG = [
     {"name": name, "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": layer}}}
     for name, layer in [("a", "backbone.conv1"), ("b", "backbone.conv2"), ("c", "backbone.conv2")]
 ]
-
-
-def hook_count(model):
-    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
 
 
 def test_toggling_adds_and_removes_them():
@@ -28,7 +26,7 @@ def test_toggling_adds_and_removes_them():
         sequential.enabled = True
         sequential.enabled = True
         layers = (model.backbone.conv1, model.backbone.conv2, model)
-        assert ([hook_count(layer) for layer in layers], sequential.enabled) == ([1, 2, 5], True)
+        assert ([hook_count(layer) for layer in layers], sequential.enabled) == ([1, 1, 3], True)
         sequential.enabled = False
         assert (hook_count(model), sequential.enabled) == (0, False)
 
@@ -81,12 +79,18 @@ def test_without_forward_debuggers_none_is_added():
         assert hook_count(model) == 0
 
 
-def test_all_are_added_or_none():
+def test_all_are_added_or_none(monkeypatch):
     model = digit_network()
     sequential = SequentialDebugger(CONFIG, model)
-    del model.backbone.conv2._forward_hooks
-    with pytest.raises(AttributeError):
+    add = Observer.__init__
+
+    def fail_at_the_second_layer(observer, module, event, function):
+        if module is model.backbone.conv2:
+            raise RuntimeError("no room")
+        add(observer, module, event, function)
+
+    monkeypatch.setattr(Observer, "__init__", fail_at_the_second_layer)
+    with pytest.raises(RuntimeError, match="no room"):
         sequential.enabled = True
     assert not sequential.enabled
-    assert not model._forward_hooks
-    assert not model.backbone.conv1._forward_hooks
+    assert hook_count(model) == 0
