@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,15 @@ def user_place(frame: FrameType | None) -> Place | None:
             return None
         frame = frame.f_back
     return None
+
+
+def user_stack_level() -> int:
+    """Returns the ``stacklevel`` with which a warning of the calling function names the line of the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and not _is_users(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def source_line(place: Place | None) -> SourceLine | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from operator import is_
 from typing import NamedTuple
 
+from debuggers.source_lines import user_stack_level
 from debuggers.torch_import import torch
 from stability.errors import StabilityError
 
@@ -80,7 +81,7 @@ class OptimizerCheck:
             warnings.warn(
                 f"{strangers.outside_model} of the optimizer's {len(ids)} parameters are not in "
                 f"{type(model).__name__}: their gradients are neither checked nor clipped",
-                stacklevel=3,
+                stacklevel=user_stack_level(),
             )
         self._known[optimizer] = _Compared(held, list(parameters), trainable, strangers)
         return strangers
@@ -103,7 +104,7 @@ def _warn_of_scaled(
             f"{scaled} gradients of {type(model).__name__} belong to no parameter of the optimizer, so they are "
             "still multiplied by the loss scale, and count in the norm; expected scaler.unscale_(optimizer) with "
             "each optimizer before, or the part of the model that this one trains",
-            stacklevel=4,
+            stacklevel=user_stack_level(),
         )
 
 
