@@ -96,6 +96,7 @@ def hooks_of(model):
     """Every hook of every module and of all modules, and how many function modes are active."""
     places = [vars(module) for module in model.modules()] + [vars(nn.modules.module)]
     hooks = [value for place in places for key, value in place.items() if key.endswith("_hooks") and value]
+    hooks += [place["_compiled_call_impl"] for place in places if place.get("_compiled_call_impl") is not None]
     return hooks, torch._C._len_torch_function_stack()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from module_hooks import hook_count
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.testing import MemoryEmitter
 from watched_training import network, train
@@ -38,7 +39,7 @@ def test_an_unknown_setting_is_named_with_the_nearest(config: object) -> None:
         stepscope.watch(model, optimizer, config=config, activation=True)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="updates is 1; expected True or False"):
         stepscope.watch(model, optimizer, config=config, updates=1)  # type: ignore[arg-type]
-    assert not any(module._forward_hooks for module in model.modules())
+    assert not hook_count(model)
 
 
 def test_a_session_takes_its_configuration_alone() -> None:

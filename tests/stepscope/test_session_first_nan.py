@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 import torch
+from module_hooks import hook_count
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
@@ -179,7 +180,7 @@ def test_hooks_are_there_only_while_steps_come_with_a_replay_and_no_longer_than_
     loop = Loop(set())
 
     def hooks():
-        return len(loop.model._forward_hooks) + len(loop.model._forward_pre_hooks)
+        return hook_count(loop.model)
 
     session = stepscope.DebugSession(loop.model, loop.optimizer).start()
     assert hooks() == 0

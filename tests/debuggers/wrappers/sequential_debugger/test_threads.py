@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from module_hooks import hook_count
 from torch import nn
 
 from debuggers.base_debugger import BaseDebugger
@@ -65,7 +66,7 @@ def test_every_datapoint_gets_its_own_captures_in_every_epoch(tmp_path):
                 idx: [idx, idx] for idx in range(8 * WORKERS)
             }
         assert (sequential.failures, sequential.step) == ({}, 3 * 8 * WORKERS)
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert not hook_count(model)
 
 
 def test_an_exception_in_one_thread_costs_the_others_nothing(watching):
