@@ -11,6 +11,9 @@ from stability.errors import StabilityConfigError
 
 HALF_LIFE = 100
 """Steps after which a value counts half: a few times what a learning rate's warm-up or decay takes to show."""
+LEVEL_HALF_LIFE = 0.1
+"""Of ``half_life``, for the level: what a training does to its loss and norm within the half-life of their spread is
+trend. Taken for spread, it hides a norm of hundreds of times the usual one."""
 WARM_UP = 50
 FALSE_ALARMS = 1e-3
 """Steps of Gaussian noise, which has lighter tails than the model, are told far more rarely."""
@@ -27,10 +30,11 @@ class LearnedDetector:
     """Tells steps whose loss and gradient norm do not fit those of the run so far, taken together.
 
     A multivariate t distribution with 4 degrees of freedom is fitted online to ``x = (loss, log10 norm)``: with
-    ``D² = (x - m)ᵀ S⁻¹ (x - m)``, each step moves ``m`` by ``a w (x - m)`` and ``S`` to
+    ``D² = (x - m)ᵀ S⁻¹ (x - m)``, each step moves the level ``m`` by ``b w (x - m)`` and the spread around it ``S`` to
     ``(1 - a) S + a w (x - m)(x - m)ᵀ``, where ``w = (4 + 2) / (4 + D²)`` is the weight of maximum likelihood (Lange,
-    Little and Taylor 1989), so that an outlier hardly moves the model, and ``a = 1 - 2^(-1 / half_life)`` lets it
-    follow the training (larger at first, like a plain average). A step is unusual when ``D²`` is beyond the quantile
+    Little and Taylor 1989), so that an outlier hardly moves the model. ``a = 1 - 2^(-1 / half_life)`` lets the spread
+    follow the training, and ``b``, of a tenth of the half-life, lets the level follow its trend (both larger at first,
+    like a plain average). A step is unusual when ``D²`` is beyond the quantile
     of that distribution: ``(1 + D² / 4)^-2 < false_alarms``. S is what ``w`` makes of the spread, which maximum
     likelihood matches to the t distribution's scale.
 
@@ -44,7 +48,7 @@ class LearnedDetector:
         """Makes a detector that knows nothing yet.
 
         Args:
-            half_life: Steps after which a value counts half.
+            half_life: Steps after which a value counts half in the spread; in the level it does so after a tenth.
             warm_up: Steps that are only learnt from.
             false_alarms: The share of usual steps that are told; between 0 and 1.
 
@@ -56,7 +60,9 @@ class LearnedDetector:
                 raise StabilityConfigError(f"LearnedDetector: {name} is {value!r}; expected a number of steps above 0")
         if not 0 < false_alarms < 1:
             raise StabilityConfigError(f"LearnedDetector: false_alarms is {false_alarms!r}; expected 0 to 1")
-        self._rate = -math.expm1(-math.log(2) / half_life)
+        self._rate, self._level_rate = (
+            -math.expm1(-math.log(2) / steps) for steps in (half_life, LEVEL_HALF_LIFE * half_life)
+        )
         self._warm_up = warm_up
         self._limit = _FREEDOM * (false_alarms**-0.5 - 1)
         self._seen = 0
@@ -96,10 +102,10 @@ class LearnedDetector:
 
     def _learn(self, difference: npt.NDArray[np.float64], distance: float) -> None:
         self._seen += 1
-        rate = max(self._rate, 1 / (self._seen + 1))
+        rate, level_rate = (max(rate, 1 / (self._seen + 1)) for rate in (self._rate, self._level_rate))
         # At first every distance is large, because nothing is known of the spread.
         weight = (_FREEDOM + 2) / (_FREEDOM + distance) if self._seen > self._warm_up // 2 else 1.0
-        self._mean = self._mean + rate * min(weight, 1.0) * difference
+        self._mean = self._mean + level_rate * min(weight, 1.0) * difference
         self._spread = (1 - rate) * self._spread + rate * weight * np.outer(difference, difference)
 
     def _floor(self) -> npt.NDArray[np.float64]:

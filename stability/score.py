@@ -9,6 +9,7 @@ WINDOW = 128
 SPIKE_DEVIATIONS = 6.0
 """A norm above mean + 6 standard deviations of the last 128 is a spike (the spike test of OLMo)."""
 FEWEST_NORMS = 10
+_MOST_BOUNDS = 1.25
 
 
 class StabilityScore:
@@ -17,8 +18,9 @@ class StabilityScore:
     ``score = share · min(1, bound / norm)`` for a finite step, 0 for one with a non-finite loss or gradient, where
     ``share`` is the share of finite steps among the last 128, this one included, and ``bound`` is the mean plus six
     standard deviations of the finite gradient norms (before clipping) among the 128 before this one. With fewer
-    than 10 such norms there is no bound and the second factor is 1. A step that a GradScaler skips for its own
-    overflow leaves the score as it was.
+    than 10 such norms there is no bound and the second factor is 1. A norm enters the 128 as 1.25 times its bound at
+    most, so that a spike does not hide the next ones, and a lasting rise is followed within some dozen steps. A step
+    that a GradScaler skips for its own overflow leaves the score as it was.
     """
 
     def __init__(self) -> None:
@@ -39,15 +41,17 @@ class StabilityScore:
         """
         self._finite.append(finite)
         share = sum(self._finite) / len(self._finite)
-        self._last = share * self._calm(norm) if finite else 0.0
+        bound = self._bound()
+        calm = min(1.0, bound / norm) if norm > 0.0 else 1.0
+        self._last = share * calm if finite else 0.0
         if math.isfinite(norm):
-            self._norms.append(norm)
+            self._norms.append(min(norm, _MOST_BOUNDS * bound) if bound > 0.0 else norm)
         return self._last
 
-    def _calm(self, norm: float) -> float:
+    def _bound(self) -> float:
         count = len(self._norms)
-        if count < FEWEST_NORMS or norm == 0.0:
-            return 1.0
+        if count < FEWEST_NORMS:
+            return math.inf
         mean = sum(self._norms) / count
         deviation = math.sqrt(sum((value - mean) * (value - mean) for value in self._norms) / count)
-        return min(1.0, (mean + SPIKE_DEVIATIONS * deviation) / norm)
+        return mean + SPIKE_DEVIATIONS * deviation

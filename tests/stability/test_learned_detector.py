@@ -168,3 +168,16 @@ def test_the_managers_checkpoint_holds_what_it_has_learnt():
     assert second.state_dict() == first.state_dict()
     assert second.state_dict()["detector"]["seen"] == 20
     NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig()).load_state_dict(first.state_dict())
+
+
+@pytest.mark.parametrize("factor", [30, 200, 900])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_a_training_learns_does_not_hide_a_spike(factor, seed):
+    """Loss and norm fall by some orders of magnitude, and a single norm is many times that of its time."""
+    steps = np.arange(1500)
+    losses = 2.0 * np.exp(-steps / 100) * 10 ** noise(seed, 0.15, 1500) + 1e-3
+    norms = 3.0 * np.exp(-steps / 150) * 10 ** noise(seed + 100, 0.15, 1500) + 0.05
+    places = [300, 600, 900, 1200]
+    losses[places] *= factor
+    norms[places] *= factor
+    assert told(losses, norms) == places
