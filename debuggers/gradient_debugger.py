@@ -8,30 +8,28 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from tracker_adapters.base import check_name, check_step
+from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
-from tracker_adapters.errors import ArtifactError
 
 from debuggers.arrival_queue import ArrivalQueue, Arrived, Measurement
 from debuggers.closing import Closing
 from debuggers.compiled_code import methods_between_graphs
-from debuggers.detectors import Finding, announce, gradient_detectors
-from debuggers.detectors.observation import Observation
+from debuggers.detectors import Finding
 from debuggers.errors import DebuggerConfigError, HistoryError
-from debuggers.gradient_flow import GradientFlowAnalysis, analyze
+from debuggers.gradient_findings import GradientFindings
+from debuggers.gradient_flow import GradientFlowAnalysis
 from debuggers.gradient_history import GradientHistory
 from debuggers.isolation import Isolation, OnError
 from debuggers.loss_scale import measure_unscaled, overflow_is_expected, scale_in_gradients
-from debuggers.measurement import measure
+from debuggers.parameter_watch import ParameterWatch
 from debuggers.parameters import Gradients, Parameters
-from debuggers.series_names import histogram_names, statistic_names
+from debuggers.recorded_layers import RecordedLayers
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import SummaryStream
 from debuggers.summary_table import SummaryTable
-from debuggers.tensor_inspection import as_tensor
 from debuggers.torch_import import torch
-from debuggers.total_gradient import Probe, TotalGradient
-from debuggers.update_measurement import Ratios, UpdateMeasurement
+from debuggers.total_gradient import Probe
+from debuggers.update_measurement import UpdateMeasurement
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +57,7 @@ class GradientDebugger(Closing):
     Without a model there are ``record_gradient_flow`` and ``analyze_gradient_flow``.
 
     Attributes:
-        history: Statistics of the last steps.
+        watch: Which parameters take part in the training; None without a model.
         steps_without_gradients: Calls of ``step`` that found no gradient at all.
         missing_gradients: Parameters that require a gradient and had none at the last step.
     """
@@ -106,21 +104,23 @@ class GradientDebugger(Closing):
                 "weights, updates and optimizer state are measured around the optimizer's step; "
                 "expected GradientDebugger(model, optimizer)"
             )
-        self.history = GradientHistory(max_gradient_history)
         self.steps_without_gradients = self.missing_gradients = 0
         self._parameters = None if model is None else Parameters(model)
         self._optimizer, self._scaler, self._emitter = optimizer, scaler, emitter
         self._with_gradients = gradients
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
         self._isolation = Isolation(on_error, self._alert)
-        self._detectors = gradient_detectors()
         self._arrivals = ArrivalQueue()
-        self._total = TotalGradient(emitter, self._arrivals, self._announce)
-        self._layer_steps: dict[str, int] = {}
+        self._findings = GradientFindings(emitter, self._arrivals, max_gradient_history)
+        self._total = self._findings.total
+        self.watch: ParameterWatch | None = None
+        if self._parameters is not None:
+            self.watch = ParameterWatch(self._parameters, optimizer, self._arrivals, self._findings.announce)
+        with_histograms = histogram_every is not None
+        self._layers = RecordedLayers(emitter, self._arrivals, self._findings, with_histograms=with_histograms)
         self._last_step = 0
         self._closed = False
         self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every)
-        self._with_histograms = histogram_every is not None
         self._updates: UpdateMeasurement | None = None
         if self._parameters is not None and optimizer is not None and (weights or updates or optimizer_state):
             self._updates = UpdateMeasurement(
@@ -130,10 +130,20 @@ class GradientDebugger(Closing):
                 weights=weights,
                 updates=updates,
                 optimizer_state=optimizer_state,
-                on_ratios=self._take_ratios,
+                on_ratios=self._findings.see_updates,
                 isolation=self._isolation,
                 stopwatch=self._stopwatch,
             )
+
+    @property
+    def history(self) -> GradientHistory:
+        """Statistics of the last steps."""
+        return self._findings.history
+
+    @property
+    def probed_steps(self) -> int:
+        """Steps of which at least the norm of all gradients was seen on the host."""
+        return self._total.steps
 
     @property
     def aliases(self) -> dict[str, tuple[str, ...]]:
@@ -196,7 +206,12 @@ class GradientDebugger(Closing):
             return None
         with self._stopwatch, self._isolation.guard("probing gradients"):
             self._last_step = step
-            return self._probe(step, self._parameters.gradients())
+            found = self._parameters.gradients()
+            if not found.tensors:
+                return None
+            if self.watch is not None:
+                self.watch.see(step, found)
+            return self._look_at_total(step, found)
         return None
 
     def leave_out(self) -> None:
@@ -223,25 +238,27 @@ class GradientDebugger(Closing):
         Raises:
             ArtifactError: For a wrong name or step, and for what holds no plain numbers, or none at all.
         """
-        layer = check_name("gradients", layer)
-        number = self._layer_steps.get(layer, -1) + 1 if step is None else check_step("gradients", layer, step)
-        values = as_tensor(layer, gradients)
-        if values.numel() == 0:
-            raise ArtifactError(f"gradients of {layer!r} hold none: shape {tuple(values.shape)}; expected some")
-        measured = measure({layer: values})
-        self._layer_steps[layer] = number
-        self._arrivals.push(measured, partial(self._take_layer, number, layer, measured, time.time_ns()))
+        self._layers.record(layer, gradients, step)
 
     def analyze_gradient_flow(self) -> GradientFlowAnalysis:
         """Returns what the remembered gradients mean; waits for the device."""
         with self._stopwatch:
             self._wait()
-            named = self._detectors.findings()
-            return analyze(self.history, findings=named + self._total.findings(named))
+            return self._findings.analyze()
+
+    def findings(self) -> list[Finding]:
+        """Returns all findings so far, also of steps that the history holds no more; waits for the device."""
+        with self._stopwatch:
+            if self.watch is not None and not self._closed:
+                self.watch.look()
+            self._wait()
+            return self._findings.all() + ([] if self.watch is None else self.watch.findings())
 
     def close(self) -> None:
         """Emits what is left and removes the hook; waits for the device. Calling it again does nothing."""
         with self._stopwatch, self._isolation.guard("closing the gradient debugger"):
+            if self.watch is not None and not self._closed:
+                self.watch.look()
             self._closed = True
             if self._updates is not None:
                 self._updates.close()
@@ -263,18 +280,19 @@ class GradientDebugger(Closing):
                 )
             self.steps_without_gradients += 1
             return None
+        if self.watch is not None and self._total.probed_gradients is None:
+            self.watch.see(step, found)
         if self._with_gradients:
             table = self._measure_gradients(step, found, table)
         else:
-            self._probe(step, found)
+            if self._total.probed_gradients is None:
+                self._look_at_total(step, found)
             self._total.leave_out()
         if self._updates is not None:
             self._updates.arm(step, found)
         return table
 
-    def _probe(self, step: int, found: Gradients) -> Probe | None:
-        if not found.tensors:
-            return None
+    def _look_at_total(self, step: int, found: Gradients) -> Probe:
         scale = scale_in_gradients(self._scaler, self._optimizer)
         overflow = overflow_is_expected(self._scaler, self._optimizer)
         return self._total.probe(step, found, scale, expected_overflow=overflow)
@@ -294,44 +312,10 @@ class GradientDebugger(Closing):
         self._arrivals.push(measured, take)
         return measured.resolve() if on_host else None
 
-    def _take(
-        self,
-        step: int,
-        names: tuple[str, ...],
-        measured: Measurement,
-        *,
-        expected_overflow: bool,
-        time_ns: int,
-        begun: list[Finding] | None,
-    ) -> None:
-        """Takes measured gradients; ``begun`` is what a probe of the same step found."""
+    def _take(self, step: int, names: tuple[str, ...], measured: Measurement, **known: Any) -> None:
         table = measured.resolve()
-        self._stream.take(step, names, table, time_ns)
-        named = self._detectors.see(self.history.record(step, names, table, expected_overflow=expected_overflow))
-        if begun is None:
-            begun = self._total.see_table(step, table, expected_overflow=expected_overflow)
-        kinds = {finding.kind for finding in named}
-        self._announce(named + [finding for finding in begun if finding.kind not in kinds])
-
-    def _take_layer(self, step: int, layer: str, measured: Measurement, time_ns: int) -> None:
-        table = measured.resolve()
-        if self._emitter is not None:
-            series = statistic_names("gradients", "norm", (layer,))
-            self._emitter.scalars(series, table.l2, step=step, time_ns=time_ns)
-            if self._with_histograms:
-                names = histogram_names("gradients", (layer,))
-                self._emitter.histograms(names, table.columns, step=step, time_ns=time_ns)
-        self._see(self.history.record(step, (layer,), table))
-
-    def _take_ratios(self, step: int, names: tuple[str, ...], ratios: Ratios) -> None:
-        self._see(self.history.record_updates(step, names, ratios))
-
-    def _see(self, observation: Observation) -> None:
-        self._announce(self._detectors.see(observation))
-
-    def _announce(self, begun: list[Finding]) -> None:
-        if begun and self._emitter is not None:
-            announce(begun, self._emitter)
+        self._stream.take(step, names, table, known.pop("time_ns"))
+        self._findings.see_gradients(step, names, table, **known)
 
     def _alert(self, message: str) -> None:
         if self._emitter is not None:

@@ -13,9 +13,11 @@ from debuggers.gradient_depth import DepthFlow
 
 MAX_GROWTH_DECADES = 2.0
 MIN_STEPS = 16
+MIN_LAST_DECADES = 1.0
 MAX_DEPTH_FACTOR = 1e4
 _STEPS_RULE = (
-    "the robust slope of log10 norm over the held steps exceeds a factor of 100, from 16 steps on (stepscope's choice)"
+    "the robust slope of log10 norm over the held steps exceeds a factor of 100, from 16 steps on, and the median of "
+    "the last 16 norms exceeds 10 (stepscope's choice)"
 )
 _DEPTH_RULE = (
     "norm over that of the last layer > 1e4, and so is the fitted growth over all layers, from three layers on "
@@ -29,6 +31,7 @@ def growth_over_steps(
     """Returns a finding for each gradient whose norm grew more than a hundredfold over the history.
 
     This is what the spike test of ``ExplodingGradient`` cannot see: growth that was there from the first step on.
+    Norms up to 10 explode nothing: many layers begin with a gradient of nearly zero.
 
     Args:
         names: Of the gradients.
@@ -41,6 +44,8 @@ def growth_over_steps(
     found = []
     for row in np.flatnonzero((growth > MAX_GROWTH_DECADES) & (points >= MIN_STEPS)).tolist():
         held = steps[np.isfinite(logs[:, row])]
+        if np.median(logs[np.isfinite(logs[:, row]), row][-MIN_STEPS:]) <= MIN_LAST_DECADES:
+            continue
         factor = float(10.0 ** min(growth[row], 300.0))
         limit = 10.0**MAX_GROWTH_DECADES
         evidence = f"the norm grew by a factor of {factor:.3g}, more than {limit:g}"
