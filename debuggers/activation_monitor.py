@@ -57,6 +57,7 @@ class ActivationMonitor(Closing):
     does without its fused path in eval mode, whose results may differ in the last digit; training never takes it.
 
     Attributes:
+        chosen: The names of the chosen modules.
         aliases: The other names of modules that have several.
         uncovered: Chosen modules whose forward was not seen in the last step: unused, compiled, or bypassed by code
             that uses their weights alone.
@@ -123,6 +124,8 @@ class ActivationMonitor(Closing):
             if not entry.opaque
         ]
         self._opaque = [entry.name for entry in chosen if entry.opaque]
+        self.chosen = [entry.name for entry in chosen]
+        self._ever_fired: set[str] = set()
         self._hooks = Hooks()
         self._step: int | None = None
         self._expected = 0
@@ -139,6 +142,11 @@ class ActivationMonitor(Closing):
     def failures(self) -> Mapping[tuple[str, str], int]:
         """How often something inside failed, by place and type of exception."""
         return self._isolation.counts
+
+    @property
+    def never_seen(self) -> list[str]:
+        """Chosen modules whose forward was not seen in any step."""
+        return [name for name in self.chosen if name not in self._ever_fired]
 
     def attach(self, step: int) -> None:
         """Puts the hooks on, before the forward pass of a step; a step that is still attached ends first."""
@@ -173,6 +181,7 @@ class ActivationMonitor(Closing):
             step, self._step = self._step if step is None else step, None
             self._hooks.remove()
             recording = self._recording
+            self._ever_fired.update(layer.name for layer in self._layers if layer.fired)
             self.uncovered = [*(layer.name for layer in self._layers if not layer.fired), *self._opaque]
             self.skipped_calls += recording.skipped_calls
             self.without_gradient += recording.without_gradient

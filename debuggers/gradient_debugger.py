@@ -111,7 +111,7 @@ class GradientDebugger(Closing):
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
         self._isolation = Isolation(on_error, self._alert)
         self._arrivals = ArrivalQueue()
-        self._findings = GradientFindings(emitter, self._arrivals, max_gradient_history)
+        self._findings = GradientFindings(emitter, self._arrivals, max_gradient_history, emits_total=gradients)
         self._total = self._findings.total
         self.watch: ParameterWatch | None = None
         if self._parameters is not None:

@@ -23,10 +23,12 @@ class GradientFindings:
         total: Judges the norm of all gradients together, of measured and of probed steps.
     """
 
-    def __init__(self, emitter: Emitter | None, arrivals: ArrivalQueue, max_gradient_history: int) -> None:
-        """Takes the queue for what waits for a device."""
+    def __init__(
+        self, emitter: Emitter | None, arrivals: ArrivalQueue, max_gradient_history: int, *, emits_total: bool
+    ) -> None:
+        """Takes the queue for what waits for a device, and whether the norm of all gradients is emitted, too."""
         self.history = GradientHistory(max_gradient_history)
-        self.total = TotalGradient(emitter, arrivals, self.announce)
+        self.total = TotalGradient(emitter if emits_total else None, arrivals, self.announce)
         self._emitter = emitter
         self._detectors = gradient_detectors()
 

@@ -85,10 +85,19 @@ class GradientFlowAnalysis:
         """Returns the analysis in plain words, a few lines."""
         if self.score is None:
             return "Gradient health: unknown, no gradients were recorded."
-        lines = [
-            f"Gradient health: {self.overall_health} (score {self.score:.2f}), from {len(self.layers)} gradients at "
-            f"{self.steps} steps, {self.first_step} to {self.last_step}."
-        ]
+        return "\n".join(
+            [
+                f"Gradient health: {self.overall_health} (score {self.score:.2f}), from {len(self.layers)} gradients "
+                f"at {self.steps} steps, {self.first_step} to {self.last_step}.",
+                *self.flow_lines(),
+                *finding_lines(self.findings),
+                *self.recommendations,
+            ]
+        )
+
+    def flow_lines(self) -> list[str]:
+        """Returns what is to be said of the flow through depth and of overflows, a sentence each."""
+        lines = []
         if self.depth is not None:
             lines.append(
                 f"From {self.depth.layers[-1]} back to {self.depth.layers[0]} the norm changes by a factor of "
@@ -96,11 +105,14 @@ class GradientFlowAnalysis:
             )
         if self.expected_overflows:
             lines.append(f"Overflows were expected at {self.expected_overflows} steps, from the loss scale.")
-        merged = merge_findings(list(self.findings))
-        lines += [f"{finding.kind}: {finding.message}" for finding in merged[:_SHOWN]]
-        if len(merged) > _SHOWN:
-            lines.append(f"and {len(merged) - _SHOWN} more findings")
-        return "\n".join([*lines, *self.recommendations])
+        return lines
+
+
+def finding_lines(findings: Sequence[Finding]) -> list[str]:
+    """Returns a line for each finding, merged where one began for many tensors; at most ten, and how many more."""
+    merged = merge_findings(list(findings))
+    lines = [f"{finding.kind}: {finding.message}" for finding in merged[:_SHOWN]]
+    return [*lines, f"and {len(merged) - _SHOWN} more findings"] if len(merged) > _SHOWN else lines
 
 
 def analyze(history: GradientHistory, *, findings: Sequence[Finding] | None = None) -> GradientFlowAnalysis:

@@ -17,8 +17,14 @@ _WEIGHTS = {
     "dead_units": 0.6,
     "large_update": 0.6,
     "small_update": 0.4,
+    "non_finite_loss": 1.0,
+    "non_finite_activation": 1.0,
+    "weights_stand_still": 0.8,
+    "outside_optimizer": 0.8,
 }
 _OTHER_WEIGHT = 0.6
+_TOO_FAST = frozenset({"non_finite_gradient", "non_finite_loss", "exploding_gradient", "large_update", "dead_units"})
+_UNREACHED = frozenset({"zero_gradient", "vanishing_gradient"})
 _ADVICE = {
     "non_finite_gradient": (
         "Find where the first NaN or infinity arises in {names}: look for NaN in the inputs and for log, sqrt and "
@@ -40,6 +46,14 @@ _ADVICE = {
         "Wake the dead units of {names}: lower the learning rate, start their biases at zero or above, or use a "
         "leaky activation."
     ),
+    "weights_stand_still": (
+        "Nothing is learnt: check that the learning rate is not (nearly) zero and that no step is left out; in "
+        "bfloat16 and float16 small updates are rounded away, which float32 weights prevent."
+    ),
+    "outside_optimizer": (
+        "Give {names} to the optimizer, or freeze them if they are meant to stand still; gradients that the "
+        "optimizer's zero_grad does not reach pile up, too."
+    ),
     "large_update": "Lower the learning rate of {names} or warm it up: updates are larger than the weights.",
     "small_update": "Raise the learning rate of {names}, or freeze them if they are meant to stand still.",
 }
@@ -49,6 +63,7 @@ class Health(StrEnum):
     """How a run's gradients are, in one word."""
 
     HEALTHY = "healthy"
+    PARTIAL = "healthy so far as measured"
     WARNING = "warning"
     CRITICAL = "critical"
     UNKNOWN = "unknown"
@@ -59,8 +74,8 @@ def health_score(findings: Sequence[Finding], cells: int) -> float:
 
     The product over the kinds k of findings of ``1 - w * b * (1 + sqrt(x))``, where
 
-    - w is the weight of the kind: non-finite 1, exploding, vanishing and zero gradients 0.8, dead units and large
-      updates 0.6, small updates 0.4;
+    - w is the weight of the kind: anything non-finite 1; exploding, vanishing and zero gradients, weights that stand
+      still or are in no optimizer 0.8; dead units and large updates 0.6; small updates 0.4;
     - b is 1/2 while a finding of the kind goes on, and 1/4 when all of them are over;
     - x is the share of cells, a tensor at a step, in which the rule was broken; its root, because a few layers that
       fail can stop all of them.
@@ -81,17 +96,30 @@ def health_score(findings: Sequence[Finding], cells: int) -> float:
     return score
 
 
-def health_of(findings: Sequence[Finding], score: float) -> Health:
-    """Names the health: healthy without findings, critical below a score of 0.5, else warning."""
+def health_of(findings: Sequence[Finding], score: float, *, complete: bool = True) -> Health:
+    """Names the health: healthy without findings, critical below a score of 0.5, else warning.
+
+    Args:
+        findings: What was found.
+        score: Their ``health_score``.
+        complete: Whether all was looked at that could have been found; if not, no findings make ``PARTIAL``.
+    """
     if not findings:
-        return Health.HEALTHY
+        return Health.HEALTHY if complete else Health.PARTIAL
     return Health.CRITICAL if score < _CRITICAL_SCORE else Health.WARNING
 
 
 def recommend(findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Returns one sentence for each kind of finding, naming its layers; the gravest kinds first."""
+    """Returns one sentence for each kind of finding, naming its layers; the gravest kinds first.
+
+    A larger learning rate is advised against nothing that speaks for a smaller one, nor for what gets no gradient.
+    """
     names: dict[str, list[str]] = {}
+    too_fast = any(finding.kind in _TOO_FAST for finding in findings)
+    unreached = {finding.name for finding in findings if finding.kind in _UNREACHED}
     for finding in findings:
+        if finding.kind == "small_update" and (too_fast or finding.name in unreached):
+            continue
         group = names.setdefault(finding.kind, [])
         if finding.name not in group:
             group.append(finding.name)

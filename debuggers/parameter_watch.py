@@ -20,7 +20,7 @@ LOOK_EVERY = 100
 STILL = 1e-6
 """Below this relative change over all steps, weights count as standing still."""
 _RULES = {
-    "weights_stand_still": f"|Δw| / |w| over all steps is below {STILL:g} for every parameter of the optimizer",
+    "weights_stand_still": f"|Δw| / |w| of all parameters of the optimizer, over all steps, is below {STILL:g}",
     "outside_optimizer": "no parameter that has gradients and is outside the optimizer ever changed",
 }
 
@@ -46,8 +46,8 @@ class ParameterWatch:
     """Remembers which parameters had a gradient, and tells when the optimizer moves none of them.
 
     After 25 steps, then every 100 and at the end, up to 64 elements of each parameter are compared with what they
-    were at the first step. ``weights_stand_still``: none of the optimizer's parameters changed by more than 1e-6 of
-    itself, below what float32 can hold of a single step. ``outside_optimizer``: parameters with gradient are in no
+    were at the first step. ``weights_stand_still``: all elements of the optimizer's parameters together changed by less
+    than 1e-6 of their norm. ``outside_optimizer``: parameters with gradient are in no
     group of the optimizer, and not one of these changed, so that no other optimizer seems to hold them either. Both
     are stepscope's own rules.
     """
@@ -82,16 +82,16 @@ class ParameterWatch:
 
     def look(self) -> None:
         """Compares the weights with what they were, if there were enough steps."""
-        if self._optimizer is None or self._steps < FIRST_LOOK:
+        if not self.sees_movement:
             return
         watched = {name: tensor for name, tensor in self._named().items() if name in self._seen}
         movement = self._movement.compare(watched)
         self._arrivals.push(movement, partial(self._take, self._last_step, self._steps, movement))
 
     @property
-    def enough_steps(self) -> bool:
-        """Whether there were enough of them to say whether weights move."""
-        return self._steps >= FIRST_LOOK
+    def sees_movement(self) -> bool:
+        """Whether there is an optimizer, and were enough steps, to say whether weights move."""
+        return self._optimizer is not None and self._steps >= FIRST_LOOK
 
     def findings(self) -> list[Finding]:
         """Returns the findings so far."""
@@ -121,11 +121,13 @@ class ParameterWatch:
     def _take(self, step: int, steps: int, movement: Movement) -> None:
         moved = movement.resolve()
         outside = sorted(set(self.roles().outside_optimizer) & moved.keys())
-        mine = [ratio for name, ratio in moved.items() if name not in outside]
-        largest = max(mine, default=math.inf)
-        evidence = f"the largest change in {steps} steps is {largest:.2g} of the weights, below {STILL:g}"
-        self._judge("weights_stand_still", "all weights", step, evidence if largest < STILL else None, largest)
-        forgotten = outside and not any(moved[name] for name in outside)
+        mine = [norms for name, norms in moved.items() if name not in outside] or [(0.0, 0.0)]
+        change, size = (math.hypot(*column) for column in zip(*mine, strict=True))
+        # A parameter that starts at zero has no size of its own to compare with: only all together tell.
+        ratio = change / size if size else math.inf
+        evidence = f"in {steps} steps they changed by {ratio:.2g} of their size, less than {STILL:g}"
+        self._judge("weights_stand_still", "all weights", step, evidence if ratio < STILL else None, ratio)
+        forgotten = outside and not any(moved[name][0] for name in outside)
         evidence = f"in no group of the optimizer, and unchanged in {steps} steps, though there are gradients"
         self._judge("outside_optimizer", name_some(outside), step, evidence if forgotten else None, 0.0)
 

@@ -51,7 +51,8 @@ class UpdateMeasurement:
 
     Emitted are the groups ``weights`` (after the step), ``updates`` (weights after minus before), and for each kind of
     optimizer state of a parameter's shape, such as ``exp_avg``, ``optimizer/<kind>``; with updates also the scalars
-    ``update_ratio/<name>``, |Δw| / (|w| + 1e-9) in Euclidean norms over finite elements, w after the step.
+    ``update_ratio/<name>``, |Δw| / (|w| + 1e-9) in Euclidean norms over finite elements, w after the step;
+    NaN where there are none.
 
     Only parameters that have a gradient and belong to the optimizer take part. While updates are measured, a copy of
     them is kept.
@@ -98,13 +99,14 @@ class UpdateMeasurement:
         mine = [id(parameter) in owned for parameter in gradients.parameters]
         parameters = [parameter for parameter, own in zip(gradients.parameters, mine, strict=True) if own]
         self._names = tuple(name for name, own in zip(gradients.names, mine, strict=True) if own)
-        if self._with_updates:
+        if self._with_updates and parameters:
             values = [_local(parameter) for parameter in parameters]
             if not _fit(self._before, values) or not all(map(is_, parameters, self._parameters)):
                 self._before = [torch.empty_like(value) for value in values]
             torch._foreach_copy_(self._before, values)
         self._parameters = parameters
-        self._armed = step
+        # In a step that gives its parameters no gradient, the optimizer changes nothing.
+        self._armed = step if parameters else None
 
     def disarm(self) -> None:
         """Has the coming optimizer step not measured; an armed step that is still waiting for one was skipped."""
@@ -172,7 +174,7 @@ class UpdateMeasurement:
             if group == "updates":
                 # Differences are formed in plain tensors, of what the weights are of this rank.
                 part = replace(part, local_shard=weights.local_shard)
-                self._take_ratios(entry, names, part.l2 / (weights.l2 + RATIO_EPSILON))
+                self._take_ratios(entry, names, _ratios(part, weights))
             if group != "weights" or self._with_weights:
                 self._stream(group).take(entry.step, names, part, entry.time_ns)
 
@@ -212,6 +214,12 @@ def _changes(before: list[torch.Tensor], after: list[torch.Tensor]) -> Sequence[
         torch._foreach_sub_(places, list(compress(after, in_place)))
         torch._foreach_neg_(places)
     return [old if done else Difference(new, old) for old, new, done in zip(before, after, in_place, strict=True)]
+
+
+def _ratios(updates: SummaryTable, weights: SummaryTable) -> Ratios:
+    """|Δw| / |w|; NaN where all elements of either are NaN or infinite: nothing is known then."""
+    known = (updates.finite_count > 0) & (weights.finite_count > 0)
+    return np.where(known, updates.l2 / (weights.l2 + RATIO_EPSILON), np.nan)
 
 
 def _rows(table: SummaryTable, start: int, stop: int) -> SummaryTable:

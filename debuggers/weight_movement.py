@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -54,17 +53,12 @@ class Movement:
         """Whether ``resolve`` need not wait."""
         return all(change.ready() for change in self._changes)
 
-    def resolve(self) -> dict[str, float]:
-        """Waits for the devices, and returns |Δw| / |w| of the elements by name; infinite where one is not finite."""
+    def resolve(self) -> dict[str, tuple[float, float]]:
+        """Waits for the devices; returns by name the norm of the elements' change, and their own, the larger one."""
         return {
-            name: _ratio(*map(float, change.resolve())) for name, change in zip(self._names, self._changes, strict=True)
+            name: (float(change.resolve()[0]), float(change.resolve()[1]))
+            for name, change in zip(self._names, self._changes, strict=True)
         }
-
-
-def _ratio(change: float, size: float) -> float:
-    if not (math.isfinite(change) and math.isfinite(size)):
-        return math.inf
-    return change / size if size else 0.0
 
 
 def _sample(parameter: torch.Tensor) -> torch.Tensor | None:

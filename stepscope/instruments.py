@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from tracker_adapters.emitter import Emitter
 
 from debuggers.activation_monitor import ActivationMonitor
+from debuggers.detectors import Finding
 from debuggers.gradient_debugger import GradientDebugger
 from debuggers.isolation import OnError
 from debuggers.measurement import prepare
@@ -89,6 +90,11 @@ class Instruments:
         """How often something inside failed, by place and type of exception."""
         activations = {} if self.activations is None else self.activations.failures
         return {**self.gradients.failures, **activations}
+
+    def findings(self) -> list[Finding]:
+        """Returns all findings so far; waits for the device."""
+        found = self.gradients.findings()
+        return found if self.activations is None else found + self.activations.findings()
 
     def prepare(self) -> None:
         """Compiles the measuring kernel where that was not done before on this machine."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Self
@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 from tracker_adapters.plain import json_values
 
 from debuggers.detectors import Finding
-from debuggers.gradient_flow import GradientFlowAnalysis
+from debuggers.gradient_flow import GradientFlowAnalysis, finding_lines
+from debuggers.gradient_health import recommend
 from debuggers.tensor_lifetimes import TensorLeak
+from stepscope.coverage import Coverage
 from stepscope.governor import FLOOR_S, FREE_STEPS, Overhead
 from stepscope.instruments import Instruments
+from stepscope.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
     from stability.first_nan.output import FirstNaN
@@ -27,7 +30,10 @@ class DebugReport:
     Attributes:
         overhead: Steps, how many of them were measured or left out and why, and what that cost.
         gradients: Flow, trends, findings, health and recommendations; None when none were recorded.
-        findings: All findings: of gradients, updates and activations, in order of their first step.
+        verdict: The health in one word, its score, and what was not looked at.
+        coverage: What was looked at.
+        findings: All findings of the session, in order of their first step.
+        recommendations: What to do about them, one sentence for each kind, the gravest first.
         tensors: How many inspected tensors are tracked, left out, dropped.
         leaks: Names of inspected tensors whose memory piles up.
         failures: How often something inside failed, by place and type of exception.
@@ -35,9 +41,12 @@ class DebugReport:
         disabled: Whether the environment switched the session off.
     """
 
+    verdict: Verdict
+    coverage: Coverage
     overhead: Overhead
     gradients: GradientFlowAnalysis | None
     findings: tuple[Finding, ...]
+    recommendations: tuple[str, ...]
     tensors: Mapping[str, int]
     leaks: tuple[TensorLeak, ...]
     failures: Mapping[str, int]
@@ -53,17 +62,24 @@ class DebugReport:
         failures: Mapping[tuple[str, str], int],
         disabled: bool,
         first_nans: tuple[FirstNaN, ...] = (),
+        ended_tools: Sequence[str] = (),
     ) -> Self:
         """Returns the report of instruments; waits for the device."""
+        findings = instruments.findings()
         analysis = instruments.gradients.analyze_gradient_flow()
-        findings = list(analysis.findings)
-        if instruments.activations is not None:
-            findings += instruments.activations.findings()
+        # Growth over steps and depth is found only when the history is looked at.
+        findings += [finding for finding in analysis.findings if finding not in findings]
+        findings.sort(key=lambda finding: finding.step)
+        coverage = Coverage.of(instruments, overhead, failures=sum(failures.values()), ended_tools=ended_tools)
         inspector = instruments.tensors
         return cls(
+            verdict=verdict_of(findings, coverage),
+            coverage=coverage,
             overhead=overhead,
             gradients=analysis if analysis.steps or analysis.findings else None,
-            findings=tuple(sorted(findings, key=lambda finding: finding.step)),
+            findings=tuple(findings),
+            # What no optimizer holds needs no other advice.
+            recommendations=recommend([one for one in findings if one.name not in coverage.outside_optimizer]),
             tensors={"inspected": inspector.inspected, "left_out": inspector.skipped, "dropped": inspector.dropped},
             leaks=tuple(inspector.leaks()),
             failures={f"{place}: {kind}": count for (place, kind), count in failures.items()},
@@ -75,10 +91,10 @@ class DebugReport:
         """Returns the report in plain words, some lines."""
         if self.disabled:
             return "The session was switched off by STEPSCOPE_DISABLED: nothing was measured."
-        lines = [_steps(self.overhead), overhead_line(self.overhead)]
-        lines.append("No gradients were recorded." if self.gradients is None else self.gradients.summary())
-        shown = () if self.gradients is None else self.gradients.findings
-        lines += [f"{finding.kind}: {finding.message}" for finding in self.findings if finding not in shown]
+        lines = [f"Verdict: {self.verdict}", self.coverage.summary()]
+        lines += finding_lines(self.findings)
+        lines += self.recommendations
+        lines += [] if self.gradients is None else self.gradients.flow_lines()
         if self.tensors["inspected"]:
             lines.append(
                 f"Tensors: {self.tensors['inspected']} inspected, {self.tensors['left_out']} of them left out by "
@@ -87,6 +103,7 @@ class DebugReport:
         lines += [leak.message for leak in self.leaks]
         lines += [str(answer) for answer in self.first_nans]
         lines += [f"Inside stepscope failed {place}, {count} times." for place, count in self.failures.items()]
+        lines += [_steps(self.overhead), overhead_line(self.overhead)]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -99,9 +116,13 @@ class DebugReport:
         """Returns the report as plain values for JSON; NaN and infinities become None."""
         return {
             "disabled": self.disabled,
+            "health": str(self.verdict.health),
+            "score": self.verdict.score,
+            "coverage": self.coverage.to_dict(),
             "overhead": json_values(asdict(self.overhead) | {"share": self.overhead.share}),
             "gradients": None if self.gradients is None else self.gradients.to_dict(),
             "findings": [json_values(finding.to_dict()) for finding in self.findings],
+            "recommendations": list(self.recommendations),
             "tensors": dict(self.tensors),
             "leaks": [json_values(asdict(leak)) for leak in self.leaks],
             "failures": dict(self.failures),

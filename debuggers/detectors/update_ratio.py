@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from debuggers.detectors.detector import Detector
+from debuggers.detectors.module_parts import ModuleParts
 from debuggers.detectors.observation import Bools, Observation
 
 
 class SmallUpdate(Detector):
     """|Δw| / |w| is below 1e-8 at three observed steps in a row: the weights stand still; healthy is near 1e-3.
 
-    Three, because a learning rate that warms up from zero makes a first update of zero.
+    Three, because a learning rate that warms up from zero makes a first update of zero. A bias is left out while
+    another parameter of its module is updated: one before a normalisation layer, or that of attention keys, gets no
+    gradient by construction. A ratio that is NaN, of weights that are not finite, breaks nothing here.
     """
 
     kind = "small_update"
@@ -22,10 +25,19 @@ class SmallUpdate(Detector):
     evidence = "update ratio {value:.2g} is below {threshold:.2g}"
     patience = 3
     worst = np.fmin
+    threshold = 1e-8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._modules = ModuleParts()
 
     def check(self, observation: Observation) -> tuple[Bools, float]:
         """See the class."""
-        return observation.values["update_ratio"] < 1e-8, 1e-8
+        ratios = observation.values["update_ratio"]
+        broken = ratios < self.threshold
+        if broken.any():
+            broken &= ~self._modules.idle_biases(observation, ratios >= self.threshold)
+        return broken, self.threshold
 
 
 class LargeUpdate(Detector):

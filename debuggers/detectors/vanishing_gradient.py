@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from debuggers.detectors.detector import Detector
+from debuggers.detectors.module_parts import ModuleParts
 from debuggers.detectors.observation import Bools, Observation
 
 
@@ -28,7 +28,7 @@ class VanishingGradient(Detector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._modules = _Modules()
+        self._modules = ModuleParts()
 
     def check(self, observation: Observation) -> tuple[Bools, float]:
         """See the class."""
@@ -37,22 +37,3 @@ class VanishingGradient(Detector):
         if broken.any():
             broken &= ~self._modules.idle_biases(observation, means >= self.threshold)
         return broken, self.threshold
-
-
-class _Modules:
-    """Which rows are biases, and which rows share a module."""
-
-    def __init__(self) -> None:
-        self._number_of: dict[str, int] = {}
-        self._module: npt.NDArray[np.intp] = np.empty(0, np.intp)
-        self._bias: Bools = np.empty(0, np.bool_)
-
-    def idle_biases(self, observation: Observation, alive: Bools) -> Bools:
-        """The biases of modules in which some parameter is alive."""
-        new = [name.rpartition(".") for name in observation.names[len(self._module) : len(alive)]]
-        numbers = [self._number_of.setdefault(module, len(self._number_of)) for module, _, _ in new]
-        self._module = np.append(self._module, np.array(numbers, np.intp))
-        self._bias = np.append(self._bias, np.array([parameter.endswith("bias") for _, _, parameter in new], np.bool_))
-        modules = np.zeros(len(self._number_of), np.bool_)
-        modules[self._module[alive]] = True
-        return self._bias & modules[self._module]

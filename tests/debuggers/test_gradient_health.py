@@ -85,7 +85,26 @@ def test_what_is_over_is_a_warning():
 
 
 def test_advice_is_one_sentence_a_kind_that_names_its_layers_gravest_first():
-    findings = [finding("small_update", "a"), finding("non_finite_gradient", "b"), finding("small_update", "c")]
+    findings = [finding("small_update", "a"), finding("vanishing_gradient", "b"), finding("small_update", "c")]
     first, second = recommend([*findings, finding("a_rule_of_the_user")])
-    assert "arises in b:" in first
+    assert "reach b:" in first
     assert "of a, c," in second
+
+
+@pytest.mark.parametrize(
+    "kind", ["exploding_gradient", "large_update", "non_finite_gradient", "non_finite_loss", "dead_units"]
+)
+def test_no_larger_learning_rate_is_advised_beside_what_speaks_for_a_smaller_one(kind):
+    assert not [text for text in recommend([finding("small_update", "a"), finding(kind, "b")]) if "Raise" in text]
+
+
+@pytest.mark.parametrize("kind", ["zero_gradient", "vanishing_gradient"])
+def test_no_larger_learning_rate_is_advised_for_what_gets_no_gradient(kind):
+    advice = recommend([finding("small_update", "a"), finding("small_update", "b"), finding(kind, "a")])
+    (text,) = [text for text in advice if "Raise" in text]
+    assert "of b, or" in text
+
+
+def test_nothing_is_healthy_that_was_not_looked_at():
+    assert health_of([], 0.99, complete=False) is Health.PARTIAL
+    assert health_of([finding()], 0.4, complete=False) is Health.CRITICAL

@@ -1,0 +1,27 @@
+"""Which parameters belong to one module: a bias may have no gradient by construction."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from debuggers.detectors.observation import Bools, Observation
+
+
+class ModuleParts:
+    """Which rows are biases, and which rows share a module."""
+
+    def __init__(self) -> None:
+        self._number_of: dict[str, int] = {}
+        self._module: npt.NDArray[np.intp] = np.empty(0, np.intp)
+        self._bias: Bools = np.empty(0, np.bool_)
+
+    def idle_biases(self, observation: Observation, alive: Bools) -> Bools:
+        """The biases of modules in which some parameter is alive."""
+        new = [name.rpartition(".") for name in observation.names[len(self._module) : len(alive)]]
+        numbers = [self._number_of.setdefault(module, len(self._number_of)) for module, _, _ in new]
+        self._module = np.append(self._module, np.array(numbers, np.intp))
+        self._bias = np.append(self._bias, np.array([parameter.endswith("bias") for _, _, parameter in new], np.bool_))
+        modules = np.zeros(len(self._number_of), np.bool_)
+        modules[self._module[alive]] = True
+        return self._bias & modules[self._module]

@@ -1,0 +1,115 @@
+"""What a session has looked at, so that its verdict claims no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from debuggers.detectors.finding import name_some
+from debuggers.parameter_watch import FIRST_LOOK
+from stepscope.governor import Overhead
+from stepscope.instruments import Instruments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What was looked at, and what was not.
+
+    Attributes:
+        steps: Steps of the session.
+        probed: Those of which it was seen whether all gradients are finite, and what their norm is together.
+        measured: Those at which each parameter's gradient was measured in full.
+        parameters: Parameters of the model, each once.
+        frozen: Names of those that require no gradient.
+        without_gradient: Names of those that require one, and never had it.
+        outside_optimizer: Names of those that require one, and are in no group of the optimizer.
+        movement: Whether there were enough steps and an optimizer, to see whether weights move at all.
+        layers: Layers whose outputs were asked for; 0 if none were.
+        unseen_layers: Names of those whose output was never seen.
+        ended_tools: What a stability manager's debug session stopped watching, because of its own limits.
+        failures: How often something inside failed.
+    """
+
+    steps: int
+    probed: int
+    measured: int
+    parameters: int
+    frozen: tuple[str, ...]
+    without_gradient: tuple[str, ...]
+    outside_optimizer: tuple[str, ...]
+    movement: bool
+    layers: int
+    unseen_layers: tuple[str, ...]
+    ended_tools: tuple[str, ...]
+    failures: int
+
+    @classmethod
+    def of(
+        cls, instruments: Instruments, overhead: Overhead, *, failures: int, ended_tools: Sequence[str] = ()
+    ) -> Self:
+        """Returns the coverage of a session."""
+        watch = instruments.gradients.watch
+        roles = None if watch is None else watch.roles()
+        activations = instruments.activations
+        return cls(
+            steps=overhead.steps,
+            probed=min(instruments.gradients.probed_steps, overhead.steps),
+            measured=overhead.measured,
+            parameters=0 if roles is None else len(roles.parameters),
+            frozen=() if roles is None else roles.frozen,
+            without_gradient=() if roles is None else roles.without_gradient,
+            outside_optimizer=() if roles is None else roles.outside_optimizer,
+            movement=watch is not None and watch.sees_movement,
+            layers=0 if activations is None else len(activations.chosen),
+            unseen_layers=() if activations is None else tuple(activations.never_seen),
+            ended_tools=tuple(ended_tools),
+            failures=failures,
+        )
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What was not looked at, a phrase each; empty when all of it was."""
+        if not self.steps:
+            return ("no step was taken",)
+        if not self.parameters:
+            return ("no gradients were watched",)
+        found = []
+        if self.probed < self.steps:
+            found.append(f"the gradients of {_of(self.steps - self.probed, self.steps, 'steps')} were not looked at")
+        if self.measured < self.steps:
+            found.append(f"single parameters were measured at {_of(self.measured, self.steps, 'steps')}")
+        if not self.movement:
+            found.append(f"whether weights move takes an optimizer and {FIRST_LOOK} steps to see")
+        for names, are in (
+            (self.frozen, "frozen"),
+            (self.without_gradient, "without gradient in every step"),
+            (self.outside_optimizer, "in no group of the optimizer"),
+        ):
+            if names:
+                found.append(f"{_of(len(names), self.parameters, 'parameters')} are {are} ({name_some(list(names))})")
+        if self.unseen_layers:
+            unseen = _of(len(self.unseen_layers), self.layers, "layers")
+            found.append(f"the outputs of {unseen} were never seen ({name_some(list(self.unseen_layers))})")
+        found += self.ended_tools
+        if self.failures:
+            found.append(f"something inside stepscope failed, {self.failures} times")
+        return tuple(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields and the gaps as plain values."""
+        values = asdict(self) | {"gaps": self.gaps}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+    def summary(self) -> str:
+        """Returns in one sentence what was looked at."""
+        looked = f"the gradients of {_of(self.probed, self.steps, 'steps')}"
+        seen = self.parameters - len(self.frozen) - len(self.without_gradient)
+        text = f"Looked at: {looked}, {_of(seen, self.parameters, 'parameters')} in full at {self.measured}"
+        if self.layers:
+            text += f", the outputs of {_of(self.layers - len(self.unseen_layers), self.layers, 'layers')}"
+        return text + "."
+
+
+def _of(part: int, whole: int, what: str) -> str:
+    return f"all {whole:,} {what}" if part == whole else f"{part:,} of {whole:,} {what}"

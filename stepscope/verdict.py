@@ -1,0 +1,53 @@
+"""One word for a session, its score, and what to do: from findings and from what was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from debuggers.detectors import Finding
+from debuggers.gradient_health import Health, health_of, health_score
+from stepscope.coverage import Coverage
+
+BEST_PARTIAL_SCORE = 0.99
+"""The best score where not everything was looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """How a training is, as far as it was seen.
+
+    Attributes:
+        health: Healthy only if all was looked at that a ``Coverage`` knows of, and nothing was found.
+        score: From 0 to 1 by ``health_score`` over all findings of the session, at most 0.99 where something was not
+            looked at; None where nothing was.
+        gaps: What was not looked at.
+    """
+
+    health: Health
+    score: float | None
+    gaps: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The verdict in one sentence."""
+        text = str(self.health)
+        if self.score is not None:
+            # Never rounded up to a full score.
+            text += f" (score {min(self.score, 0.99) if self.score < 1 else 1:.2f})"
+        return f"{text}: {'; '.join(self.gaps)}." if self.gaps else f"{text}."
+
+
+def verdict_of(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
+    """Judges a session.
+
+    Args:
+        findings: All of them.
+        coverage: What was looked at.
+    """
+    gaps = coverage.gaps
+    if not coverage.probed and not findings:
+        return Verdict(health=Health.UNKNOWN, score=None, gaps=gaps)
+    score = health_score(findings, coverage.measured * max(1, coverage.parameters))
+    if gaps:
+        score = min(score, BEST_PARTIAL_SCORE)
+    return Verdict(health=health_of(findings, score, complete=not gaps), score=score, gaps=gaps)

@@ -1,0 +1,148 @@
+"""Which parameters take part in a training is known by name, and weights that nothing moves are told."""
+
+import pytest
+import torch
+from torch import nn
+from tracker_adapters.testing import MemoryEmitter
+
+from debuggers.gradient_debugger import GradientDebugger
+from debuggers.parameter_watch import FIRST_LOOK
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def train(model, optimizers, *, steps=FIRST_LOOK + 1, probed=False, before=lambda step: None):
+    emitter = MemoryEmitter()
+    debugger = GradientDebugger(model, optimizers[0], emitter=emitter, on_error="raise")
+    for step in range(steps):
+        before(step)
+        for parameter in model.parameters():
+            parameter.grad = None
+        model(torch.randn(16, 4)).square().mean().backward()
+        if probed:
+            debugger.probe(step)
+            debugger.leave_out()
+        else:
+            debugger.step(step)
+        for optimizer in optimizers:
+            optimizer.step()
+    return debugger, [(item.name, item.step) for item in emitter.artifacts if item.kind == "alert"]
+
+
+@pytest.mark.parametrize("probed", [True, False])
+@pytest.mark.parametrize("lr", [0.0, 1e-12])
+def test_weights_that_stand_still_are_told(lr, probed):
+    model = network()
+    debugger, alerts = train(model, [torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)], probed=probed)
+
+    assert alerts == [("weights_stand_still", FIRST_LOOK)]
+    assert debugger.findings()[0].name == "all weights"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda parameters: torch.optim.SGD(parameters, lr=1e-4),
+        lambda parameters: torch.optim.AdamW(parameters, lr=1e-6, weight_decay=0),
+    ],
+)
+def test_small_learning_rates_that_move_weights_are_none(make, dtype):
+    model = network().to(dtype)
+    torch.set_default_dtype(dtype)
+    try:
+        debugger, alerts = train(model, [make(model.parameters())])
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+    assert alerts == []
+    assert debugger.watch.sees_movement
+
+
+def test_updates_that_bfloat16_rounds_away_are_told():
+    model = nn.Linear(4, 2).bfloat16()
+    nn.init.ones_(model.weight)
+    nn.init.ones_(model.bias)
+    emitter = MemoryEmitter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    debugger = GradientDebugger(model, optimizer, emitter=emitter, on_error="raise")
+    for step in range(FIRST_LOOK + 1):
+        optimizer.zero_grad()
+        model(torch.ones(16, 4, dtype=torch.bfloat16)).float().mean().backward()
+        debugger.step(step)
+        optimizer.step()
+
+    assert "weights_stand_still" in {finding.kind for finding in debugger.findings()}
+
+
+def test_weights_that_begin_to_move_end_the_finding():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+
+    def warm_up(step):
+        optimizer.param_groups[0]["lr"] = 0.0 if step < 40 else 0.1
+
+    debugger, alerts = train(model, [optimizer], steps=60, before=warm_up)
+
+    assert [kind for kind, _ in alerts] == ["weights_stand_still"]
+    (finding,) = [finding for finding in debugger.findings() if finding.kind == "weights_stand_still"]
+    assert not finding.ongoing
+
+
+def test_a_layer_that_no_optimizer_holds_is_told():
+    model = network()
+    debugger, alerts = train(model, [torch.optim.SGD(model[:3].parameters(), lr=0.1)])
+
+    assert alerts == [("outside_optimizer", FIRST_LOOK)]
+    assert debugger.watch.roles().outside_optimizer == ("3.weight", "3.bias")
+    assert debugger.findings()[-1].name == "3.bias, 3.weight"
+
+
+def test_a_second_optimizer_may_hold_the_rest():
+    model = network()
+    optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (model[:3], model[3:])]
+
+    debugger, alerts = train(model, optimizers)
+
+    assert alerts == []
+    assert debugger.watch.roles().outside_optimizer == ("3.weight", "3.bias")
+
+
+def test_frozen_and_unused_parameters_are_named():
+    model = network()
+    model.unused = nn.Linear(2, 2)
+    model.forward = lambda inputs: nn.Sequential.forward(model[:4], inputs)
+    model[0].requires_grad_(False)
+
+    debugger, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=2)
+
+    roles = debugger.watch.roles()
+    assert roles.frozen == ("0.weight", "0.bias")
+    assert roles.without_gradient == ("unused.weight", "unused.bias")
+    assert roles.outside_optimizer == ()
+    assert not debugger.watch.sees_movement
+
+
+def test_a_parameter_that_is_replaced_is_compared_from_then_on_and_not_kept():
+    import gc
+    import weakref
+
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    old = weakref.ref(model[3].weight)
+
+    def replace(step):
+        if step == 10:
+            optimizer.param_groups[0]["params"] = [p for p in model.parameters() if p is not model[3].weight]
+            model[3].weight = nn.Parameter(torch.randn(2, 8))
+            optimizer.param_groups[0]["params"].append(model[3].weight)
+
+    _, alerts = train(model, [optimizer], before=replace)
+    optimizer.state.clear()
+    gc.collect()
+
+    assert alerts == []
+    assert old() is None
