@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from debuggers.torch_import import torch
 from stability.clipping.base import Clipped, Clipper, multiply
 from stability.clipping.config import GradientClippingConfig
 from stability.clipping.names import NameTable
-from stability.clipping.sharded_gradients import whole_norms
-from stability.gradients import CLIP_EPSILON, Gradients, Norms, measure, scale, wide_dtype
+from stability.clipping.true_norms import true_total, wide_norm
+from stability.gradients import CLIP_EPSILON, Gradients, Norms, measure, scale
 
 NORMS_IN_MEAN = 10
 
@@ -26,7 +26,7 @@ class NoClipper(Clipper):
 
     def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
         """Changes nothing."""
-        total = _true_total(gradients, norms, self._config.norm_type)
+        total = true_total(gradients, norms, self._config.norm_type)
         return Clipped(total, clipped_norm=total)
 
 
@@ -35,7 +35,7 @@ class _TotalNormClipper(Clipper):
 
     def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
         threshold = self._threshold()
-        total = _true_total(gradients, norms, self._config.norm_type)
+        total = true_total(gradients, norms, self._config.norm_type)
         coefficient = 1.0 if threshold is None else min(1.0, threshold / (total + CLIP_EPSILON))
         parameters = 0
         if coefficient != 1.0:
@@ -62,19 +62,21 @@ class NormClipper(_TotalNormClipper):
 
     Gradients below the bound are not touched, where ``clip_grad_norm_`` multiplies them by 1. Where the norm of finite
     gradients is beyond the range of their dtype, ``clip_grad_norm_`` divides by infinity and sets every gradient to
-    zero; here they are scaled by their true norm, in float64.
+    zero; here they are scaled by their true norm, in float64. Where the squares of gradients are too small for their
+    dtype, so that ``clip_grad_norm_`` has 0 or an inexact norm, the factor is the same and the norm told the true one.
     """
 
     def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
         """Clips to ``max_norm``."""
         if not math.isfinite(norms.total):
             return super().clip(gradients, norms)
+        total = true_total(gradients, norms, self._config.norm_type)
         if norms.coefficient == 1.0:
-            return Clipped(norms.total, threshold=self._config.max_norm, clipped_norm=norms.total)
+            return Clipped(total, threshold=self._config.max_norm, clipped_norm=total)
         scale(gradients.tensors, norms.coefficient_tensor)
         gradients.store()
-        clipped_norm = norms.total * norms.coefficient
-        return Clipped(norms.total, norms.coefficient, self._config.max_norm, len(gradients.tensors), clipped_norm)
+        clipped_norm = total * norms.coefficient
+        return Clipped(total, norms.coefficient, self._config.max_norm, len(gradients.tensors), clipped_norm)
 
     def _threshold(self) -> float:
         return self._config.max_norm
@@ -95,7 +97,7 @@ class GlobalNormClipper(Clipper):
     def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
         """Clips to ``max_norm``."""
         threshold = self._config.max_norm
-        total = _true_total(gradients, norms, 2.0)
+        total = true_total(gradients, norms, 2.0)
         if total <= threshold:
             return Clipped(total, threshold=threshold, clipped_norm=total)
         parameters = len(gradients.tensors)
@@ -188,7 +190,7 @@ class LayerWiseClipper(Clipper):
             if factor < 1.0:
                 factors[index] = factor
             after.append(norm * factor)
-        total = _true_total(gradients, norms, norm_type)
+        total = true_total(gradients, norms, norm_type)
         if factors:
             multiply(gradients, factors)
         clipped_norm = float(np.linalg.norm(after, norm_type))
@@ -196,33 +198,3 @@ class LayerWiseClipper(Clipper):
 
     def _exact_from(self) -> float:
         return min(self._config.layer_thresholds.values())
-
-
-@torch.no_grad()
-def wide_norm(gradients: Gradients, norm_type: float, indices: Sequence[int] | None = None) -> float:
-    """Returns the total norm of finite gradients in float64, each scaled by its largest value so as not to overflow.
-
-    Args:
-        gradients: All gradients of a model.
-        norm_type: The order of the norm.
-        indices: Which of them; by default all.
-    """
-    chosen = range(len(gradients.tensors)) if indices is None else indices
-    norms = [_wide_norm(gradients.tensors[index], norm_type) for index in chosen]
-    groups = [gradients.groups[index] for index in chosen]
-    whole = torch.stack([norm.cpu() for norm in whole_norms(norms, groups, norm_type)])
-    largest = float(whole.max())
-    return largest * float(torch.linalg.vector_norm(whole / largest, norm_type)) if largest else 0.0
-
-
-def _wide_norm(tensor: torch.Tensor, norm_type: float) -> torch.Tensor:
-    """0-d float64, on the tensor's device."""
-    largest = float(tensor.abs().max()) if tensor.numel() else 0.0
-    if largest == 0.0:
-        return torch.zeros((), dtype=torch.float64, device=tensor.device)
-    norm: torch.Tensor = torch.linalg.vector_norm(tensor.to(wide_dtype(tensor)) / largest, norm_type)
-    return norm * largest
-
-
-def _true_total(gradients: Gradients, norms: Norms, norm_type: float) -> float:
-    return norms.total if math.isfinite(norms.total) else wide_norm(gradients, norm_type)

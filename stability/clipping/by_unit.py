@@ -11,10 +11,10 @@ import math
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping.base import Clipped, Clipper, refuse_shards
-from stability.clipping.by_norm import wide_norm
 from stability.clipping.config import GradientClippingConfig
 from stability.clipping.names import NameTable
 from stability.clipping.sharded_gradients import local_part
+from stability.clipping.true_norms import true_total
 from stability.errors import StabilityError
 from stability.gradients import Gradients, Norms, measure, wide_dtype
 
@@ -59,9 +59,8 @@ class UnitClipper(Clipper):
     @torch.no_grad()
     def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
         """Clips the units of all parameters that are not excluded."""
-        total, smallest = norms.total, norms.extras
-        if not math.isfinite(total):
-            total = wide_norm(gradients, self._config.norm_type)
+        total, smallest = true_total(gradients, norms, self._config.norm_type), norms.extras
+        if not math.isfinite(norms.total):
             self._factors = self._unit_factors(gradients, wide=True)
             smallest = [float(factors.min()) for factors in self._factors.values()]
         clipped = 0

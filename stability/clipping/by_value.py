@@ -13,7 +13,7 @@ from debuggers import measurement
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping.base import Clipped, Clipper, clamp_magnitudes, refuse_shards
-from stability.clipping.by_norm import wide_norm
+from stability.clipping.true_norms import true_total
 from stability.gradients import Gradients, Norms, measure
 
 _MAGNITUDES = N_BINS // 2
@@ -112,7 +112,7 @@ def _edge(index: int) -> float:
 def _clip_elements(
     gradients: Gradients, norms: Norms, bound: float, largest: Sequence[float], norm_type: float
 ) -> Clipped:
-    total = norms.total if math.isfinite(norms.total) else wide_norm(gradients, norm_type)
+    total = true_total(gradients, norms, norm_type)
     above = [index for index, magnitude in enumerate(largest) if magnitude > bound]
     if not above:
         return Clipped(total, threshold=bound, clipped_norm=total)

@@ -118,6 +118,50 @@ def test_finite_gradients_whose_norm_overflows_are_clipped_by_their_true_norm(dt
     assert f"the sum for their norm, which is {true_norm:g}, overflows in their dtype" in anomaly["message"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (torch.float32, 1e-30),
+        (torch.float32, 1e-40),
+        (torch.float32, 1e-21),
+        (torch.bfloat16, 1e-30),
+        (torch.float16, 1e-7),
+        (torch.float64, 1e-200),
+        (torch.complex64, 1e-30),
+    ],
+)
+@pytest.mark.parametrize(
+    "clipping",
+    [
+        {},
+        {"norm_type": 3.0},
+        {"norm_type": 1.0},
+        {"norm_type": math.inf},
+        *({"clipping_type": name} for name in ("none", "value", "global_norm", "adaptive", "exponential", "agc")),
+        {"clipping_type": "layer_wise", "layer_thresholds": {"*": 1.0}},
+    ],
+    ids=lambda clipping: " ".join(map(str, clipping.values())) or "norm",
+)
+def test_the_norm_of_gradients_whose_squares_are_lost_is_told_and_they_are_left_alone(dtype, value, clipping):
+    parameters = [nn.Parameter(torch.ones(size, dtype=dtype)) for size in (50, 7, 0)]
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, value)
+    before = [bits(parameter.grad) for parameter in parameters]
+    order = clipping.get("norm_type", 2.0)
+    true_norm = parameters[0].grad[0].abs().item() * (1.0 if math.isinf(order) else 57 ** (1 / order))
+
+    stats = step(model_of(parameters), manager(**clipping))["clipping_stats"]
+
+    assert stats["total_norm"] == pytest.approx(true_norm, rel=1e-6, abs=0.0)
+    assert before == [bits(parameter.grad) for parameter in parameters]
+
+
+def test_gradients_of_zeros_have_the_norm_zero():
+    parameter = nn.Parameter(torch.ones(3))
+    parameter.grad = torch.zeros(3)
+    assert step(model_of([parameter]), manager())["clipping_stats"]["total_norm"] == 0.0
+
+
 @pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
 def test_a_non_finite_gradient_stops_clipping_so_that_it_does_not_spread(poison):
     sound, broken = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(3))
