@@ -129,6 +129,7 @@ class ActivationMonitor(Closing):
         self._hooks = Hooks()
         self._step: int | None = None
         self._expected = 0
+        self._waiting = False
         self._said: set[str] = set()
         self._units_waiting = False
         self._outputs_stream = SummaryStream(
@@ -155,18 +156,21 @@ class ActivationMonitor(Closing):
             self._recording.clear()
             for layer in self._layers:
                 layer.begin_step()
-            self._step = step
+            self._step, self._waiting = step, False
             hooks = [(layer.module, layer) for layer in self._layers]
             self._hooks.add_forward([*hooks, (self._model, self._end_of_forward)])
 
     def expect(self, step: int) -> None:
-        """Attaches by itself when the model's next forward pass with gradients enabled begins.
+        """Attaches by itself when the next call with gradients enabled begins, of the model or of a chosen module.
 
-        A validation before it, which runs without gradients, meets no hook on any layer.
+        A loop may call parts of a model, such as generator and discriminator, and never the model itself: then a
+        module's second call in a step is ``<module>:1``, whichever forward pass it is in. A validation before, which
+        runs without gradients, records nothing.
         """
         self.detach()
-        self._expected = step
-        self._hooks.add_before_forward(self._model, self._begin_forward)
+        self._expected, self._waiting = step, True
+        for module in (self._model, *(layer.module for layer in self._layers)):
+            self._hooks.add_before_forward(module, self._begin_forward)
 
     def detach(self, step: int | None = None) -> None:
         """Takes all hooks off, after the step's backward pass, and emits what is on the host; else does nothing.
@@ -176,6 +180,10 @@ class ActivationMonitor(Closing):
         """
         if self._step is None:
             self._hooks.remove()
+            if step is not None and self._waiting:
+                self._waiting = False
+                self.uncovered = list(self.chosen)
+                self._say_what_is_missing(any_output=False, nothing_requires_gradients=False)
             return
         with self._stopwatch:
             step, self._step = self._step if step is None else step, None
@@ -200,7 +208,9 @@ class ActivationMonitor(Closing):
                 if gradients.names:
                     self._gradients_stream.push(step, gradients.names, gradients)
                 self._findings.see_units(step, self._units.take_window())
-            self._say_what_is_missing(bool(outputs.names), nothing_requires_gradients)
+            self._say_what_is_missing(
+                any_output=bool(outputs.names), nothing_requires_gradients=nothing_requires_gradients
+            )
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
@@ -261,11 +271,13 @@ class ActivationMonitor(Closing):
             for layer in self._layers:
                 layer.begin_forward()
 
-    def _say_what_is_missing(self, any_output: bool, nothing_requires_gradients: bool) -> None:
+    def _say_what_is_missing(self, *, any_output: bool, nothing_requires_gradients: bool) -> None:
         if not any_output and self.uncovered:
             self._say(
-                "no output was recorded: none of the chosen modules was called as a module in the step, in the "
-                "mode of the model; torch.compile and code that uses weights alone bypass forward hooks"
+                "no output was recorded: none of the chosen modules was called as a module in the step, in the mode "
+                "of the model. Compiled code (torch.compile, model.compile(), torch.jit) and code that uses weights "
+                "alone show no calls; to see outputs run some steps uncompiled, such as under "
+                'torch.compiler.set_stance("force_eager")'
             )
         elif self._gradients and nothing_requires_gradients:
             self._say(

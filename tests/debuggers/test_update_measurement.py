@@ -358,3 +358,19 @@ def test_what_a_late_device_measured_comes_in_order_with_ratios_of_its_own_step(
     assert [a.step for a in ratios] == [0, 1, 2, 3, 4]
     assert [a.value for a in ratios] == pytest.approx(expected, rel=1e-5)
     assert sorted(a.time_ns for a in ratios) == [a.time_ns for a in ratios]
+
+
+def test_a_step_in_which_no_parameter_of_the_optimizer_has_a_gradient_measures_no_update():
+    """As of a generator's step, when only the discriminator's optimizer is watched."""
+    model = network()
+    optimizer = torch.optim.Adam(model[2].parameters())
+    debugger, emitter = watched(model, optimizer, weights=True, updates=True, optimizer_state=True)
+    for step in range(3):
+        model.zero_grad()
+        (model(batch()) if step != 1 else model[0](batch())).square().mean().backward()
+        debugger.step(step)
+        optimizer.step()
+    debugger.close()
+
+    assert debugger.failures == {}
+    assert {item.step for item in emitter.artifacts if item.name == "update_norm/2.weight"} == {0, 2}
