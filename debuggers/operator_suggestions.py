@@ -58,6 +58,11 @@ _BY_OPERATOR = {
 _SOFTMAX = (
     "softmax over nothing but -inf is NaN: a row is masked completely; leave one entry, or set such rows to 0 after"
 )
+_LOG_SUMS = words("logaddexp logaddexp2 logcumsumexp logsumexp")
+_NO_TERM = (
+    "a log of a sum over nothing but -inf has no slope: leave one finite term, or fill in a large negative number "
+    "instead of -inf"
+)
 
 
 def suggestion_for(birth: Birth) -> str:
@@ -69,6 +74,8 @@ def suggestion_for(birth: Birth) -> str:
         if any(operand.negative_inf for operand in birth.inputs):
             return _SOFTMAX
         return _overflow(birth) or "softmax got values that it cannot normalise: look at its inputs"
+    if name in _LOG_SUMS and birth.direction == "backward":
+        return _NO_TERM
     if blown_up := _blown_up(birth):
         return blown_up
     for operand in birth.inputs:

@@ -28,6 +28,7 @@ from stability.first_nan.scaler_aside import scaler_aside
 from stability.results import NaNStats
 
 _UNKNOWN = ("it is not known what differed",)
+_GIVE_REPLAY = "give replay=, a function that goes through all micro-batches, and all are repeated"
 _log = logging.getLogger(__name__)
 
 
@@ -245,7 +246,10 @@ class FirstNaNFinder:
             if start is None:
                 raise DebuggerConfigError("no forward pass with gradients was seen since the last step")
             tensor = fault.loss if isinstance(fault.loss, torch.Tensor) else None
-            return replay_forward(self._model, start, loss=tensor, loss_is_finite=fault.loss_is_finite)
+            result = replay_forward(self._model, start, loss=tensor, loss_is_finite=fault.loss_is_finite)
+            if result.origin is None and start.number > 1:
+                return ReplayResult(None, (*result.notes, _GIVE_REPLAY))
+            return result
 
 
 def _is_ours(ranks: list[int]) -> bool:
