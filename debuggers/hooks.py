@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -90,6 +91,47 @@ class OptimizerHook(_Hook):
             uncompiled(self._function, optimizer)
 
 
+class GradientsReadyHook(_Hook):
+    """Hands an optimizer to a function once in a step, when its gradients are there and its weights are still the old.
+
+    That is before the step, or where it is given a closure, when the closure has returned for the first time.
+    """
+
+    __slots__ = ()
+
+    @runs_as_it_is
+    def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> Any:
+        """Called by torch before ``optimizer.step``; gives it a closure that does what the caller's does."""
+        if torch.compiler.is_compiling() and graph_must_be_whole():
+            return None
+        closure = keywords.get("closure", arguments[1] if len(arguments) > 1 else None)
+        ready = partial(uncompiled, self._function, optimizer)
+        if not callable(closure):
+            return ready()
+        told = _ToldOfFirstCall(closure, ready)
+        if "closure" in keywords:
+            return arguments, {**keywords, "closure": told}
+        return (arguments[0], told, *arguments[2:]), keywords
+
+
+class _ToldOfFirstCall:
+    """A closure that calls a function when it has returned for the first time."""
+
+    __slots__ = ("_closure", "_function")
+
+    def __init__(self, closure: Callable[[], Any], function: Callable[[], object]) -> None:
+        self._closure = closure
+        self._function: Callable[[], object] | None = function
+
+    @runs_as_it_is
+    def __call__(self) -> Any:
+        result = self._closure()
+        function, self._function = self._function, None
+        if function is not None:
+            function()
+        return result
+
+
 class Hooks:
     """The hooks of one owner. The handles lie here, never in the model; ``remove`` takes all of them away.
 
@@ -151,6 +193,14 @@ class Hooks:
         """Registers a function that ``optimizer.step`` calls first; an exception in it keeps the step from running."""
         compiled_code.prepare()
         self._handles.append(optimizer.register_step_pre_hook(OptimizerHook(function)))
+
+    def add_gradients_ready(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
+        """Registers a function that is called once in each step, when the gradients that it uses are there.
+
+        It runs inside ``optimizer.step``: first, or after the first call of the closure that the caller gave.
+        """
+        compiled_code.prepare()
+        self._handles.append(optimizer.register_step_pre_hook(GradientsReadyHook(function)))
 
     def add_optimizer_post_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
         """Registers a function that ``optimizer.step`` calls last."""

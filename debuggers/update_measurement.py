@@ -89,11 +89,18 @@ class UpdateMeasurement:
         self._arrivals = ArrivalQueue()
         self._streams: dict[str, SummaryStream] = {}
         self._hooks = Hooks()
+        self._is_stepping = False
+        self._hooks.add_optimizer_pre_step(optimizer, self._before_step)
         self._hooks.add_optimizer_post_step(optimizer, self._after_step)
 
     @torch.no_grad()
     def arm(self, step: int, gradients: Gradients) -> None:
-        """Has the coming optimizer step measured, under this step; call it just before."""
+        """Has the coming optimizer step measured, under this step; call it just before.
+
+        Or inside of it, in a closure: the first of several calls counts, which finds the weights as they were.
+        """
+        if self._is_stepping and self._armed is not None:
+            return
         self.disarm()
         owned = {id(parameter) for group in self._optimizer.param_groups for parameter in group["params"]}
         mine = [id(parameter) in owned for parameter in gradients.parameters]
@@ -110,8 +117,8 @@ class UpdateMeasurement:
 
     def disarm(self) -> None:
         """Has the coming optimizer step not measured; an armed step that is still waiting for one was skipped."""
-        self.skipped += self._armed is not None
-        self._armed = None
+        if not self._is_stepping:
+            self._forget_step()
 
     def wait(self) -> None:
         """Passes on everything that was measured; waits for the device."""
@@ -120,13 +127,23 @@ class UpdateMeasurement:
     def close(self) -> None:
         """Removes the hook and emits what is left; waits for the device."""
         self._hooks.remove()
-        self.disarm()
+        self._forget_step()
         self._parameters, self._before = [], []
         self._arrivals.drain()
         for stream in self._streams.values():
             stream.drain()
 
+    def _forget_step(self) -> None:
+        self.skipped += self._armed is not None
+        self._armed = None
+
+    def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._is_stepping:  # an exception ended the last one
+            self._forget_step()
+        self._is_stepping = True
+
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        self._is_stepping = False
         if self._armed is None:
             return
         with self._stopwatch, self._isolation.guard("measuring an update"):

@@ -24,7 +24,7 @@ class Watch(DebugSession):
         self._step_hooks = Hooks()
         self.start()
         if not self.disabled:
-            self._step_hooks.add_optimizer_pre_step(optimizer, self._step_of)
+            self._step_hooks.add_gradients_ready(optimizer, self._step_of)
 
     def stop(self) -> Any:
         """See ``DebugSession.stop``."""
@@ -51,9 +51,9 @@ def watch(
         with stepscope.watch(model, optimizer, run=run):
             train()
 
-    A step is a call of ``optimizer.step()``: gradients are measured when it begins, accumulated over all micro-batches,
-    unscaled by a GradScaler, clipped if the loop clips. A step that a GradScaler skips is none. Without ``with``,
-    call ``close()`` at the end; closing the run does it too.
+    A step is a call of ``optimizer.step()``. Gradients are measured when it begins, or when a closure that it is given
+    returns for the first time: accumulated over all micro-batches, unscaled by a GradScaler, clipped if the loop clips.
+    A step that a GradScaler skips is none. Without ``with``, call ``close()`` at the end; closing the run does it too.
 
     Args:
         model: The model; may be compiled or wrapped.

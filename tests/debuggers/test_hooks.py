@@ -154,3 +154,64 @@ def test_a_tensor_with_a_gradient_hook_is_saved_without_a_warning(recwarn):
     Hooks().add_gradient(y, print)
     assert torch.equal(pickle.loads(pickle.dumps(y)), y)
     assert not recwarn.list
+
+
+class TestGradientsReady:
+    """A function that is called once in each step, when its gradients are there and the weights are the old."""
+
+    def trained(self, kind, *, keyword, watched):
+        torch.manual_seed(0)
+        model = nn.Linear(2, 1)
+        optimizer, seen, calls = kind(model.parameters(), lr=0.1), [], []
+        if watched:
+            Hooks().add_gradients_ready(
+                optimizer, lambda _: seen.append((len(calls), model.weight.grad.clone(), model.weight.clone()))
+            )
+
+        def closure():
+            optimizer.zero_grad()
+            loss = model(torch.ones(1, 2)).square().sum()
+            loss.backward()
+            calls.append((model.weight.grad.clone(), model.weight.clone()))
+            return loss
+
+        begins, losses = [], []
+        for _ in range(3):
+            begins.append(len(calls))
+            losses.append(optimizer.step(closure=closure) if keyword else optimizer.step(closure))
+        return torch.stack(losses), model.weight, [(begin + 1, *calls[begin]) for begin in begins], seen
+
+    @pytest.mark.parametrize("keyword", [True, False])
+    @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.LBFGS])
+    def test_with_a_closure_it_is_called_after_its_first_call(self, kind, keyword):
+        losses, weight, first_calls, seen = self.trained(kind, keyword=keyword, watched=True)
+        assert len(seen) == 3
+        for (count, gradient, old), (seen_count, seen_gradient, seen_weight) in zip(first_calls, seen, strict=True):
+            assert count == seen_count
+            assert torch.equal(gradient, seen_gradient)
+            assert torch.equal(old, seen_weight)
+        plain_losses, plain_weight, *_ = self.trained(kind, keyword=keyword, watched=False)
+        assert torch.equal(losses, plain_losses)
+        assert torch.equal(weight, plain_weight)
+
+    def test_without_a_closure_it_is_called_first(self):
+        model = nn.Linear(2, 1)
+        optimizer, seen = torch.optim.SGD(model.parameters(), lr=0.1), []
+        Hooks().add_gradients_ready(optimizer, lambda it: seen.append((it, model.weight.clone())))
+        model(torch.ones(1, 2)).sum().backward()
+        before = model.weight.clone()
+        optimizer.step()
+        optimizer.step(None)
+        assert [it for it, _ in seen] == [optimizer] * 2
+        assert torch.equal(before, seen[0][1])
+
+    def test_a_closure_that_raises_is_the_callers_business(self):
+        optimizer, seen, _ = hooked_optimizer()
+        Hooks().add_gradients_ready(optimizer, seen.append)
+
+        def closure():
+            raise ValueError("mine")
+
+        with pytest.raises(ValueError, match="mine"):
+            optimizer.step(closure)
+        assert [each for each in seen if each is optimizer] == []

@@ -245,6 +245,50 @@ def test_a_step_under_a_closure_is_one_update():
     assert_same(values(emitter)["updates/0.weight"], model[0].weight.detach() - before)
 
 
+def test_calls_from_inside_of_a_closure_make_one_update():
+    model = network()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+    debugger, emitter = watched(model, optimizer)
+    calls = []
+
+    def closure():
+        backward(model)
+        debugger.step(len(calls))
+        debugger.leave_out()
+        calls.append(1)
+        return model(batch()).square().sum()
+
+    for _ in range(2):
+        before, first = model[0].weight.detach().clone(), len(calls)
+        optimizer.step(closure)
+        assert_same(values(emitter, step=first)["updates/0.weight"], model[0].weight.detach() - before)
+    assert len(values(emitter, step=1)) == 0
+    assert debugger.skipped_updates == 0
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_step_that_an_exception_ended_is_not_taken_for_the_next(error):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer)
+
+    def closure():
+        raise error
+
+    for step in range(4):
+        backward(model)
+        debugger.step(step)
+        if step == 1:
+            with pytest.raises(error):
+                optimizer.step(closure)
+            continue
+        before = model[0].weight.detach().clone()
+        optimizer.step()
+    debugger.close()
+    assert {artifact.step for artifact in emitter.artifacts if artifact.name.startswith("updates/")} == {0, 3}
+    assert_same(values(emitter, step=3)["updates/0.weight"], model[0].weight.detach() - before)
+
+
 def test_the_optimizer_can_be_pickled_and_copied_while_watched_and_the_copy_is_not_watched():
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -257,10 +301,10 @@ def test_the_optimizer_can_be_pickled_and_copied_while_watched_and_the_copy_is_n
     ):
         backward(twin_model)
         twin.step()
-    assert emitter.artifacts == []
+    assert not values(emitter)
     assert optimizer.state_dict()["param_groups"] == twin.state_dict()["param_groups"]
     optimizer.step()
-    assert emitter.artifacts
+    assert values(emitter)
     debugger.close()
     debugger.close()
     assert not optimizer._optimizer_step_post_hooks
@@ -277,8 +321,8 @@ def test_a_failure_inside_does_not_stop_the_optimizer(monkeypatch):
     monkeypatch.setattr("debuggers.update_measurement.measure", lambda tensors: 1 / 0)
     optimizer.step()
     assert not torch.equal(before, model[0].weight)
-    [alert] = emitter.artifacts
-    assert (alert.kind, alert.name) == ("alert", "debugger_failed")
+    [alert] = values(emitter, "alert").values()
+    assert alert.name == "debugger_failed"
     assert "measuring an update failed: ZeroDivisionError" in alert.message
 
 
