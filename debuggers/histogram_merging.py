@@ -11,6 +11,8 @@ from tracker_adapters.compilation import compile_cached
 from tracker_adapters.histogram import N_BINS
 from tracker_adapters.histogram_columns import HistogramColumns
 
+from debuggers.kernel_compilation import compilation
+
 _Integers = npt.NDArray[np.int64]
 _Bins = npt.NDArray[np.uint16]
 
@@ -47,11 +49,17 @@ def _merge_moments(ours: HistogramColumns, theirs: HistogramColumns) -> npt.NDAr
 
 
 @cache
-def _merging() -> Any:
+def compiled_merge() -> Any:
+    """Returns the walk along the bins, which is compiled when it is first called; None without numba."""
     try:
         return compile_cached(_merge_in_step)
     except ImportError:
-        return _merge_by_sorting
+        return None
+
+
+def _merging() -> Any:
+    compiled = compiled_merge()
+    return _merge_by_sorting if compiled is None or not compilation.is_ready() else compiled
 
 
 def _merge_in_step(  # noqa: PLR0917

@@ -10,6 +10,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
 from debuggers.deferred import readable_tensor
+from debuggers.kernel_compilation import compilation
 from debuggers.picture_grid import picture_grid
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
@@ -123,6 +124,7 @@ def _may_be_compiled(values: torch.Tensor) -> bool:
         and values.numel() >= _COMPILED_FROM
         and torch.ops.aten.is_non_overlapping_and_dense(values)
         and _numba_is_here()
+        and compilation.is_ready()
     )
 
 

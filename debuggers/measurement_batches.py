@@ -11,6 +11,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers import measurement_torch
 from debuggers.deferred import DeferredTensor
+from debuggers.kernel_compilation import compilation
 from debuggers.measurement_values import address
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
@@ -110,9 +111,14 @@ class DeviceBatch:
         self._elements = 0
 
 
-@cache
 def load_kernel() -> ModuleType | None:
-    """Returns ``measurement_cpu``, or None and a warning where numba cannot be used."""
+    """Returns ``measurement_cpu``; None while it is being compiled, and with a warning where numba cannot be used."""
+    kernel = _import_kernel()
+    return kernel if kernel is not None and compilation.is_ready() else None
+
+
+@cache
+def _import_kernel() -> ModuleType | None:
     try:
         from debuggers import measurement_cpu
     except ImportError as error:

@@ -17,7 +17,7 @@ from debuggers.torch_threads import openmp, team_size
 
 _log = logging.getLogger(__name__)
 _MIN_SHARE = 1 << 16  # elements, 40 microseconds' work: as long as to start the threads and to join what they found
-_measure = compile_cached(measurement_shares.measure)
+compiled_measure = compile_cached(measurement_shares.measure)
 
 
 def measure_segments(segments: npt.NDArray[np.int64], elements: int) -> SummaryTable:
@@ -33,7 +33,7 @@ def measure_segments(segments: npt.NDArray[np.int64], elements: int) -> SummaryT
         return SummaryTable.of(())
     threads = team_size()
     number = max(1, min(threads, elements // _MIN_SHARE))
-    tallies, moments, signed, l1, ends, bins, counts = _measure(segments, number, openmp(), _work(), threads)
+    tallies, moments, signed, l1, ends, bins, counts = compiled_measure(segments, number, openmp(), _work(), threads)
     return SummaryTable(
         HistogramColumns(tallies, moments, ends, bins, counts),
         negative=signed[0],
@@ -47,6 +47,6 @@ def measure_segments(segments: npt.NDArray[np.int64], elements: int) -> SummaryT
 def _work() -> int:
     begun = time.perf_counter()
     address = compile_for_threads(measurement_shares.work)
-    _measure(np.zeros((1, 5), np.int64), 1, 0, address, 1)
+    compiled_measure(np.zeros((1, 5), np.int64), 1, 0, address, 1)
     _log.info("the kernel was compiled, or loaded, in %.2f s", time.perf_counter() - begun)
     return address

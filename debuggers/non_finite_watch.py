@@ -14,6 +14,7 @@ from tracker_adapters.errors import ArtifactError
 from debuggers.deferred import readable_tensor
 from debuggers.errors import DebuggerConfigError
 from debuggers.hooks import HookFunction, Hooks
+from debuggers.kernel_compilation import compilation
 from debuggers.layer_values import spread
 from debuggers.module_selection import select_modules
 from debuggers.torch_import import torch
@@ -141,8 +142,12 @@ def _measure(values: torch.Tensor) -> Row | None:
     return tuple(spread(values).values())
 
 
-@cache
 def _compiled() -> Callable[..., Row | None] | None:
+    return _numba_spread() if compilation.is_ready() else None
+
+
+@cache
+def _numba_spread() -> Callable[..., Row | None] | None:
     """The kernel, where numba is installed: a few microseconds an output, a tenth of what torch takes on small ones."""
     try:
         from debuggers.spread_kernel import spread_of

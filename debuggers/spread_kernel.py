@@ -156,7 +156,7 @@ def _measure(  # noqa: PLR0917
     return np.isfinite(m2), mean, m2, rows[:, _MIN].min() + 0.0, rows[:, _MAX].max() + 0.0
 
 
-_compiled = compile_cached(_measure)
+compiled_measure = compile_cached(_measure)
 
 
 def spread_of(values: torch.Tensor, copy: torch.Tensor | None = None) -> tuple[float, float, float, float] | None:
@@ -171,7 +171,7 @@ def spread_of(values: torch.Tensor, copy: torch.Tensor | None = None) -> tuple[f
     """
     size, is_double = values.numel(), values.dtype == torch.float64
     target = 0 if copy is None else copy.data_ptr()
-    finite, mean, m2, low, high = _compiled(
+    finite, mean, m2, low, high = compiled_measure(
         values.data_ptr(), size, is_double, target, openmp(), _team_work(), team_size()
     )
     return (mean, math.sqrt(m2 / (size - 1)), low, high) if finite else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 from faults import FaultReport
 from warm_python import WarmPython
+
+# Which code measures must not depend on when a process beside the tests has compiled it.
+os.environ.setdefault("STEPSCOPE_COMPILE", "wait")
 
 # So that a failing check of the contract shows the values that it compared.
 pytest.register_assert_rewrite("tracker_adapters.testing")

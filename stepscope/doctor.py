@@ -21,7 +21,7 @@ CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "Pillow
 def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yields titled sections of (what, finding) rows; packages are really imported, since a found one can be broken."""
     yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
-    yield "training", [("torch", _torch())]
+    yield "training", [("torch", _torch()), ("measuring", _measuring())]
     yield "run store", [("SQLite", sqlite3.sqlite_version), (f"WAL in {Path.cwd()}", _wal())]
     yield "sinks", [(name, _sink(name, spec)) for name, spec in sorted(known_sinks().items())]
 
@@ -40,6 +40,20 @@ def _torch() -> str:
         return f"not usable ({error}): pip install 'stepscope[torch]'"
     devices = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return f"{torch.__version__}, {', '.join(devices) if devices else 'CPU only'}"
+
+
+def _measuring() -> str:
+    try:
+        from debuggers.kernel_compilation import is_compiled
+    except ImportError as error:
+        return f"needs torch: {error}"
+    try:
+        compiled = is_compiled()
+    except ImportError as error:
+        return f"with torch operations, tens of times slower: {error}; pip install 'stepscope[torch]'"
+    if compiled:
+        return "with compiled code"
+    return "with compiled code; not compiled yet for this machine: the first training has that done, half a minute"
 
 
 def _wal() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from tracker_adapters.emitter import Emitter
@@ -11,6 +10,7 @@ from debuggers.activation_monitor import ActivationMonitor
 from debuggers.detectors import Finding
 from debuggers.gradient_debugger import GradientDebugger
 from debuggers.isolation import OnError
+from debuggers.kernel_compilation import compilation
 from debuggers.measurement import prepare
 from debuggers.step_probe import GradientReading
 from debuggers.stopwatch import Stopwatch
@@ -18,9 +18,6 @@ from debuggers.summary_table import SummaryTable
 from debuggers.tensor_inspector import TensorInspector
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig
-
-logger = logging.getLogger(__name__)
-_SLOW_START_S = 2.0
 
 
 class Instruments:
@@ -97,10 +94,13 @@ class Instruments:
         return found if self.activations is None else found + self.activations.findings()
 
     def prepare(self) -> None:
-        """Compiles the measuring kernel where that was not done before on this machine."""
-        seconds = prepare()
-        if seconds > _SLOW_START_S:
-            logger.info("stepscope compiled its measuring kernel in %.1f s; it is cached", seconds)
+        """Loads the measuring kernel, or has it compiled where that was not done before on this machine."""
+        prepare()
+
+    @property
+    def awaits_kernel(self) -> bool:
+        """Whether the kernel is being compiled, so that ``prepare`` is worth calling again."""
+        return compilation.is_pending
 
     def expect(self, step: int) -> None:
         """Prepares for the forward pass of a step that will be measured."""

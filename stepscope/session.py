@@ -123,7 +123,8 @@ class DebugSession:
     def start(self) -> Self:
         """Begins to watch.
 
-        The first time on a machine it compiles the measuring kernel, which takes about ten seconds.
+        The first time on a machine a process of its own compiles the measuring kernel, which takes about half a minute
+        and is said on standard error. Until then everything is measured by torch operations.
 
         Raises:
             SessionError: When the session was started before.
@@ -203,6 +204,9 @@ class DebugSession:
             with self._isolation.guard("repeating a step"):
                 self._first_nan.look(number, loss, gradients_finite=finite, replay=replay)
             step_s = self._pacing.close(number, measured=measured)
+            if self._instruments.awaits_kernel:
+                with self._pacing.paused(), self._isolation.guard("the measuring kernel"):
+                    self._instruments.prepare()
             with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
                 if measured:
                     self._diagnostics.step_time(number, step_s)

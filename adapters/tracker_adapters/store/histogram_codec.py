@@ -9,6 +9,8 @@ Where bins lie between it and the one before (at first, before bin 0), 1 is adde
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +42,19 @@ def compile_encoder() -> None:
     """
     global _compiled
     if _compiled is None:
-        compiled = compile_cached(compiled_codec.pack)
+        compiled = compiled_pack()
         _packed(compiled, HistogramColumns.of([]))
         _compiled = compiled
+
+
+@cache
+def compiled_pack() -> Any:
+    """Returns the function that ``compile_encoder`` compiles.
+
+    Raises:
+        ImportError: If numba is not installed or is switched off.
+    """
+    return compile_cached(compiled_codec.pack)
 
 
 def decode(blobs: Sequence[bytes]) -> HistogramColumns:

@@ -1,0 +1,204 @@
+"""Has the measuring code compiled by a process of its own, where this machine has not got it compiled yet.
+
+Compiling takes about half a minute of a processor, and the interpreter's lock with it. Meanwhile tensors are measured
+with torch operations, so that no step is missed; the training goes on. The compiled code is kept on disk (see
+``tracker_adapters.compilation``), where this process and all later ones find it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tracker_adapters.child_process import leave_alone, python_command, python_environment
+from tracker_adapters.store.lock import FileLock
+
+MODE_VARIABLE = "STEPSCOPE_COMPILE"
+"""``background``, the default, or ``wait``: to compile before the first measurement, in this process."""
+LOOK_INTERVAL_S = 0.5
+LOCK_TIMEOUT_S = 600.0
+NICENESS = 10
+LOG = "stepscope-compilation.log"
+LOCK = "stepscope-compilation.lock"
+
+logger = logging.getLogger(__name__)
+State = Literal["unknown", "compiling", "ready", "failed"]
+
+
+class KernelCompilation:
+    """Whether the measuring code can be used; there is one for a process."""
+
+    def __init__(self) -> None:
+        self._state: State = "unknown"
+        self._child: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._asking = threading.Lock()
+        self._begun_at = self._look_at = 0.0
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the code is being compiled now, so that it is worth asking ``is_ready`` again."""
+        return self._state == "compiling"
+
+    def is_ready(self) -> bool:
+        """Whether the code is compiled; the first question has it compiled where it is not. Cheap to ask again."""
+        if self._state in ("ready", "failed"):
+            return self._state == "ready"
+        if self._asking.acquire(blocking=False):
+            try:
+                if self._state == "unknown":
+                    self._begin()
+                elif self._state == "compiling" and time.monotonic() >= self._look_at:
+                    self._look()
+            finally:
+                self._asking.release()
+        return self._is_compiled()
+
+    def _is_compiled(self) -> bool:
+        return self._state == "ready"
+
+    def _begin(self) -> None:
+        functions = _functions()
+        if _are_compiled(functions):
+            self._state = "ready"
+            return
+        folder = _cache_folder(functions)
+        if folder is None or os.environ.get(MODE_VARIABLE) == "wait":
+            why = "no folder for compiled code can be written" if folder is None else f"{MODE_VARIABLE} is set"
+            _say(f"compiles its measuring code before it starts, half a minute of a processor ({why})")
+            self._state = "ready"
+            return
+        self._begun_at, self._owner = time.monotonic(), os.getpid()
+        self._look_at = self._begun_at + LOOK_INTERVAL_S
+        try:
+            self._child = _start(folder)
+            atexit.register(self._let_go)
+        except OSError as error:
+            self._fail(f"no process can be started: {error}")
+            return
+        self._state = "compiling"
+        _say(
+            "compiles its measuring code, once on this machine (half a minute of a processor); until then it measures "
+            "with torch operations, more slowly"
+        )
+
+    def _look(self) -> None:
+        self._look_at = time.monotonic() + LOOK_INTERVAL_S
+        mine = os.getpid() == self._owner  # a forked child must not ask for a process that is not its own
+        if mine and self._child is not None and self._child.poll() is None:
+            return
+        functions = _functions()
+        if _are_compiled(functions):
+            self._state = "ready"
+            if mine:
+                _say(
+                    f"compiled its measuring code in {time.monotonic() - self._begun_at:.0f} s and uses it from here on"
+                )
+        elif mine:
+            self._fail(f"see {(_cache_folder(functions) or Path()) / LOG}")
+
+    def _fail(self, reason: str) -> None:
+        self._state = "failed"
+        logger.warning("cannot compile the measuring code (%s); measuring goes on with torch operations", reason)
+
+    def _let_go(self) -> None:
+        """Lets the compilation go on when this process ends: the next one has the code then."""
+        leave_alone(self._child)
+
+
+def _functions() -> list[Any]:
+    """The compiled functions, the one that is compiled last at the end."""
+    from tracker_adapters.store.histogram_codec import compiled_pack
+
+    from debuggers import histogram_merging, measurement_cpu, spread_kernel
+
+    return [
+        measurement_cpu.compiled_measure,
+        spread_kernel.compiled_measure,
+        histogram_merging.compiled_merge(),
+        compiled_pack(),
+    ]
+
+
+def _are_compiled(functions: Sequence[Any]) -> bool:
+    """Whether numba's index of each function lists code for this processor."""
+    try:
+        for function in functions:
+            here = function.targetctx.codegen().magic_tuple()
+            if not any(here in key for key in function._cache._cache_file._load_index()):
+                return False
+    except AttributeError:  # nothing is cached, or numba keeps it in another way: the first call compiles, or loads
+        return False
+    return True
+
+
+def is_compiled() -> bool:
+    """Whether the measuring code is compiled for this machine.
+
+    Raises:
+        ImportError: If numba is not installed or is switched off.
+    """
+    return _are_compiled(_functions())
+
+
+def _cache_folder(functions: Sequence[Any]) -> Path | None:
+    path = getattr(functions[0].stats, "cache_path", None)
+    return Path(path) if path and os.access(path, os.W_OK) else None
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    environment = python_environment() | {MODE_VARIABLE: "wait"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    with (folder / LOG).open("wb") as log:
+        return subprocess.Popen(
+            [*python_command("debuggers.kernel_compilation"), str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+        )
+
+
+def _say(line: str) -> None:
+    if os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0")) in ("", "0"):
+        sys.stderr.write(f"stepscope: {line}\n")
+
+
+def compile_all() -> None:
+    """Compiles, or loads, all that measuring uses."""
+    import torch
+    from tracker_adapters.histogram_columns import HistogramColumns
+
+    from debuggers.histogram_merging import merge_columns
+    from debuggers.measurement import prepare
+    from debuggers.spread_kernel import spread_of
+
+    prepare()
+    spread_of(torch.arange(8.0))
+    merge_columns(HistogramColumns.of([]), HistogramColumns.of([]))
+
+
+def main() -> None:
+    """Compiles, unless another process does it already: then waits for that one."""
+    os.nice(NICENESS)
+    lock = FileLock(Path(sys.argv[1]) / LOCK)
+    lock.acquire_within(LOCK_TIMEOUT_S)
+    try:
+        compile_all()
+    finally:
+        lock.release()
+
+
+compilation = KernelCompilation()
+
+if __name__ == "__main__":
+    main()
