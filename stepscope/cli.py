@@ -10,7 +10,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from stepscope.commands.common import console, one_line_errors
+from stepscope.commands.common import console, one_line_errors, show_every_character
 
 LAZY_COMMANDS: dict[str, str] = {
     "export": "stepscope.commands.export_command",
@@ -42,6 +42,7 @@ class LazyGroup(click.Group):
 @click.version_option(version("stepscope"), prog_name="stepscope")
 def main() -> None:
     """See what happens inside a PyTorch training run, in the tracker you already use."""
+    show_every_character()
 
 
 @main.command()

@@ -19,6 +19,7 @@ from tracker_adapters.errors import MissingPackageError
 from tracker_adapters.redaction import redact
 from tracker_adapters.registry import load_sink
 
+from stepscope.commands.common import SafeConsole
 from stepscope.run import Run, open_run, read_run
 
 CLOSE_TIMEOUT_S = 120.0
@@ -43,7 +44,7 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
         from stepscope.demo_training import CONFIG, Trainer
     except ImportError as error:
         raise MissingPackageError(f"the demo cannot import {error.name}: pip install 'stepscope[demo]'") from error
-    console = console or Console()
+    console = console or SafeConsole()
     folder = output or Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
     run = open_run(folder, sinks=list(sinks), config=CONFIG | {"epochs": epochs}, tags=["demo"])
     start = time.monotonic()

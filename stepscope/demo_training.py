@@ -179,7 +179,7 @@ class Trainer:
     def _checkpoint(self, epoch: int, loss: float) -> None:
         folder = self.run.path / f"epoch_{epoch}"
         scores = {"loss": loss, "accuracy": self.accuracy}
-        (folder / "validation_scores.json").write_text(json.dumps(scores))
+        (folder / "validation_scores.json").write_text(json.dumps(scores), encoding="utf-8")
         torch.save(self.model.state_dict(), folder / "checkpoint.pt")
         emitter = self.run.at(self.step)
         emitter.file(folder / "checkpoint.pt", name="checkpoint")

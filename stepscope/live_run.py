@@ -23,6 +23,7 @@ from tracker_adapters.redaction import redact
 from tracker_adapters.registry import load_sink
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
+from tracker_adapters.terminal_text import printable_line
 
 from stepscope.forecast import Forecast
 from stepscope.stats import RunStats
@@ -254,7 +255,7 @@ class Run(Emitter):
                     "run %s closed before sink %s (%s) took its last %d artifacts; they are safe in the run store",
                     self.path,
                     position.sink,
-                    position.target,
+                    printable_line(position.target),
                     pending,
                 )
 

@@ -69,7 +69,7 @@ def step_back() -> None:
         if hasattr(os, "SCHED_BATCH"):  # Linux: waking up takes the core from nobody
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
             # A session has a scheduling group of its own, within which alone its processes' niceness counts (sched(7)).
-            Path("/proc/self/autogroup").write_text(str(NICENESS))
+            Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")
 
 
 def collect_rarely() -> None:

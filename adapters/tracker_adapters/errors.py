@@ -5,16 +5,17 @@ from __future__ import annotations
 import errno
 
 from tracker_adapters.redaction import redact
+from tracker_adapters.terminal_text import printable
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The numbers of the OSErrors that a large artifact meets where a small one still fits."""
 
 
 class StepscopeError(Exception):
-    """Base of every exception that this project raises on purpose; its message shows no secrets."""
+    """Base of what this project raises on purpose; its message shows no secret and no control character."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(redact(arg) if isinstance(arg, str) else arg for arg in args))
+        super().__init__(*(printable(redact(arg)) if isinstance(arg, str) else arg for arg in args))
 
 
 class ArtifactError(StepscopeError, ValueError):

@@ -18,6 +18,7 @@ from tracker_adapters.secret_formats import (
     USER_OF_URL,
 )
 from tracker_adapters.secret_names import is_name_of_key, is_secret_name, may_be_secret_name
+from tracker_adapters.terminal_text import printable
 
 MASK = "***"
 MIN_VALUE_LENGTH = 8
@@ -82,7 +83,7 @@ def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RedactingStream:
-    """Stands before a text stream and redacts what is written to it, line by line."""
+    """Stands before a text stream: lines that are written to it come out without secrets and control characters."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -95,13 +96,13 @@ class RedactingStream:
             lines, newline, rest = "", "", self._line + text  # until the end of the key has come, too
         self._line = rest
         if newline:
-            self._stream.write(redact(lines) + newline)
+            self._stream.write(printable(redact(lines)) + newline)
         return len(text)
 
     def flush(self) -> None:
         """Passes on a line that is not finished yet."""
         line, self._line = self._line, ""
-        self._stream.write(redact(line))
+        self._stream.write(printable(redact(line)))
         self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:

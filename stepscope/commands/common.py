@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,9 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 from tracker_adapters.errors import StepscopeError
+from tracker_adapters.terminal_text import printable
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -44,14 +47,34 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"stepscope: {' '.join(message.split())}", err=True)
+    echo(f"stepscope: {' '.join(message.split())}", err=True)
     sys.exit(USAGE_ERROR)
+
+
+def show_every_character() -> None:
+    """Has what the locale cannot write shown as an escape, where a command would end in an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+class SafeConsole(Console):
+    """A console on which text that was read from a run does nothing: its control characters are shown."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Returns what a text, a cell or a title looks like."""
+        return super().render_str(printable(text), **options)
 
 
 def console() -> Console:
     """Returns a console for standard output."""
     # In a pipe there is no terminal to fit into: cutting names off would make them useless to grep.
-    return Console() if sys.stdout.isatty() else Console(width=200)
+    return SafeConsole() if sys.stdout.isatty() else SafeConsole(width=200)
+
+
+def echo(text: object, *, err: bool = False) -> None:
+    """Prints text that may hold something read from a run; what it would do to a terminal is shown instead."""
+    click.echo(printable(str(text)), err=err)
 
 
 def say_unmatched(patterns: Iterable[str]) -> None:
@@ -66,7 +89,7 @@ def progress_line() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda text: None
         return
-    with Console(stderr=True).status("") as status:
+    with SafeConsole(stderr=True).status("") as status:
         yield lambda text: status.update(escape(text))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from stepscope.commands.common import console, one_line_errors, progress_line, ranks_option, say_unmatched
+from stepscope.commands.common import console, echo, one_line_errors, progress_line, ranks_option, say_unmatched
 
 
 @click.command("export", epilog="\b\nExample:\n  stepscope export runs/ --names 'grad/*' --names loss --format parquet")
@@ -59,5 +59,5 @@ def command(runs: tuple[str, ...], output: str, file_format: Any, **options: Any
         output_console.print(f"{table}: {rows:,} rows", highlight=False)
     say_unmatched(exported.unmatched)
     if exported.missing:
-        click.echo(f"stepscope: the content of {exported.missing} artifacts is missing in the runs", err=True)
-    click.echo(exported.output)
+        echo(f"stepscope: the content of {exported.missing} artifacts is missing in the runs", err=True)
+    echo(exported.output)

@@ -12,7 +12,7 @@ from tracker_adapters.store.retention import retain, run_bytes
 from tracker_adapters.store.retention_plan import plan
 
 from stepscope.byte_sizes import format_bytes, parse_bytes
-from stepscope.commands.common import one_line_errors
+from stepscope.commands.common import echo, one_line_errors
 from stepscope.run_folders import find_runs
 from stepscope.run_places import short_path
 
@@ -41,7 +41,7 @@ def command(runs: tuple[str, ...], max_bytes: str | None, dry_run: bool) -> None
     if url := next(filter(is_url, runs), None):
         raise RunError(f"{url} is a URL; expected a folder: a run is made smaller where it was recorded")
     for run in find_runs(runs):
-        click.echo(_report(run, limit, dry_run=dry_run))
+        echo(_report(run, limit, dry_run=dry_run))
 
 
 def _report(run: Path, limit: int | None, *, dry_run: bool) -> str:

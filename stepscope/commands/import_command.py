@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stepscope.commands.common import one_line_errors, progress_line
+from stepscope.commands.common import echo, one_line_errors, progress_line
 
 
 @click.command("import", epilog="\b\nExample:\n  stepscope import lightning_logs --output runs")
@@ -31,6 +31,6 @@ def command(folder: Path, output: Path) -> None:
         imported = import_runs(folder, output, progress=lambda root: say(f"reading {root}"))
     for one in imported:
         counts = ", ".join(f"{count:,} {kind}{'s' if count > 1 else ''}" for kind, count in one.counts.items())
-        click.echo(f"{one.run}: {counts or 'nothing'}")
+        echo(f"{one.run}: {counts or 'nothing'}")
         for line in one.skipped.lines():
-            click.echo(f"stepscope: left out: {line}", err=True)
+            echo(f"stepscope: left out: {line}", err=True)

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stepscope.commands.common import INTERRUPTED, one_line_errors
+from stepscope.commands.common import INTERRUPTED, SafeConsole, echo, one_line_errors
 from stepscope.run_places import short_path
 from stepscope.sync import SyncProgress, SyncResult, sync
 
@@ -60,10 +59,10 @@ def command(runs: tuple[str, ...], sinks: tuple[str, ...], follow: bool, rank: i
         with _bars() as show:
             results = sync(runs, to=list(sinks), follow=follow, rank=rank, jobs=jobs, on_progress=show)
     except KeyboardInterrupt:
-        click.echo("stepscope: interrupted; the same command goes on from here", err=True)
+        echo("stepscope: interrupted; the same command goes on from here", err=True)
         sys.exit(INTERRUPTED)
     for result in results:
-        click.echo(line_of(result))
+        echo(line_of(result))
     if not all(result.complete for result in results):
         sys.exit(1)
 
@@ -85,7 +84,7 @@ def line_of(result: SyncResult) -> str:
 def _bars() -> Iterator[Callable[[SyncProgress], None]]:
     """Progress bars with the time left, on a terminal only."""
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         tasks: dict[tuple[Path, str, str], Any] = {}
 

@@ -8,7 +8,7 @@ import threading
 import click
 from tracker_adapters.errors import RunError
 
-from stepscope.commands.common import one_line_errors
+from stepscope.commands.common import echo, one_line_errors
 
 
 @click.command("upload")
@@ -36,5 +36,5 @@ def command(run: str, url: str | None, timeout: float) -> None:
     outcome = upload(folder, stopping=threading.Event(), give_up_s=timeout, wait_s=timeout)
     if outcome != "done":
         raise RunError(f"{folder} is not wholly at {home.url}: {outcome.replace('_', ' ')}; see {folder / UPLOAD_LOG}")
-    click.echo(f"{folder} is at {home.url}")
+    echo(f"{folder} is at {home.url}")
     sys.exit(EXIT_CODES[outcome])

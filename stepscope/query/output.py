@@ -6,17 +6,16 @@ import base64
 import csv
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from tracker_adapters.terminal_text import printable
 
 from stepscope.query.database import QueryError
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 Rows = Iterable[tuple[Any, ...]]
 
 
@@ -26,7 +25,7 @@ def print_table(columns: Sequence[str], rows: Rows, console: Console) -> None:
     table = Table()
     for place, column in enumerate(columns):
         is_number = any(isinstance(row[place], (int, float)) for row in rows)
-        table.add_column(escape(_printable(column)), justify="right" if is_number else "left", overflow="fold")
+        table.add_column(escape(printable(column)), justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(escape(_shown(value)) for value in row))
     console.print(table)
@@ -64,9 +63,4 @@ def _shown(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, bytes):
         return f"{value[:8].hex()}… ({len(value)} bytes)" if len(value) > 8 else value.hex()
-    return _printable(str(value))
-
-
-def _printable(text: str) -> str:
-    """What a text does to a terminal is shown instead of done."""
-    return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], text)
+    return printable(str(value))

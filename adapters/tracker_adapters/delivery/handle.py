@@ -17,6 +17,7 @@ from tracker_adapters.delivery.process import DeliveryProcess
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import rank_folder
+from tracker_adapters.terminal_text import printable_line
 
 logger = logging.getLogger(__name__)
 
@@ -103,8 +104,8 @@ class Delivery:
                     key,
                     "sink %s (%s) is quarantined: %s. Training goes on; its artifacts wait in the run store",
                     position.sink,
-                    position.target,
-                    position.error,
+                    printable_line(position.target),
+                    printable_line(position.error),
                 )
             else:
                 self._warned.discard(key)

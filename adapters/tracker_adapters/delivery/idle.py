@@ -51,7 +51,7 @@ class IdleClock:
 
 def _busy_seconds(thread: int) -> float:
     try:
-        running, waiting, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+        running, waiting, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text(encoding="ascii").split()
     except (OSError, ValueError):
         return 0.0
     return (int(running) + int(waiting)) / 1e9

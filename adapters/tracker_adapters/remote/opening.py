@@ -84,7 +84,13 @@ def _prepared_elsewhere(url: str, *, resume: bool) -> str:
     command = [*python_command("tracker_adapters.remote.opening"), url, *(["--resume"] if resume else [])]
     try:
         done = subprocess.run(
-            command, env=python_environment(), capture_output=True, text=True, timeout=limit, check=False
+            command,
+            env=python_environment(),
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=limit,
+            check=False,
         )
         answer = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:

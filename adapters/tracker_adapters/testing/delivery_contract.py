@@ -91,7 +91,7 @@ class DeliveryContract(SinkTests):
                         self._wait_for_position(run_folder, options, 8)
                     child.kill()
                     psutil.wait_procs([child], timeout=DEADLINE_S)
-                (run_folder / "gate").write_text("")
+                (run_folder / "gate").write_text("", encoding="utf-8")
             assert trainer.wait(DEADLINE_S) == 0
         self._assert_all_shown(run_folder, options, steps=3)
 
@@ -120,7 +120,7 @@ class DeliveryContract(SinkTests):
             "gate": str(gate),
         }
         trainer = subprocess.Popen(
-            [sys.executable, "-c", TRAINER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", TRAINER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
         )
         assert trainer.stdin is not None
         trainer.stdin.write(json.dumps(request))

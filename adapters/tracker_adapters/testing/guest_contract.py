@@ -30,7 +30,7 @@ class GuestContract(SinkTests):
         options, printed = self.options(run_folder), sources / "printed"
         batch = Batch.of(one_of_each(sources))
         left_behind, exit_code = call_spawned(_visit, self.sink_class, options, batch, printed)
-        text = printed.read_text(errors="replace")
+        text = printed.read_text(encoding="utf-8", errors="replace")
         assert (exit_code, text, left_behind) == (0, "", []), f"left {left_behind}, printed {text!r}"
 
     def test_after_a_failed_write_a_new_sink_carries_on_in_the_same_process(

@@ -90,12 +90,12 @@ class RunFolder:
 
     def note(self, owner: str, ending: dict[str, Any]) -> None:
         """Notes whose folder it is, and how it was closed."""
-        (self.path / _OWNER).write_text(json.dumps({"owner": owner, **ending}))
+        (self.path / _OWNER).write_text(json.dumps({"owner": owner, **ending}), encoding="utf-8")
 
     def noted(self) -> dict[str, Any]:
         """Returns what ``note`` noted; empty for a folder that is not ours."""
         with suppress(OSError, ValueError):
-            noted = json.loads((self.path / _OWNER).read_text())
+            noted = json.loads((self.path / _OWNER).read_text(encoding="utf-8"))
             if isinstance(noted, dict):
                 return noted
         return {}
@@ -103,7 +103,8 @@ class RunFolder:
     def supersede(self, by: str) -> None:
         """Marks the folder as replaced by another W&B run; ``wandb sync`` then skips it."""
         (self.path / _SUPERSEDED).write_text(
-            f"This run was cut short. The run {by} shows all of it: do not upload this one.\n"
+            f"This run was cut short. The run {by} shows all of it: do not upload this one.\n",
+            encoding="utf-8",
         )
         self._synced.touch()
 

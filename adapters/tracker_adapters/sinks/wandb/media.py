@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 import zlib
 from collections.abc import Mapping
@@ -110,7 +111,8 @@ class Media:
         return hashlib.sha512(f"{sequence}\n{digest}".encode()).hexdigest(), sequence
 
     def _write(self, relative: str, content: bytes) -> Path:
-        path = self._folder / relative
+        # The same bytes in every locale: a name's characters may be none of the locale's.
+        path = self._folder / os.fsdecode(relative.encode())
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         self._unsynced |= {path, path.parent}

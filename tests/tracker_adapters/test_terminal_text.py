@@ -1,0 +1,72 @@
+"""Text from a run does nothing to a terminal: neither in errors, nor in logs, nor in what commands print."""
+
+import io
+import re
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from tracker_adapters.errors import NotARunError
+from tracker_adapters.redaction import RedactingStream
+from tracker_adapters.terminal_text import printable, printable_line
+
+import stepscope
+from stepscope.cli import main
+
+HOSTILE = "x\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.\r\x7f"
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@given(st.text())
+def test_only_what_a_terminal_obeys_is_changed(text):
+    shown = printable(text)
+    assert not OBEYED.search(shown)
+    shown.encode()
+    assert shown == text or re.search(r"\\(x|u|r)", shown)
+    assert printable(shown) == shown
+    assert len(printable_line(text).splitlines()) <= 1
+
+
+def test_ordinary_text_of_any_language_stays():
+    for text in ("loss\tµ\n", "損失 ошибка", "a\\x1b", "🙂"):
+        assert printable(text) == text
+
+
+def test_errors_and_the_logs_of_delivery_are_safe():
+    assert not OBEYED.search(str(NotARunError(HOSTILE)))
+    kept = io.StringIO()
+    stream = RedactingStream(kept)
+    stream.write(HOSTILE + "\n")
+    assert not OBEYED.search(kept.getvalue())
+
+
+@pytest.fixture
+def hostile_run(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[], name=HOSTILE, tags=[HOSTILE], config={HOSTILE: HOSTILE}) as run:
+        run.scalar(HOSTILE, 1.0, step=0)
+        run.text(HOSTILE + "t", HOSTILE, step=0)
+        run.alert(HOSTILE + "a", HOSTILE, step=0)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ls", "{run}"),
+        ("ls", "{above}"),
+        ("query", "{run}", "select * from scalars"),
+        ("query", "{run}", "select * from no_table_\x1b[2J"),
+        ("sync", "{run}", "--to", "local"),
+        ("gc", "{run}", "--max-bytes", "1", "--dry-run"),
+        ("export", "{run}", "--output", "{above}/out"),
+        ("export", "{run}", "--names", HOSTILE + "?", "--output", "{above}/out2"),
+        ("ls", "{above}/\x1b[2Jnot"),
+    ],
+)
+def test_no_command_prints_what_a_terminal_obeys(hostile_run, arguments):
+    words = [word.format(run=hostile_run, above=hostile_run.parent) for word in arguments]
+    result = CliRunner().invoke(main, words)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert result.output
+    assert not OBEYED.search(result.output)
