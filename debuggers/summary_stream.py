@@ -25,7 +25,7 @@ class SummaryStream:
     Emitted are, at every step, the norm of each tensor (Euclidean, over finite elements) and of all together, and
     histograms, under the names of ``debuggers.series_names``. What is emitted carries the step and the time at which
     it was measured; a histogram of several steps carries the last of them. Every step is in exactly one histogram of
-    each of its names; names may come and go.
+    each of its names; names may come and go. Of sharded tensors the part on this rank is measured, as one alert says.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class SummaryStream:
         self._histogram_every = histogram_every
         self._on_table = on_table
         self._queue = ArrivalQueue()
+        self._said_shards = False
         self._window = _Window()
 
     def push(self, step: int, names: Sequence[str], measurement: Measurement) -> None:
@@ -70,6 +71,8 @@ class SummaryStream:
     def take(self, step: int, names: tuple[str, ...], table: SummaryTable, time_ns: int) -> None:
         """Emits a measurement that is on the host; ``time_ns`` is when it was made."""
         if self._emitter is not None:
+            if not self._said_shards and table.local_shard.any():
+                self._say_shards(self._emitter, step, table)
             norms = table.l2
             values = np.append(norms, np.linalg.norm(norms))
             self._emitter.scalars(norm_names(self._group, names), values, step=step, time_ns=time_ns)
@@ -85,6 +88,17 @@ class SummaryStream:
         self._queue.drain()
         if self._emitter is not None:
             self._emit_histograms(self._emitter)
+
+    def _say_shards(self, emitter: Emitter, step: int, table: SummaryTable) -> None:
+        self._said_shards = True
+        emitter.alert(
+            "sharded_tensors",
+            f"{int(table.local_shard.sum())} of {len(table)} {self._group} are sharded over ranks: their histograms "
+            "and norms are of the part on this rank, since a look at the others would need a collective. The norm of "
+            "the whole is the root of the sum of the squares of what the ranks store; a stability manager tells it",
+            step=step,
+            level="info",
+        )
 
     def _resolve_and_take(self, step: int, names: _Names, measurement: Measurement, time_ns: int) -> None:
         self.take(step, names, measurement.resolve(), time_ns)

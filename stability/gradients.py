@@ -11,7 +11,14 @@ from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
-from stability.clipping.sharded_gradients import RankGroups, local_part, rank_groups, whole_norms
+from stability.clipping.sharded_gradients import (
+    RankGroups,
+    lie_on_one_mesh,
+    local_part,
+    rank_groups,
+    whole_norms,
+    whole_tensor,
+)
 from stability.errors import StabilityError
 
 CLIP_EPSILON = 1e-6
@@ -145,9 +152,10 @@ def measure(
     """Returns the norm of each gradient, the norm of these norms, and the factor that clips it to ``max_norm``.
 
     The arithmetic is that of ``torch.nn.utils.clip_grad_norm_``, order and dtypes included; the norm of a sharded
-    gradient is that of the whole, on every rank. A gradient with NaN has
-    the norm NaN, one with infinities an infinite norm or NaN; a finite one whose norm is beyond its dtype's range
-    has an infinite norm too (``handling.non_finite.find_faults`` tells them apart).
+    gradient is that of the whole, on every rank. Where sharded and whole gradients, or several meshes, come together,
+    which ``clip_grad_norm_`` refuses, and for the largest magnitude, sums over the ranks are formed first. A gradient
+    with NaN has the norm NaN, one with infinities an infinite norm or NaN; a finite one whose norm is beyond its
+    dtype's range has an infinite norm too (``handling.non_finite.find_faults`` tells them apart).
 
     Args:
         gradients: What to measure, on one or several devices.
@@ -158,21 +166,15 @@ def measure(
         wide: Form all sums in float64, other than ``clip_grad_norm_`` does.
     """
     first_device = gradients.tensors[0].device
-    norms: list[torch.Tensor] = []
-    order: list[int] = []
-    for device, tensors, indices in _groups(gradients.tensors):
-        if math.isinf(norm_type):  # of no elements there is no largest
-            tensors = [tensor if tensor.numel() else tensor.new_zeros(1) for tensor in tensors]
-        if wide:
-            norms.extend(torch.linalg.vector_norm(tensor, norm_type, dtype=wide_dtype(tensor)) for tensor in tensors)
-        elif _has_foreach_support(tensors, device):
-            norms.extend(torch._foreach_norm(tensors, norm_type))
-        else:
-            norms.extend(torch.linalg.vector_norm(tensor, norm_type) for tensor in tensors)
-        order.extend(indices)
+    norms, order = _norms(gradients.tensors, norm_type, wide=wide)
     norms = whole_norms(norms, [gradients.groups[index] for index in order], norm_type)
     stacked = torch.stack([norm.to(first_device) for norm in norms])
     total = torch.linalg.vector_norm(stacked, norm_type)
+    if not (wide or math.isinf(norm_type)) and lie_on_one_mesh(gradients.groups, gradients.parameters):
+        # Which sums are formed first, those over the ranks or those over the parameters, decides the last bits.
+        whole = [parameter.grad for parameter in gradients.parameters if parameter.grad is not None]
+        sharded, _ = _norms(whole, norm_type)
+        total = whole_tensor(torch.linalg.vector_norm(torch.stack(sharded), norm_type))
     coefficient = torch.clamp(max_norm / (total + CLIP_EPSILON), max=1.0)
     pieces = [stacked, total.reshape(1), coefficient.reshape(1)]
     pieces += [extra.reshape(1).to(first_device) for extra in extras]
@@ -228,6 +230,25 @@ def scale(tensors: Sequence[torch.Tensor], coefficient: torch.Tensor) -> None:
         else:
             for tensor in group:
                 tensor.mul_(factor)
+
+
+def _norms(
+    tensors: Sequence[torch.Tensor], norm_type: float, *, wide: bool = False
+) -> tuple[list[torch.Tensor], list[int]]:
+    """Returns 0-d norms in the order in which ``clip_grad_norm_`` forms their norm, and of which tensor each is."""
+    norms: list[torch.Tensor] = []
+    order: list[int] = []
+    for device, members, indices in _groups(tensors):
+        if math.isinf(norm_type):  # of no elements there is no largest
+            members = [tensor if tensor.numel() else tensor.new_zeros(1) for tensor in members]
+        if wide:
+            norms.extend(torch.linalg.vector_norm(tensor, norm_type, dtype=wide_dtype(tensor)) for tensor in members)
+        elif _has_foreach_support(members, device):
+            norms.extend(torch._foreach_norm(members, norm_type))
+        else:
+            norms.extend(torch.linalg.vector_norm(tensor, norm_type) for tensor in members)
+        order.extend(indices)
+    return norms, order
 
 
 def _groups(tensors: Sequence[torch.Tensor]) -> list[tuple[torch.device, list[torch.Tensor], list[int]]]:

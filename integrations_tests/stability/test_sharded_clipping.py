@@ -60,3 +60,18 @@ def test_what_needs_whole_gradients_is_refused(outcomes, name):
     for rank in range(RANKS):
         error = outcomes[rank][len(CASES) + len(POISONED) + REFUSED.index(name)]
         assert error.startswith(f"the gradient of 0.weight is sharded, which clipping of type {name!r} cannot clip")
+
+
+@pytest.mark.parametrize("way", ["manager", "session"])
+def test_norms_and_weights_of_a_training_are_those_of_clip_grad_norm_to_the_bit(outcomes, way):
+    for rank in range(RANKS):
+        expected, found = outcomes[rank][-1]["torch"], outcomes[rank][-1][way]
+        assert expected["norms"] == found["norms"]
+        assert torch.equal(expected["weights"], found["weights"])
+
+
+def test_a_session_says_once_that_it_measures_the_part_on_its_rank(outcomes):
+    for rank in range(RANKS):
+        said = [text for text in outcomes[rank][-1]["session"]["alerts"] if "gradients are sharded over ranks" in text]
+        assert len(said) == 1
+        assert said[0].startswith("8 of 8 gradients")

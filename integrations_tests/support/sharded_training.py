@@ -1,12 +1,16 @@
 """Training steps on two ranks with fully sharded parameters, and what clipping makes of their gradients."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from tracker_adapters.artifacts import Alert
+from tracker_adapters.testing import MemoryEmitter
 
+import stepscope
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, StabilityError
 
 RANKS = 2
@@ -33,8 +37,38 @@ def clip(model, loss, fields):
     return result["clipping_stats"], result["nan_stats"]["parameters"]
 
 
+def train(way, rank):
+    """Trains with one way of clipping; returns norms before clipping, the weights on this rank, and alerts."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 3))
+    mesh = init_device_mesh("cpu", (RANKS,))
+    for module in (model[0], model[2], model):
+        fully_shard(module, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    manager = NumericalStabilityManager(GradientClippingConfig(max_norm=0.1), NaNHandlingConfig())
+    emitter = MemoryEmitter()
+    session = stepscope.DebugSession(model, optimizer, run=emitter, stability=manager, config="standard")
+    steps = {
+        "torch": lambda loss: nn.utils.clip_grad_norm_(model.parameters(), 0.1).full_tensor().item(),
+        "manager": lambda loss: manager.step(model, loss, optimizer)["clipping_stats"]["total_norm"],
+        "session": lambda loss: session.step(loss)["clipping_stats"]["total_norm"],
+    }
+    generator = torch.Generator().manual_seed(rank)
+    norms = []
+    with session if way == "session" else nullcontext():
+        for _ in range(40):
+            optimizer.zero_grad()
+            loss = model(torch.randn(8, 6, generator=generator)).square().mean()
+            loss.backward()
+            norms.append(steps[way](loss))
+            optimizer.step()
+    parts = torch.cat([parameter.detach().to_local().flatten() for parameter in model.parameters()])
+    alerts = [artifact.message for artifact in emitter.artifacts if isinstance(artifact, Alert)]
+    return {"norms": norms, "weights": parts, "alerts": alerts}
+
+
 def run_rank(rank, folder, cases):
-    """Saves each case's statistics, faults and whole gradients, or the text of its error.
+    """Saves each case's statistics, faults and whole gradients, or the text of its error; and what trainings gave.
 
     A case is the fields of a configuration, a factor for the loss, and whether rank 0 puts a NaN into its part of the
     first gradient.
@@ -56,6 +90,7 @@ def run_rank(rank, folder, cases):
             whole = [parameter.grad.full_tensor() for parameter in model.parameters()]
             outcomes.append({"stats": stats, "faults": faults, "gradients": whole})
         del model
+    outcomes.append({way: train(way, rank) for way in ("torch", "manager", "session")})
     torch.save(outcomes, Path(folder) / f"rank_{rank}.pt")
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from debuggers.torch_import import torch
@@ -34,6 +35,20 @@ def rank_groups(name: str, tensor: torch.Tensor) -> RankGroups:
         if not placement.is_replicate():
             groups.append(sharded.device_mesh.get_group(dimension))
     return tuple(groups)
+
+
+def lie_on_one_mesh(groups: Sequence[RankGroups], tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether there are sharded tensors among these, and all of them are DTensors of one mesh."""
+    if not any(groups):
+        return False
+    meshes: list[Any] = [getattr(tensor, "device_mesh", None) for tensor in tensors]
+    return meshes[0] is not None and all(mesh == meshes[0] for mesh in meshes)
+
+
+def whole_tensor(tensor: Any) -> torch.Tensor:
+    """Returns a DTensor's value as an ordinary tensor, with a collective."""
+    whole: torch.Tensor = tensor.full_tensor()
+    return whole
 
 
 def whole_norms(norms: list[torch.Tensor], groups: list[RankGroups], norm_type: float) -> list[torch.Tensor]:
