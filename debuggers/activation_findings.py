@@ -49,5 +49,5 @@ class ActivationFindings:
         present[rows] = True
         values[rows] = column
         begun = self._detectors.see(Observation(step, index.names, present, {statistic: values}))
-        if begun and self._emitter is not None:
+        if begun:
             announce(begun, self._emitter)

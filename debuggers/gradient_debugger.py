@@ -319,4 +319,4 @@ class GradientDebugger(Closing):
 
     def _alert(self, message: str) -> None:
         if self._emitter is not None:
-            self._emitter.alert("debugger_failed", message, step=self._last_step, level="error")
+            self._emitter.alert("debugger_failed", message, step=self._last_step, level="error", told=True)

@@ -66,7 +66,7 @@ class GradientFindings:
 
     def announce(self, begun: list[Finding]) -> None:
         """Tells findings that begin."""
-        if begun and self._emitter is not None:
+        if begun:
             announce(begun, self._emitter)
 
     def all(self) -> list[Finding]:

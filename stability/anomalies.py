@@ -80,9 +80,10 @@ class AnomalyAlerts:
 
     def _tell(self, anomaly: Anomaly, log_level: DebugLevel) -> None:
         level = _LEVELS[anomaly["kind"]]
+        is_logged = _SEVERITIES[level] >= _SEVERITIES[log_level]
         if self._emitter is not None:
-            self._emitter.alert(anomaly["kind"], anomaly["message"], step=anomaly["step"], level=level)
-        if _SEVERITIES[level] >= _SEVERITIES[log_level]:
+            self._emitter.alert(anomaly["kind"], anomaly["message"], step=anomaly["step"], level=level, told=is_logged)
+        if is_logged:
             _log.log(
                 _SEVERITIES[level],
                 "step %d: %s: %s",

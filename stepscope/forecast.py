@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -17,6 +17,7 @@ from tracker_adapters.store.tail import Segment, StoreReader
 
 from stepscope.byte_sizes import format_bytes
 
+_log = logging.getLogger(__name__)
 STEPS = 100
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
 ROW_BYTES = {"scalar": 38, "histogram": 50, "artifact": 50}
@@ -35,7 +36,7 @@ class Volume:
 
 
 class Forecast:
-    """Looks at a new run's store until its steps span a hundred, and then prints one line; once."""
+    """Looks at a new run's store until its steps span a hundred, and then logs one line; once."""
 
     def __init__(self, run_folder: Path, rank: int, max_run_bytes: int | None) -> None:
         """``max_run_bytes`` is the run's limit, if any."""
@@ -47,7 +48,7 @@ class Forecast:
         self._pause_s = FIRST_PAUSE_S
 
     def look(self) -> None:
-        """Prints when it is time; cheap otherwise. Called by the store's thread."""
+        """Logs when it is time; cheap otherwise. Called by the store's thread."""
         if self._done or time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + self._pause_s
@@ -58,7 +59,7 @@ class Forecast:
             return
         if found is not None and found.steps >= STEPS:
             self._done = True
-            sys.stderr.write(f"stepscope: {forecast_line(found, self._limit)}\n")
+            _log.info("%s", forecast_line(found, self._limit))
 
 
 def forecast_line(found: Volume, max_run_bytes: int | None) -> str:

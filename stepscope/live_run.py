@@ -27,6 +27,7 @@ from tracker_adapters.terminal_text import printable_line
 
 from stepscope.forecast import Forecast
 from stepscope.stats import RunStats
+from stepscope.terminal_alerts import TerminalAlerts
 from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, commit_at_exit, forget
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Run(Emitter):
         asked_for: str = "",
     ) -> None:
         """Starts delivery; see ``open_run`` for the arguments. ``asked_for`` is the place without its number."""
-        super().__init__(store, defer=_defer_tensor)
+        alerts = TerminalAlerts(str(store.run_folder), rank=rank)
+        super().__init__(store, defer=_defer_tensor, on_alert=alerts.tell)
         self.path = store.run_folder
         self.rank = rank
         self.asked_for = asked_for

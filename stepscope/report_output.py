@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from os import PathLike
 from pathlib import Path
 
 from tracker_adapters.emitter import Emitter
 
+from stepscope.live_run import Run
 from stepscope.report import DebugReport, overhead_line
 
 REPORT_NAME = "stepscope/report"
 
 
 def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter: Emitter | None, step: int) -> None:
-    """Writes ``report.json`` and ``report.txt``, emits the text ``stepscope/report``, and prints the overhead.
+    """Writes ``report.json`` and ``report.txt``, emits the text ``stepscope/report``, and prints how the training is.
 
     Args:
         report: The report.
@@ -25,7 +27,9 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
     Raises:
         OSError: When the folder cannot be written.
     """
-    print_to_stderr(f"stepscope: {overhead_line(report.overhead)}")
+    # The first rank speaks for all: they share weights and gradients.
+    if not isinstance(emitter, Run) or emitter.rank == 0:
+        print_to_stderr(f"stepscope: {closing_line(report)}")
     if emitter is not None:
         # Two spaces break a line in Markdown.
         emitter.text(REPORT_NAME, report.summary().replace("\n", "  \n"), step=max(0, step))
@@ -34,6 +38,16 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
         (folder / "report.txt").write_text(report.summary() + "\n", encoding="utf-8")
+
+
+def closing_line(report: DebugReport) -> str:
+    """Returns the verdict, what it rests on, what was found, and at last the cost, in one line."""
+    if report.disabled or not report.coverage.steps:
+        return overhead_line(report.overhead)
+    kinds = Counter(finding.kind for finding in report.findings)
+    found = "".join(f" {kind} ({count})," for kind, count in kinds.items())
+    parts = [str(report.verdict), f"Found:{found[:-1]}." if found else report.coverage.summary()]
+    return " ".join([*parts, overhead_line(report.overhead)])
 
 
 def print_to_stderr(line: str) -> None:

@@ -14,4 +14,4 @@ class SessionAlerts:
     def failure(self, message: str, step: int) -> None:
         """Says that something inside the session failed."""
         if self._emitter is not None:
-            self._emitter.alert("session_failure", message, step=max(0, step))
+            self._emitter.alert("session_failure", message, step=max(0, step), told=True)

@@ -55,6 +55,7 @@ class Emitter(LogsByValue):
         defer: Callable[[Any], PendingArray] | None = None,
         scope: str = "",
         step: int | None = None,
+        on_alert: Callable[[Alert], None] | None = None,
     ) -> None:
         """Makes an emitter; ``scoped`` and ``at`` are the usual ways to derive another.
 
@@ -63,8 +64,9 @@ class Emitter(LogsByValue):
             defer: Copies a device tensor without synchronising; without it device tensors are refused.
             scope: Prefix of every name, ending in a slash, or empty.
             step: The step of calls that give none.
+            on_alert: Shows alerts to the person at the terminal.
         """
-        self._recorder, self._defer = recorder, defer
+        self._recorder, self._defer, self._on_alert = recorder, defer, on_alert
         self._scope, self._step = scope, step
         self._known_names: set[str] = set()
         self._name_sequences = NameSequences()
@@ -188,13 +190,31 @@ class Emitter(LogsByValue):
         artifact = Text(name=full, text=text, step=step)
         self._recorder.put(artifact, len(artifact.text) + 256)
 
-    def alert(self, name: str, message: str, *, step: int | None = None, level: AlertLevel = "warning") -> None:
-        """Emits an alert. ``name`` is its kind, such as ``exploding_gradient``; level: info, warning or error."""
+    def alert(
+        self,
+        name: str,
+        message: str,
+        *,
+        step: int | None = None,
+        level: AlertLevel = "warning",
+        told: bool = False,
+    ) -> None:
+        """Emits an alert, which a run shows on standard error, too: the first of each name, from ``warning`` on.
+
+        Args:
+            name: Its kind, such as ``exploding_gradient``.
+            message: What happened.
+            step: Its step.
+            level: ``info``, ``warning`` or ``error``.
+            told: Whether it was printed or logged already.
+        """
         full, step = self._checked("alert", name, step)
         # Most alerts are made from exceptions, which quote what failed.
         message = redact(message) if isinstance(message, str) else message
         artifact = Alert(name=full, message=message, level=level, step=step)
         self._recorder.put(artifact, len(artifact.message) + 256)
+        if self._on_alert is not None and not told:
+            self._on_alert(artifact)
 
     def table(
         self, name: str, columns: Any, rows: Sequence[Sequence[Cell]] | None = None, *, step: int | None = None
@@ -245,6 +265,7 @@ class Emitter(LogsByValue):
         emitter = Emitter.__new__(Emitter)
         emitter._recorder, emitter._defer, emitter._scope, emitter._step = self._recorder, self._defer, scope, step
         emitter._known_names, emitter._name_sequences = self._known_names, self._name_sequences
+        emitter._on_alert = self._on_alert
         return emitter
 
     def _put_file(self, artifact: Page | File, nbytes: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,8 @@ from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
 _NAMED = 5
+_SEVERITIES: dict[AlertLevel, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,10 @@ def merge_findings(findings: list[Finding]) -> list[Finding]:
     ]
 
 
-def announce(findings: list[Finding], emitter: Emitter) -> None:
-    """Emits findings as alerts: one for each kind and step."""
+def announce(findings: list[Finding], emitter: Emitter | None) -> None:
+    """Emits findings as alerts: one for each kind and step; without an emitter they are logged."""
     for finding in merge_findings(findings):
-        emitter.alert(finding.kind, finding.message, step=finding.last_step, level=finding.level)
+        if emitter is not None:
+            emitter.alert(finding.kind, finding.message, step=finding.last_step, level=finding.level)
+        else:
+            _log.log(_SEVERITIES[finding.level], "%s: %s", finding.kind, finding.message)

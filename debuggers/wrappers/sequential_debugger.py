@@ -277,12 +277,12 @@ class SequentialDebugger(BaseDebugger, Closing):
 
     def _alert(self, message: str) -> None:
         if self._emitter is not None:
-            self._emitter.at(self.step).alert("debugger_failed", message, level="error")
+            self._emitter.at(self.step).alert("debugger_failed", message, level="error", told=True)
 
     def _warn(self, message: str) -> None:
         _log.warning("%s", message)
         if self._emitter is not None:
-            self._emitter.at(self.step).alert("calls_not_captured", message)
+            self._emitter.at(self.step).alert("calls_not_captured", message, told=True)
 
     def _page_written(self, page: FinishedPage, record: PageRecord) -> None:
         if self._emitter is None:

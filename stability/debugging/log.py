@@ -44,7 +44,7 @@ class DebugLog:
         if _SEVERITIES[level] >= self._least:
             self._write(_SEVERITIES[level], name, message)
         if self._emitter is not None:
-            self._emitter.alert(name, message, step=self.step, level=level)
+            self._emitter.alert(name, message, step=self.step, level=level, told=_SEVERITIES[level] >= self._least)
 
     def note(self, name: str, message: str) -> None:
         """Tells a warning of this name once in the session, and keeps it for the summary."""
@@ -56,7 +56,7 @@ class DebugLog:
         """Takes a tool's failure that is in the log already."""
         self._failures.append(message)
         if self._emitter is not None:
-            self._emitter.alert("debug_tool_failed", message, step=self.step, level="error")
+            self._emitter.alert("debug_tool_failed", message, step=self.step, level="error", told=True)
 
     def verbose(self, message: str) -> None:
         """Logs a line about a step, whatever the least severity, and emits nothing."""

@@ -89,7 +89,7 @@ class FirstNaNOutput:
             if self._to_terminal:
                 sys.stderr.write(f"stepscope: {answer}\n")
             if emitter is not None:
-                emitter.alert(ALERT, answer.message, step=answer.step, level="error")
+                emitter.alert(ALERT, answer.message, step=answer.step, level="error", told=self._to_terminal)
                 if answer.origin is not None:
                     self._emit_page(answer, answer.origin, emitter)
         except Exception:

@@ -147,5 +147,5 @@ class Recovery(Closing):
         text = f"{remedy or 'recovery'} {change}: {message}"
         _log.warning("step %d: %s", step, text, extra={"stepscope": {"step": step, "remedy": remedy, "change": change}})
         if self._emitter is not None:
-            self._emitter.alert("recovery", text, step=step, level="warning")
+            self._emitter.alert("recovery", text, step=step, level="warning", told=True)
         return event

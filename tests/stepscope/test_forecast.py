@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -32,30 +33,40 @@ def test_the_line_says_bytes_a_day_pace_share_and_limit() -> None:
     )
 
 
-def test_it_comes_once_at_the_hundredth_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.message for record in caplog.records if record.name == "stepscope.forecast"]
+
+
+def test_it_comes_once_at_the_hundredth_step(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     with stepscope.open_run(tmp_path / "run", sinks=[], max_run_bytes="30 MB") as run:
+        run._forecast = None
         forecast = Forecast(run.path, 0, 30_000_000)
         emit(run, range(100))
-        capsys.readouterr()
         forecast.look()
-        assert capsys.readouterr().err == ""
+        assert logged(caplog) == []
         emit(run, range(100, 102))
         forecast._look_at = 0.0
         forecast.look()
-        assert capsys.readouterr().err.count("a day at this pace") == 1
+        (line,) = logged(caplog)
+        assert "a day at this pace" in line
         forecast._look_at = 0.0
         forecast.look()
-        assert capsys.readouterr().err == ""
+        assert len(logged(caplog)) == 1
 
 
-def test_a_run_that_goes_on_prints_it_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_goes_on_logs_it_by_itself_and_prints_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.INFO)
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         emit(run, range(102))
         run._forecast._look_at = 0.0  # it looks once a second
         emit(run, range(102, 104))
         emit(run, range(104, 106))
-        printed = capsys.readouterr().err
-    assert printed.count("stepscope: ") == printed.count("max_run_bytes is not set") == 1
+    (line,) = logged(caplog)
+    assert "max_run_bytes is not set" in line
+    assert capsys.readouterr().err == ""
 
 
 def test_the_volume_is_about_what_the_files_take(tmp_path: Path) -> None:
