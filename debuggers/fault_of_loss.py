@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from debuggers.exception_evidence import tensors_where_it_raised, users_place
 from debuggers.forward_start import ForwardStart
+from debuggers.graph_evidence import operators_before
 from debuggers.loss_graph import loss_candidates
-from debuggers.non_finite_origin import THE_LOSS, NonFiniteOrigin
+from debuggers.non_finite_origin import THE_LOSS, UNKNOWN_PLACE, NonFiniteOrigin
 from debuggers.operands import describe, holds_non_finite, plain, signs_of
 from debuggers.operator_births import non_finite_rows
 from debuggers.source_lines import source_line
@@ -36,24 +39,48 @@ def fault_of_the_loss(found: NonFiniteOrigin | None, loss: torch.Tensor | None, 
     )
 
 
-def fault_that_raised(error: BaseException) -> NonFiniteOrigin | None:
+def fault_that_raised(error: BaseException, model: torch.nn.Module, *, model_is_finite: bool) -> NonFiniteOrigin | None:
     """Returns the answer that an exception's code was working with NaN; None where it was not.
 
     Infinities do not count: masks and bounds hold them.
+
+    Args:
+        error: With its traceback.
+        model: Its parameters may hold the NaN.
+        model_is_finite: Whether the model's outputs are known to be finite; else the place is not known.
     """
     with torch.no_grad():
         for tensors in tensors_where_it_raised(error):
-            values = next((tensor for tensor in map(plain, tensors) if _holds_nan(tensor)), None)
-            if values is not None:
-                return NonFiniteOrigin(
-                    module=THE_LOSS,
-                    source=source_line(users_place(error)),
-                    origin="loss",
-                    inputs=(describe("value", "", values),),
-                    suggestion="the model's outputs are finite, and a value that this line works with is not: look at "
-                    "the operators between them",
-                )
+            faulty = next((tensor for tensor in tensors if _holds_nan(plain(tensor))), None)
+            if faulty is not None:
+                return _answer(error, faulty, None if model_is_finite else model)
     return None
+
+
+def _answer(error: BaseException, faulty: torch.Tensor, model: torch.nn.Module | None) -> NonFiniteOrigin:
+    found = NonFiniteOrigin(
+        module=THE_LOSS,
+        source=source_line(users_place(error)),
+        origin="loss",
+        inputs=(describe("value", "", faulty),),
+        suggestion="the model's outputs are finite, and a value that this line works with is not: look at the "
+        "operators between them",
+    )
+    if model is None:
+        return found
+    for name, parameter in model.named_parameters():
+        if holds_non_finite(parameter):
+            held_by, module = f"parameter {name}", name.rpartition(".")[0] or type(model).__name__
+            return replace(found, module=module, origin="parameter", held_by=held_by, suggestion="")
+    candidates = operators_before(faulty)
+    listed = f"; it may be {', '.join(candidates)}" if candidates else ""
+    return replace(
+        found,
+        module=UNKNOWN_PLACE,
+        origin="elsewhere",
+        suggestion=f"a value that this line works with is NaN{listed}: with a FirstNaNFinder, or replay= in each step, "
+        "the module is named too",
+    )
 
 
 def _holds_nan(tensor: torch.Tensor | None) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -63,12 +64,23 @@ def replay_closure(
             )
         losses = [tensor for tensor in returned if tensor.numel() == 1 and tensor.requires_grad][:1]
         if losses and not examination.went_backward:
-            examination.look_back(losses, [torch.full_like(losses[0], scale)])
+            with _unless_gone():
+                examination.look_back(losses, [torch.full_like(losses[0], scale)])
         elif returned and not examination.went_backward and start is not None:
             examination.go_back(returned, start)
 
     with transparent_wrappers(model):
         return examination.run(work)
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Goes on where the closure has gone backward itself, and has cleared the gradients."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "backward through the graph a second time" not in str(error):
+            raise
 
 
 def replay_forward(
@@ -115,8 +127,9 @@ def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: Base
 
     Args:
         model: The model, wrapped or not.
-        start: From a ``ForwardCapture``. Without one only an exception from inside of the model has an answer: its
-            traceback holds the arguments, but neither the buffers nor the random states of the start.
+        start: From a ``ForwardCapture``. Without one only an exception from inside of the model can be repeated: its
+            traceback holds the arguments, but neither the buffers nor the random states of the start. Of others the
+            answer has the line, a parameter that holds NaN, and what the autograd graph tells of the operator.
         error: With its traceback.
 
     Raises:
@@ -127,7 +140,7 @@ def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: Base
     examination = Examination(model, start)
     repeat = _repetition(examination.model, start, error)
     if repeat is None:
-        return ReplayResult(None, ())
+        return ReplayResult(fault_that_raised(error, examination.model, model_is_finite=False), ())
     try:
         result = examination.run(lambda: examination.look(repeat()))
     except Exception as other:
@@ -135,7 +148,8 @@ def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: Base
             return ReplayResult(None, ())  # raised again, and nothing that it looked at was not finite
         raise
     if result.origin is None:
-        return result if start is None else replace(result, origin=fault_that_raised(error))
+        origin = fault_that_raised(error, examination.model, model_is_finite=True)
+        return result if start is None else replace(result, origin=origin)
     differs = result.error is not None and type(result.error) is not type(error)
     is_meant = result.origin.origin == "placed"
     return ReplayResult(None, result.notes) if differs or is_meant else result

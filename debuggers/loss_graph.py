@@ -8,7 +8,7 @@ from typing import Any
 from debuggers.operator_kinds import operator_of_node, plain_name, words
 from debuggers.torch_import import torch
 
-_LIMITED = words(
+LIMITED = words(
     "acos acosh asin atan2 atanh batch_norm binary_cross_entropy cdist cosh ctc_loss cumprod digamma div erfinv exp "
     "exp2 expm1 fmod hypot kl_div lgamma linalg_cholesky_ex linalg_cross linalg_det linalg_eigh linalg_inv_ex "
     "linalg_lstsq linalg_lu_factor_ex linalg_pinv linalg_qr linalg_slogdet linalg_solve_ex linalg_solve_triangular "
@@ -38,14 +38,14 @@ def loss_candidates(loss: torch.Tensor, first_node: int) -> list[str]:
     """
     if loss.grad_fn is None or not first_node:
         return []
-    named = [(node, operator_of_node(node.name())) for node in _nodes(loss.grad_fn, first_node)]
+    named = [(node, operator_of_node(node.name())) for node in nodes_of(loss.grad_fn, first_node)]
     certain = [name for node, name in named if _is_over_too_few(node, plain_name(name))]
     possible = [name for node, name in named if _is_risky(node, plain_name(name))]
     return list(dict.fromkeys(certain or possible))
 
 
-def _nodes(root: Any, first_node: int) -> list[Any]:
-    """Returns the nodes of a graph from a number on, in the order in which they were made."""
+def nodes_of(root: Any, first_node: int = 0) -> list[Any]:
+    """Returns the nodes of a graph from a number on, without its leaves, in the order in which they were made."""
     waiting, numbers = [root], {}
     while waiting:
         node = waiting.pop()
@@ -58,7 +58,7 @@ def _nodes(root: Any, first_node: int) -> list[Any]:
 
 
 def _is_risky(node: Any, operator: str) -> bool:
-    if operator in _LIMITED:
+    if operator in LIMITED:
         return True
     outputs = _outputs(node)
     return operator in _OVERFLOWING and bool(outputs) and outputs[0].dtype == torch.float16

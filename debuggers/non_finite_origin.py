@@ -13,6 +13,7 @@ from debuggers.source_lines import SourceLine, source_line
 from debuggers.torch_import import torch
 
 THE_LOSS = "the loss"
+UNKNOWN_PLACE = "the model or the loss"
 _ROWS_IN_TEXT = 10
 _OPERANDS_IN_TEXT = 8
 
@@ -23,7 +24,8 @@ class NonFiniteOrigin:
 
     Attributes:
         module: The dotted path of the innermost module that called the operator; the model's class for the model
-            itself, and ``the loss`` for what runs outside of the model.
+            itself, ``the loss`` for what runs outside of the model, and ``the model or the loss`` where nothing could
+            be repeated.
         module_type: The class of the module; empty outside of the model.
         call: Which call of the module it was in this step, from 1.
         calls: How often the module was called.

@@ -31,6 +31,7 @@ class SessionFirstNaN:
     ) -> None:
         self._model, self._emitter, self._scaler, self._stability = model, emitter, scaler, stability
         self._own: SessionFinder | None = None
+        self._last: tuple[int, bool | None] | None = None
 
     @property
     def found(self) -> tuple[FirstNaN, ...]:
@@ -58,6 +59,7 @@ class SessionFirstNaN:
         finder = self._made() if replay is not None else self._own
         if finder is not None:
             finder.look_at_step(step, loss, gradients_finite=gradients_finite, replay=replay)
+        self._last = step, gradients_finite
 
     def look_at_error(self, error: BaseException | None) -> None:
         """Looks at an exception that ends the session; one that is no ``Exception`` is nobody's fault."""
@@ -80,6 +82,6 @@ class SessionFirstNaN:
         if self._own is None and self._model is not None:
             from stability.first_nan.session_finder import SessionFinder
 
-            self._own = SessionFinder(self._model)
+            self._own = SessionFinder(self._model, last=self._last)
             self._own.bind(self._emitter, self._scaler)
         return self._own

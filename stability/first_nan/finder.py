@@ -186,7 +186,9 @@ class FirstNaNFinder:
         finally:
             self.close()
 
-    def _take(self, fault: Fault, replay: Callable[[], Any] | None, *, finite: bool, is_ours: bool) -> FirstNaN | None:
+    def _take(
+        self, fault: Fault, replay: Callable[[], Any] | None, *, finite: bool | None, is_ours: bool
+    ) -> FirstNaN | None:
         try:
             if not self._turns.is_due(fault.step, faulty=is_ours):
                 return None

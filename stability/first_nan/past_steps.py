@@ -20,9 +20,9 @@ class PastSteps:
         """Whether they were not."""
         return self._last is not None and not self._last[1]
 
-    def saw(self, step: int, *, finite: bool) -> None:
-        """Says what a step was like."""
-        self._last = step, finite
+    def saw(self, step: int, *, finite: bool | None) -> None:
+        """Says what a step was like; ``finite`` is None where that is not known."""
+        self._last = None if finite is None else (step, finite)
 
     def explain(self, origin: NonFiniteOrigin) -> NonFiniteOrigin:
         """Returns an answer with what is known of how a parameter came to hold what is not finite."""
@@ -32,11 +32,14 @@ class PastSteps:
 
     def _cause(self) -> str:
         if self._last is None:
-            return f"no step before it was looked at: check the initialisation and what was loaded, or {_REPAIR}"
+            return (
+                "the step before it was not looked at, if there was one: check the initialisation and what was loaded, "
+                f"or {_REPAIR}"
+            )
         step, finite = self._last
         if finite:
             return (
-                f"loss and gradients of step {step} were finite, so the update after it broke it (learning rate, the "
+                f"the gradients of step {step} were finite, so the update after it broke it (learning rate, the "
                 f"optimizer's eps and state), or other code wrote to it; {_REPAIR}"
             )
-        return f"the gradients or the loss of step {step} were not finite, and an update with them breaks it; {_REPAIR}"
+        return f"loss or gradients of step {step} were not finite, and an update with them breaks it; {_REPAIR}"

@@ -24,11 +24,19 @@ class SessionFinder(FirstNaNFinder):
     statistics of layers.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        """Sets no hook yet."""
+    def __init__(self, model: torch.nn.Module, *, last: tuple[int, bool | None] | None = None) -> None:
+        """Sets no hook yet.
+
+        Args:
+            model: The model.
+            last: The last step before, and whether its gradients were finite, as far as that is known.
+        """
         capture = ForwardCapture(model, gradients=False)
         capture.detach()
         self._begin(model, None, capture, ReplayTurns(STEPS_BETWEEN_REPLAYS), to_terminal=True)
+        if last is not None:
+            self._past.saw(last[0], finite=last[1])
+            self._next_step = last[0] + 1
 
     def look_at_step(
         self,
@@ -52,15 +60,16 @@ class SessionFinder(FirstNaNFinder):
         Returns:
             The answer; None when there was no question.
         """
-        value = loss.detach() if isinstance(loss, torch.Tensor) else loss
-        loss_is_finite = replay is None or value is None or math.isfinite(value)
-        if gradients_finite is None:
+        waits = replay is not None
+        loss_is_finite = finite_on_host(loss, waits=waits)
+        if gradients_finite is None and waits:
             gradients = [parameter.grad for parameter in self._model.parameters() if parameter.grad is not None]
-            gradients_finite = replay is None or probe_gradients(gradients).resolve().finite
-        overflowed = loss_is_finite and not gradients_finite and self._is_scaled_up()
-        finite = loss_is_finite and gradients_finite
-        fault = Fault(step, loss, loss_is_finite)
-        return self._take(fault, replay, finite=finite or overflowed, is_ours=not finite and not overflowed)
+            gradients_finite = probe_gradients(gradients).resolve().finite
+        overflowed = loss_is_finite is not False and gradients_finite is False and self._is_scaled_up()
+        is_faulty = not overflowed and False in (loss_is_finite, gradients_finite)
+        finite = False if is_faulty else gradients_finite if not overflowed else True
+        fault = Fault(step, loss, loss_is_finite is not False)
+        return self._take(fault, replay, finite=finite, is_ours=is_faulty)
 
     def pause(self) -> None:
         """Removes the hooks until the end of the next step."""
@@ -70,7 +79,9 @@ class SessionFinder(FirstNaNFinder):
         scaler = self._scaler
         return scaler is not None and scaler.is_enabled() and scaler.get_scale() > SMALLEST_BLAMED_SCALE
 
-    def _take(self, fault: Fault, replay: Callable[[], Any] | None, *, finite: bool, is_ours: bool) -> FirstNaN | None:
+    def _take(
+        self, fault: Fault, replay: Callable[[], Any] | None, *, finite: bool | None, is_ours: bool
+    ) -> FirstNaN | None:
         try:
             return super()._take(fault, replay, finite=finite, is_ours=is_ours and replay is not None)
         finally:
@@ -78,3 +89,17 @@ class SessionFinder(FirstNaNFinder):
                 self._capture.detach()
             else:
                 self._capture.attach()
+
+
+def finite_on_host(loss: torch.Tensor | float | None, *, waits: bool) -> bool | None:
+    """Returns whether a loss is finite; None where that is not known.
+
+    Args:
+        loss: A tensor of one element, a number, or None.
+        waits: Whether to wait for a device that has it.
+    """
+    if loss is None:
+        return None
+    if not isinstance(loss, torch.Tensor):
+        return math.isfinite(loss)
+    return math.isfinite(loss.detach().item()) if loss.numel() == 1 and (waits or loss.is_cpu) else None

@@ -110,7 +110,7 @@ class TestWhatIsSaidOfAParameter:
         (answer,) = session.report().first_nans
 
         assert answer.origin.held_by == "parameter 0.weight"
-        assert "loss and gradients of step 0 were finite, so the update after it broke it" in answer.message
+        assert "the gradients of step 0 were finite, so the update after it broke it" in answer.message
 
     def test_before_the_first_step_the_initialisation_is_named(self):
         loop = Loop(set())
@@ -118,7 +118,7 @@ class TestWhatIsSaidOfAParameter:
             self.broken(session, loop)
         (answer,) = session.report().first_nans
 
-        assert "no step before it was looked at: check the initialisation" in answer.message
+        assert "the step before it was not looked at, if there was one: check the initialisation" in answer.message
 
     def test_weights_that_an_unanswered_fault_broke_are_no_second_answer(self):
         loop = Loop(set())
@@ -284,3 +284,60 @@ class TestExceptions:
             model(torch.randn(4, 4))
 
         assert session.report().first_nans == ()
+
+    @pytest.mark.parametrize(
+        ("function", "operators"),
+        [
+            (lambda x: (x * 0 - 1).sqrt(), ["aten::sqrt"]),
+            (lambda x: (x * 0 - 1).log() + x, ["aten::log"]),
+            (lambda x: (x * 0) / (x * 0) - 1, ["aten::div"]),
+        ],
+    )
+    def test_without_a_replay_the_operator_is_known_from_the_graph(self, function, operators):
+        model = nn.Linear(4, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with pytest.raises(ValueError, match="Expected parameter"), stepscope.watch(model, optimizer) as session:
+            torch.distributions.Categorical(logits=function(model(torch.randn(2, 4))))
+        (answer,) = session.report().first_nans
+
+        assert answer.origin.module == "the model or the loss"
+        assert f"it may be {operators[0]}:" in answer.message
+        assert "Categorical" in answer.origin.source.text
+
+    def test_without_a_replay_a_parameter_that_holds_nan_is_named(self):
+        model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with torch.no_grad():
+            model[1].bias[1] = math.nan
+        with pytest.raises(ValueError, match="Expected parameter"), stepscope.watch(model, optimizer) as session:
+            torch.distributions.Categorical(logits=model(torch.randn(2, 4)))
+        (answer,) = session.report().first_nans
+
+        assert (answer.origin.module, answer.origin.held_by) == ("1", "parameter 1.bias")
+        assert "the step before it was not looked at" in answer.message
+
+    def test_a_watched_step_before_it_is_evidence(self):
+        loop = Loop(set())
+        with pytest.raises(ValueError, match="Expected"), stepscope.watch(loop.model, loop.optimizer) as session:
+            loop.optimizer.zero_grad()
+            loop.model(torch.randn(4, 8)).mean().backward()
+            loop.optimizer.step()
+            with torch.no_grad():
+                loop.model[0].bias[1] = math.nan
+            torch.distributions.Normal(loop.model(torch.randn(4, 8)), 1.0)
+        (answer,) = session.report().first_nans
+
+        assert answer.step == 1
+        assert "gradients of step 0 were finite, so the update after it broke it" in answer.message
+
+    def test_a_factorisation_and_a_range_check_inside_of_the_model_are_named(self):
+        class Gaussian(nn.Module):
+            def forward(self, values):
+                return torch.linalg.cholesky((values - 1e9).log().mT @ values)
+
+        model = nn.Sequential(nn.Linear(4, 4), Gaussian())
+        finder = FirstNaNFinder(model, to_terminal=False)
+        with pytest.raises(RuntimeError), finder:
+            model(torch.randn(3, 4))
+
+        assert [(answer.origin.module, answer.origin.operator) for answer in finder.found] == [("1", "aten::log")]
