@@ -6,10 +6,11 @@ from pathlib import Path
 
 from debuggers.errors import PageError
 from debuggers.integration import debugger_folder
+from debuggers.page_limits import LIMITS, PageLimits
 from debuggers.pages import PageReader
 
 
-def load_debug_outputs(epoch_dir: str | Path) -> PageReader:
+def load_debug_outputs(epoch_dir: str | Path, *, limits: PageLimits = LIMITS) -> PageReader:
     """Returns the debug outputs of an epoch or evaluation as a mapping ``{datapoint_idx: {debugger_name: outputs}}``.
 
     Only the index is read now. A page is opened when one of its datapoints is asked for, and one at a time stays
@@ -18,6 +19,7 @@ def load_debug_outputs(epoch_dir: str | Path) -> PageReader:
     Args:
         epoch_dir: A trainer's ``work_dir/epoch_<n>`` or an evaluator's ``work_dir``, with the pages in its folder
             ``debugger``; or the folder that holds the pages.
+        limits: What a page is refused beyond.
 
     Raises:
         PageError: When neither folder holds pages.
@@ -25,5 +27,5 @@ def load_debug_outputs(epoch_dir: str | Path) -> PageReader:
     folders = debugger_folder(epoch_dir), Path(epoch_dir)
     for folder in folders:
         if any(folder.glob("page_*.pkl")):
-            return PageReader(folder)
+            return PageReader(folder, limits=limits)
     raise PageError(f"{epoch_dir}: has no debug outputs; expected page_<n>.pkl files in {folders[0]} or {folders[1]}")

@@ -14,7 +14,9 @@ from debuggers.datapoint_verdicts import Verdict, judge
 from debuggers.debug_outputs import load_debug_outputs
 from debuggers.errors import PageError
 from debuggers.page_index import DATAPOINT
-from debuggers.pages import PageReader, load_page
+from debuggers.page_limits import LIMITS, PageLimits
+from debuggers.page_loading import load_page_of
+from debuggers.pages import PageReader
 
 
 class RecordWithPages(Protocol):
@@ -125,6 +127,7 @@ class _PageFile:
     datapoints: frozenset[int] | None
     scope: str = ""
     step: int | None = None
+    limits: PageLimits = LIMITS
 
 
 class _OpenPage:
@@ -134,7 +137,9 @@ class _OpenPage:
 
     def read(self, file: _PageFile) -> dict[int, dict[str, Any]]:
         if file.path != self._path:
-            self._page = load_page(file.path, size=file.size, sha256=file.sha256)
+            self._page = load_page_of(
+                file.path.parent, file.path.name, size=file.size, sha256=file.sha256, limits=file.limits
+            )
             self._path = file.path
         return self._page
 
@@ -146,7 +151,11 @@ def _files_of(record: Source) -> list[_PageFile]:
         folder = record.folder
         return [
             _PageFile(
-                path=folder / page.page, size=page.size, sha256=page.sha256, datapoints=frozenset(page.datapoints)
+                path=folder / page.page,
+                size=page.size,
+                sha256=page.sha256,
+                datapoints=frozenset(page.datapoints),
+                limits=record.limits,
             )
             for page in record.records
         ]

@@ -15,13 +15,18 @@ from debuggers.errors import PageError
 from debuggers.page_index import INDEX_NAME, add_to_index, clear_pages, page_name, page_number, read_index
 from debuggers.page_writer import FinishedPage, OnError, OnWritten, PageWriter
 
+MAX_LOAD = 8_000_000
+"""How much work it may be to read a page, in pickle operations; the reader refuses 10 million."""
+_ARRAY_LOAD, _CONTAINER_LOAD, _TEXT_LOAD = 60, 15, 5
+
 
 class PageBuffer:
     """Gathers ``{datapoint_idx: {debugger_name: outputs}}`` in pages of about ``page_size`` bytes.
 
-    A page is handed over before it would grow beyond ``page_size``; a single datapoint that is larger makes a
-    page of its own. While no folder is open, full pages go to a temporary one, and move when a folder is
-    opened. What is added after ``save`` belongs to the folder that is opened next. May be called from any thread.
+    A page is handed over before it would grow beyond ``page_size``, or hold more objects than ``load_page`` accepts; a
+    single datapoint that is larger makes a page of its own. While no folder is open, full pages go to a temporary one,
+    and move when a folder is opened. What is added after ``save`` belongs to the folder that is opened next. May be
+    called from any thread.
     """
 
     def __init__(self, page_size: int, *, on_written: OnWritten, on_error: OnError) -> None:
@@ -44,6 +49,7 @@ class PageBuffer:
     def _start_page(self) -> None:
         self.page_data: dict[int, dict[str, Any]] = {}
         self.page_bytes = 0
+        self._load = 0
         # Holds what was measured, also what a later record of its datapoint replaced: an id belongs to what lives.
         self._measured: dict[int, Any] = {}
         self._step = 0
@@ -92,7 +98,7 @@ class PageBuffer:
             full = []
             for idx, outputs in datapoints.items():
                 size = self._size(outputs)
-                if self.page_data and self.page_bytes + size > self.page_size:
+                if self.page_data and (self.page_bytes + size > self.page_size or self._load > MAX_LOAD):
                     full.append(self._finished_page())
                     size = self._size(outputs)
                 self.page_data[idx] = outputs
@@ -167,12 +173,15 @@ class PageBuffer:
                 return 0
             self._measured[id(value)] = value
             parts = value.values() if isinstance(value, dict) else value
+            self._load += _CONTAINER_LOAD + len(parts) * (_TEXT_LOAD if isinstance(value, dict) else 1)
             return 64 + sum(32 + self._size(part) for part in parts)
         if isinstance(value, (str, bytes)):
+            self._load += _TEXT_LOAD
             return len(value)
         if not hasattr(value, "nbytes") or id(value) in self._measured:
             return 0
         self._measured[id(value)] = value
+        self._load += _ARRAY_LOAD
         return int(value.nbytes)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from debuggers.errors import PageError
+from debuggers.page_limits import LIMITS, PageLimits
+from debuggers.page_unpickling import shown
 
 MAX_LEVELS = 100
 MAX_VALUES_A_BYTE = 16
@@ -15,16 +17,18 @@ _CONTAINERS = {dict, list, tuple}
 _LEAVES = {bool, int, float, str, bytes, type(None), np.ndarray}
 
 
-def check_page(page: Any, nbytes: int) -> None:
+def check_page(page: Any, nbytes: int, limits: PageLimits = LIMITS) -> None:
     """Checks the form of a page.
 
     Args:
         page: What its file of ``nbytes`` bytes says.
         nbytes: Its size.
+        limits: What is refused as too much.
 
     Raises:
         PageError: Unless it is ``{datapoint_idx: {debugger_name: outputs}}``, whose outputs are arrays and plain values
-            in dicts, lists and tuples at most 100 levels deep, and unfold to at most 16 values a byte each.
+            in dicts, lists and tuples at most 100 levels deep, and unfold to at most 16 values a byte each, and no more
+            than ``limits`` has operations.
     """
     if not is_page(page):
         raise PageError("holds no page; expected {datapoint_idx: {debugger_name: outputs}}")
@@ -32,7 +36,11 @@ def check_page(page: Any, nbytes: int) -> None:
     for idx, outputs in page.items():
         values, _ = _unfolded(outputs, 1, known)
         if values > MAX_VALUES_A_BYTE * nbytes:
-            raise PageError(f"datapoint {idx} unfolds to more than {MAX_VALUES_A_BYTE} values a byte of the file")
+            raise PageError(
+                f"datapoint {shown(idx)} unfolds to more than {MAX_VALUES_A_BYTE} values a byte of the file"
+            )
+        if values > limits.operations_of(nbytes):
+            raise PageError(f"datapoint {shown(idx)} unfolds to {shown(values)} values; see PageLimits.operations")
 
 
 def is_page(page: Any) -> bool:

@@ -12,10 +12,13 @@ import numpy.typing as npt
 
 from debuggers.debug_outputs import load_debug_outputs
 from debuggers.element_difference import element_difference
+from debuggers.errors import PageError
 from debuggers.page_differences import OutputDifference, PageComparison
 from debuggers.pages import PageReader
 
 _CHUNK = 1 << 18
+MAX_ELEMENTS_A_BYTE = 4
+"""How much is compared of two pages: what they share is compared once for each pair that it stands in."""
 _Path: TypeAlias = tuple[Any, ...]
 
 
@@ -39,6 +42,8 @@ def compare_pages(a: PageReader | str | Path, b: PageReader | str | Path) -> Pag
     tally = _Tally()
     # In the order of the pages of both sides, so that none is opened again for every datapoint.
     for idx in sorted(common, key=lambda idx: (pages_a[idx], pages_b[idx])):
+        page_a, page_b = first.records[pages_a[idx]], second.records[pages_b[idx]]
+        tally.open_pages((page_a.page, page_b.page), page_a.size + page_b.size)
         tally.add(idx, first[idx], second[idx])
     return PageComparison(
         differences=tuple(sorted(tally.differences, key=lambda difference: -difference.size)),
@@ -55,6 +60,17 @@ class _Tally:
         self.differences: list[OutputDifference] = []
         self.values = 0
         self.equal_non_finite = 0
+        self._pages = ("", "")
+        self._elements_left = 0
+        # Datapoints of a page may share what belongs to the whole batch: it is compared once.
+        self._known: dict[tuple[int, int], tuple[dict[str, Any] | None, int]] = {}
+
+    def open_pages(self, pages: tuple[str, str], nbytes: int) -> None:
+        """Says which pages are open, and their size: as long as they are, an id belongs to one object."""
+        if pages != self._pages:
+            self._pages = pages
+            self._elements_left = MAX_ELEMENTS_A_BYTE * nbytes
+            self._known.clear()
 
     def add(self, datapoint: int, a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
         for debugger in {**a, **b}:
@@ -75,6 +91,17 @@ class _Tally:
         if path not in a:
             return {"change": "only in b", "a": "", "b": _short(b[path])}
         one, other = a[path], b[path]
+        pair = id(one), id(other)
+        if pair not in self._known:
+            before = self.equal_non_finite
+            found = self._of_pair(one, other)
+            self._known[pair] = found, self.equal_non_finite - before
+            return found
+        found, alike = self._known[pair]
+        self.equal_non_finite += alike
+        return found
+
+    def _of_pair(self, one: Any, other: Any) -> dict[str, Any] | None:
         words = {"a": _short(one), "b": _short(other)}
         x, y = _as_array(one), _as_array(other)
         if x is None or y is None:
@@ -83,6 +110,12 @@ class _Tally:
             return None if one == other else {"change": "text", **words}
         if x.shape != y.shape:
             return {"change": "shape", **words}
+        self._elements_left -= x.size
+        if self._elements_left < 0:
+            raise PageError(
+                f"{' and '.join(self._pages)} share arrays in more pairs than debug outputs do: comparing them takes "
+                f"more than {MAX_ELEMENTS_A_BYTE} elements a byte"
+            )
         elements = element_difference(x, y)
         alike, unlike = _non_finite_pairs(x, y) if elements.left_out else (0, 0)
         self.equal_non_finite += alike

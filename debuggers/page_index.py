@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
-from tracker_adapters.artifacts import sha256_of
+from tracker_adapters.safe_files import open_file, read_file
 
 from debuggers.atomic_file import TEMPORARY_SUFFIX, atomic_file
 from debuggers.errors import PageError
-from debuggers.page_loading import load_page
+from debuggers.page_limits import LIMITS, PageLimits
+from debuggers.page_loading import load_page_of
 
 INDEX_NAME = "index.json"
 DATAPOINT = "datapoint"
 """The reserved name under which a page keeps the datapoint itself."""
 SCHEMA_VERSION = 1
+MAX_INDEX_BYTES = 64 << 20
+"""Of eight million datapoints."""
 _PAGE_NAME = re.compile(r"page_([0-9]{1,18})\.pkl")
 _log = logging.getLogger(__name__)
 
@@ -39,22 +44,23 @@ class _Index:
     pages: tuple[PageRecord, ...]
 
 
-def read_index(folder: Path) -> list[PageRecord]:
+def read_index(folder: Path, limits: PageLimits = LIMITS) -> list[PageRecord]:
     """Returns the records of a folder's pages in the order of their numbers.
 
-    Pages that the index does not list (a crash came between page and index, or the index is missing or
-    damaged) are opened and added; one that ``load_page`` refuses is left out, with a warning in the log.
+    Pages that the index does not list (a crash came between page and index, or the index is missing, damaged or no
+    regular file) are opened and added; one that is refused beyond ``limits`` or as ``load_page`` does, or is a link, is
+    left out, with a warning in the log.
 
     Raises:
         PageError: When the folder does not exist, or its index has an unknown version.
     """
     if not folder.is_dir():
         raise PageError(f"{folder} is no folder; expected one that holds page_<n>.pkl files")
-    records = {record.page: record for record in _listed(folder / INDEX_NAME)}
+    records = {record.page: record for record in _listed(folder)}
     for path in folder.iterdir():
         if _PAGE_NAME.fullmatch(path.name) and path.name not in records:
             try:
-                records[path.name] = _measured(path)
+                records[path.name] = _measured(folder, path.name, limits)
             except PageError as error:
                 _log.warning("left out of the index of %s: %s", folder, error)
     return _in_order(records.values())
@@ -69,7 +75,7 @@ def write_index(folder: Path, records: Sequence[PageRecord]) -> None:
 
 def add_to_index(folder: Path, record: PageRecord) -> None:
     """Adds a page to the folder's index, or replaces what the index says about it; opens no page."""
-    records = {known.page: known for known in _listed(folder / INDEX_NAME)} | {record.page: record}
+    records = {known.page: known for known in _listed(folder)} | {record.page: record}
     write_index(folder, _in_order(records.values()))
 
 
@@ -99,9 +105,10 @@ def _in_order(records: Iterable[PageRecord]) -> list[PageRecord]:
     return sorted(records, key=lambda record: page_number(record.page))
 
 
-def _listed(path: Path) -> tuple[PageRecord, ...]:
+def _listed(folder: Path) -> tuple[PageRecord, ...]:
+    path = folder / INDEX_NAME
     try:
-        index = msgspec.json.decode(path.read_bytes(), type=_Index)
+        index = msgspec.json.decode(read_file(folder, INDEX_NAME, max_bytes=MAX_INDEX_BYTES), type=_Index)
     except FileNotFoundError:
         return ()
     except (msgspec.DecodeError, RecursionError, OSError) as error:
@@ -117,6 +124,8 @@ def _listed(path: Path) -> tuple[PageRecord, ...]:
     return index.pages
 
 
-def _measured(path: Path) -> PageRecord:
-    datapoints = tuple(load_page(path))
-    return PageRecord(page=path.name, size=path.stat().st_size, sha256=sha256_of(path), datapoints=datapoints)
+def _measured(folder: Path, name: str, limits: PageLimits) -> PageRecord:
+    datapoints = tuple(load_page_of(folder, name, limits=limits))
+    with open_file(folder, name) as file:
+        sha256 = hashlib.file_digest(cast(Any, file), "sha256").hexdigest()
+        return PageRecord(page=name, size=file.tell(), sha256=sha256, datapoints=datapoints)

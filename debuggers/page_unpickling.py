@@ -9,6 +9,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from debuggers.errors import PageError
 from debuggers.narrow_floats import NARROW_FLOATS
+from debuggers.page_limits import LIMITS, MAX_FRAME_BYTES, PageLimits
 
 MAX_DIMENSIONS = 32
 """NumPy's own limit before version 2."""
@@ -27,9 +29,8 @@ _MAX_HUGE_KEYS = 1000
 _UNCHANGED = (
     pickle.PROTO, pickle.STOP, pickle.MARK, pickle.MEMOIZE, pickle.BINGET, pickle.LONG_BINGET,
     pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1,
-    pickle.BINFLOAT, pickle.SHORT_BINUNICODE, pickle.BINUNICODE, pickle.BINUNICODE8, pickle.SHORT_BINBYTES,
-    pickle.BINBYTES, pickle.BINBYTES8, pickle.EMPTY_DICT, pickle.EMPTY_LIST, pickle.EMPTY_TUPLE, pickle.TUPLE,
-    pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.STACK_GLOBAL,
+    pickle.BINFLOAT, pickle.SHORT_BINUNICODE, pickle.SHORT_BINBYTES, pickle.EMPTY_DICT, pickle.EMPTY_LIST,
+    pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.STACK_GLOBAL,
 )  # fmt: skip
 """The operations that Python's own code carries out; a few more are checked first."""
 
@@ -113,10 +114,12 @@ class PageUnpickler(pickle._Unpickler):
     metastack: list[list[Any]]
     read: Callable[[int], bytes]
 
-    def __init__(self, content: mmap.mmap) -> None:
+    def __init__(self, content: mmap.mmap, limits: PageLimits = LIMITS) -> None:
         super().__init__(content)
         self._content = content
         self._huge_keys = 0
+        self._text_left = limits.text_bytes
+        vars(self)["dispatch"] = _Counted(limits, len(content))  # which the pickle module looks up here
 
     def find_class(self, module: str, name: str) -> Any:
         """Returns what stands for a name that pages need."""
@@ -150,6 +153,8 @@ class PageUnpickler(pickle._Unpickler):
         (nbytes,) = struct.unpack("<Q", self.read(8))
         if nbytes > (left := len(self._content) - self._content.tell()):
             raise PageError(f"a frame of {nbytes} bytes; the file has {left} left")
+        if nbytes > MAX_FRAME_BYTES:
+            raise PageError(f"a frame of {nbytes} bytes; expected at most {MAX_FRAME_BYTES}")
         self._unframer.load_frame(nbytes)  # type: ignore[attr-defined]
 
     def _long_integer(self) -> None:
@@ -157,6 +162,21 @@ class PageUnpickler(pickle._Unpickler):
         if not 0 <= nbytes <= MAX_INTEGER_BYTES:
             raise PageError(f"an integer of {nbytes} bytes; expected at most {MAX_INTEGER_BYTES}")
         self.stack.append(int.from_bytes(self.read(nbytes), "little", signed=True))
+
+    def _text(self, length_format: str) -> None:
+        self.stack.append(str(self._sized(length_format), "utf-8", "surrogatepass"))
+
+    def _bytes(self, length_format: str) -> None:
+        self.stack.append(self._sized(length_format))
+
+    def _sized(self, length_format: str) -> bytes:
+        (nbytes,) = struct.unpack(length_format, self.read(struct.calcsize(length_format)))
+        if nbytes > len(self._content):
+            raise PageError(f"a text or bytes object of {nbytes} bytes; the file has {len(self._content)}")
+        self._text_left -= nbytes
+        if self._text_left < 0:
+            raise _beyond("text_bytes", "bytes in text and bytes objects")
+        return self.read(nbytes)
 
     def _append(self) -> None:
         self._extend([self.stack.pop()])
@@ -207,6 +227,10 @@ OPERATIONS = _Operations(
         pickle.NEWOBJ[0]: PageUnpickler._make,
         pickle.BUILD[0]: PageUnpickler._build,
         pickle.LONG4[0]: PageUnpickler._long_integer,
+        pickle.BINUNICODE[0]: partial(PageUnpickler._text, length_format="<I"),
+        pickle.BINUNICODE8[0]: partial(PageUnpickler._text, length_format="<Q"),
+        pickle.BINBYTES[0]: partial(PageUnpickler._bytes, length_format="<I"),
+        pickle.BINBYTES8[0]: partial(PageUnpickler._bytes, length_format="<Q"),
         pickle.APPEND[0]: PageUnpickler._append,
         pickle.APPENDS[0]: PageUnpickler._append_marked,
         pickle.SETITEM[0]: PageUnpickler._set_item,
@@ -214,6 +238,40 @@ OPERATIONS = _Operations(
     }
 )
 PageUnpickler.dispatch = OPERATIONS
+_MAKING = frozenset(
+    operation[0]
+    for operation in (
+        pickle.MARK, pickle.MEMOIZE, pickle.EMPTY_DICT, pickle.EMPTY_LIST, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2,
+        pickle.TUPLE3, pickle.REDUCE, pickle.NEWOBJ, pickle.BUILD,
+    )
+)  # fmt: skip
+"""The operations that leave more in memory than a plain value."""
+
+
+class _Counted(dict[int, Any]):
+    """Gives out the operations, as many as the limits allow."""
+
+    def __init__(self, limits: PageLimits, nbytes: int) -> None:
+        super().__init__(OPERATIONS)
+        self._operations_left = limits.operations_of(nbytes)
+        self._objects_left = limits.objects_of(nbytes)
+
+    def __getitem__(self, code: int) -> Any:
+        self._operations_left -= 1
+        if self._operations_left < 0:
+            raise _beyond("operations", "pickle operations")
+        if code in _MAKING:
+            self._objects_left -= 1
+            if self._objects_left < 0:
+                raise _beyond("objects", "containers, arrays and values that are met again")
+        return OPERATIONS[code]
+
+
+def _beyond(name: str, what: str) -> PageError:
+    return PageError(
+        f"holds more {what} than a page of its size should; if you trust its writer, pass "
+        f"limits=PageLimits({name}=...) from debuggers.page_limits"
+    )
 
 
 def shown(value: object) -> str:

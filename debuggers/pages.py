@@ -8,7 +8,8 @@ from typing import Any
 
 from debuggers.errors import PageError
 from debuggers.page_index import PageRecord, read_index
-from debuggers.page_loading import load_page
+from debuggers.page_limits import LIMITS, PageLimits
+from debuggers.page_loading import load_page, load_page_of
 from debuggers.page_saving import write_page
 
 
@@ -20,17 +21,20 @@ class PageReader(Mapping[int, dict[str, Any]]):
     recorded. The reader sees the pages that were finished when it was made.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, limits: PageLimits = LIMITS) -> None:
         """Reads the index of a folder.
 
         Args:
-            folder: Holds ``page_<n>.pkl`` files, such as ``epoch_4/debugger``.
+            folder: Holds ``page_<n>.pkl`` files, such as ``epoch_4/debugger``. It may be a link; links in it are not
+                followed.
+            limits: What a page is refused beyond.
 
         Raises:
             PageError: When the folder does not exist.
         """
         self.folder = Path(folder)
-        self.records: tuple[PageRecord, ...] = tuple(read_index(self.folder))
+        self.limits = limits
+        self.records: tuple[PageRecord, ...] = tuple(read_index(self.folder, limits))
         self._page_of = {idx: record for record in self.records for idx in record.datapoints}
         self._open_page: tuple[str, dict[int, dict[str, Any]]] = ("", {})
 
@@ -47,11 +51,11 @@ class PageReader(Mapping[int, dict[str, Any]]):
         record = self._page_of[idx]
         name, page = self._open_page
         if name != record.page:
-            page = load_page(self.folder / record.page, size=record.size, sha256=record.sha256)
+            page = load_page_of(self.folder, record.page, size=record.size, sha256=record.sha256, limits=self.limits)
             self._open_page = (record.page, page)
         if idx not in page:
             raise PageError(f"{self.folder / record.page}: has no datapoint {idx}, which its index says it has")
         return page[idx]
 
 
-__all__ = ["PageError", "PageReader", "PageRecord", "load_page", "read_index", "write_page"]
+__all__ = ["PageError", "PageLimits", "PageReader", "PageRecord", "load_page", "read_index", "write_page"]

@@ -182,9 +182,15 @@ DECLARING = {
     "structured dtype": Attack(lambda _: array(dtype=np.dtype([("a", "f4"), ("b", "i4")])), "dtype 'V8'"),
     "date dtype": Attack(lambda _: array(dtype=np.dtype("M8[s]")), "dtype 'M8'"),
     "no dtype": Attack(lambda _: array(dtype="f4"), "dtype 'f4'"),
-    "text": Attack(lambda _: page(pickle.BINUNICODE8 + struct.pack("<Q", 2**40)), "ends too early"),
-    "bytes": Attack(lambda _: page(pickle.BINBYTES8 + struct.pack("<Q", 2**40)), "ends too early"),
-    "text beyond 64 bits": Attack(lambda _: page(pickle.BINUNICODE8 + b"\xff" * 8), "maximum size"),
+    "text": Attack(
+        lambda _: page(pickle.BINUNICODE8 + struct.pack("<Q", 2**40)), "text or bytes object of 1099511627776"
+    ),
+    "bytes": Attack(
+        lambda _: page(pickle.BINBYTES8 + struct.pack("<Q", 2**40)), "text or bytes object of 1099511627776"
+    ),
+    "text beyond 64 bits": Attack(
+        lambda _: page(pickle.BINUNICODE8 + b"\xff" * 8), "text or bytes object of 18446744073709551615"
+    ),
     "bytearray": Attack(lambda _: page(pickle.BYTEARRAY8 + struct.pack("<Q", 2**34)), "has BYTEARRAY8"),
     "frame": Attack(lambda _: stream(pickle.FRAME + struct.pack("<Q", 2**40) + b"}"), "a frame of 1099511627776 bytes"),
     "integer of 100 MB": Attack(lambda _: page(pickle.LONG4 + struct.pack("<i", 100_000_000)), "integer of 100000000"),

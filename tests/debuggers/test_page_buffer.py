@@ -1,12 +1,15 @@
 """The buffer fills pages to their size, sends them to the round's folder, and keeps every datapoint once."""
 
+import copy
 import threading
 
 import numpy as np
 import pytest
 
+from debuggers import page_buffer
 from debuggers.errors import PageError
 from debuggers.page_buffer import PageBuffer
+from debuggers.page_limits import LIMITS, PageLimits
 from debuggers.page_writer import PageWriter
 from debuggers.pages import PageReader
 
@@ -53,6 +56,25 @@ def test_size_counts_storages_and_a_shared_one_once():
     shared = np.zeros(1_000_000)
     buffer.add({0: {"a": shared, "b": {"again": shared}}, 1: {"a": shared}}, step=0)
     assert shared.nbytes <= buffer.page_bytes < 1.01 * shared.nbytes
+
+
+@pytest.mark.parametrize(
+    "output",
+    [[{} for _ in range(2000)], [np.zeros(1) for _ in range(1000)], [f"text {n}" for n in range(5000)], [0] * 30_000],
+    ids=["containers", "arrays", "texts", "numbers"],
+)
+def test_a_page_holds_no_more_objects_than_its_reader_accepts(tmp_path, output, monkeypatch):
+    """Both limits are a hundredth of what they are."""
+    monkeypatch.setattr(page_buffer, "MAX_LOAD", page_buffer.MAX_LOAD // 100)
+    limits = PageLimits(objects=LIMITS.objects // 100, operations=LIMITS.operations // 100)
+    buffer, _ = buffer_of(page_size=1 << 30)
+    buffer.open(tmp_path, DEADLINE_S)
+    for idx in range(10):
+        buffer.add({idx: {"d": copy.deepcopy(output)}}, step=idx)
+    assert buffer.save(DEADLINE_S)
+    reader = PageReader(tmp_path, limits=limits)
+    assert len(reader.records) > 1
+    assert [len(outputs["d"]) for outputs in reader.values()] == [len(output)] * 10
 
 
 def test_pages_without_a_folder_wait_on_the_disk_and_move(tmp_path):

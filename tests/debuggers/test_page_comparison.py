@@ -237,3 +237,23 @@ def test_a_folder_without_pages_is_an_error(tmp_path):
     write_pages(tmp_path / "a", {0: {"d": 1.0}})
     with pytest.raises(PageError, match="expected page_<n>"):
         compare_pages(tmp_path / "a", tmp_path / "b")
+
+
+def test_what_datapoints_share_is_compared_once(tmp_path):
+    shared = [np.arange(1 << 20, dtype=np.float64) + side for side in (0, 1)]
+    pages = [{idx: {"d": {"map": array, "nan": np.full(3, NAN)}} for idx in range(3000)} for array in shared]
+    found = compare_pages(*(write_pages(tmp_path / name, page) for name, page in zip("ab", pages, strict=True)))
+    assert (len(found.differences), found.values, found.equal_non_finite) == (3000, 6000, 9000)
+    assert {difference.elements.max_abs for difference in found.differences} == {1.0}
+
+
+@pytest.mark.parametrize(("arrays", "is_refused"), [(40, False), (300, True)])
+def test_pages_that_pair_what_they_share_in_all_ways_are_refused(tmp_path, arrays, is_refused):
+    a, b = ([np.full(100, float(number)) for number in range(arrays)] for _ in range(2))
+    outputs = a * arrays, [array for array in b for _ in range(arrays)]
+    sides = [write_pages(tmp_path / name, {0: {"d": output}}) for name, output in zip("ab", outputs, strict=True)]
+    if is_refused:
+        with pytest.raises(PageError, match=r"page_0\.pkl and page_0\.pkl share arrays in more pairs"):
+            compare_pages(*sides)
+    else:
+        assert len(compare_pages(*sides).differences) == arrays * (arrays - 1)
