@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import IO
 
 import tracker_adapters
+from tracker_adapters.safe_files import open_file
+from tracker_adapters.store.layout import below_run
 
 NICENESS = 19
 """The lowest priority: a training that uses every core keeps them. Once it has ended, these have them to themselves."""
@@ -45,7 +47,7 @@ def start_module(
     Raises:
         OSError: When it cannot be started.
     """
-    with log.open("ab") as stream:
+    with open_file(*below_run(log), "ab") as stream:
         return subprocess.Popen(
             [*python_command(module), *arguments],
             stdin=subprocess.DEVNULL if stdin is None else stdin,
@@ -69,7 +71,8 @@ def step_back() -> None:
         if hasattr(os, "SCHED_BATCH"):  # Linux: waking up takes the core from nobody
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
             # A session has a scheduling group of its own, within which alone its processes' niceness counts (sched(7)).
-            Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")
+            if os.getsid(0) == os.getpid():  # else it would be the terminal's, with all that runs there
+                Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")
 
 
 def collect_rarely() -> None:

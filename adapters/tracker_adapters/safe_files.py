@@ -82,10 +82,17 @@ def read_file(folder: Path, relative: str | PurePath, *, max_bytes: int = MAX_BY
         OSError: As ``os.open``.
     """
     with open_file(folder, relative) as stream:
-        content = stream.read(max_bytes + 1) if os.fstat(stream.fileno()).st_size <= max_bytes else b""
-        if len(content) > max_bytes or os.fstat(stream.fileno()).st_size > max_bytes:
+        size = os.fstat(stream.fileno()).st_size
+        if size > max_bytes:
             raise _unsafe(Path(folder, relative), f"larger than {max_bytes} bytes")
-    return content
+        return stream.read(size)  # what is asked for is allocated first
+
+
+def write_file(folder: Path, relative: str | PurePath, content: bytes) -> None:
+    """Writes a new file below a folder, and removes what has its name: that may be a link, or linked to something."""
+    remove_file(folder, relative, missing_ok=True)
+    with open_file(folder, relative, "xb") as stream:
+        stream.write(content)
 
 
 def make_folders(folder: Path, relative: str | PurePath) -> Path:

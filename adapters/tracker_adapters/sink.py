@@ -11,6 +11,7 @@ from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.errors import NO_ROOM, SinkConfigError, SinkError, SinkUnavailable, StartOver
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.redaction import redact, redact_config
+from tracker_adapters.safe_files import check_way
 
 Unshown = Mapping[str, int]
 """Why artifacts of a batch cannot be shown, and how many: ``{"late_step": 3}``."""
@@ -126,15 +127,18 @@ def checked_options(
     return given
 
 
-def local_folder(kind: str, target: str) -> str:
-    """Returns a sink's option ``target`` as the absolute path of a folder.
+def local_folder(kind: str, target: str, run_folder: Path) -> str:
+    """Returns a sink's option ``target`` as the absolute path of a folder, links resolved.
 
     Raises:
         SinkConfigError: When it is no path on this machine, such as a URL.
+        UnsafeFileError: When it lies in the run's folder, behind a link.
     """
     if not target or "://" in target or "\0" in target:
         raise SinkConfigError(f"sink {kind!r}: option 'target' is {target!r}; expected a local folder")
-    return str(Path(target).expanduser().resolve())
+    path = Path(target).expanduser().absolute()
+    check_way(run_folder.absolute(), path)
+    return str(path.resolve())
 
 
 __all__ = [

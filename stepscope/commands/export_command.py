@@ -60,4 +60,6 @@ def command(runs: tuple[str, ...], output: str, file_format: Any, **options: Any
     say_unmatched(exported.unmatched)
     if exported.missing:
         echo(f"stepscope: the content of {exported.missing} artifacts is missing in the runs", err=True)
+    if exported.damaged:
+        echo(f"stepscope: {exported.damaged} artifacts are damaged in the runs, and left out", err=True)
     echo(exported.output)

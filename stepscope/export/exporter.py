@@ -45,6 +45,7 @@ class Exported:
         unmatched: Names and patterns that matched nothing.
         missing: Artifacts whose content is missing in the run's folder: files and pages have no ``file``, others
             are left out.
+        damaged: Artifacts whose content is no longer what was written: likewise.
     """
 
     output: Path | str
@@ -52,6 +53,7 @@ class Exported:
     runs: int
     unmatched: tuple[str, ...]
     missing: int
+    damaged: int = 0
 
 
 def export_runs(
@@ -113,6 +115,7 @@ def export_runs(
         len(folders),
         selection.unused(),
         export.missing,
+        export.damaged,
     )
 
 
@@ -121,7 +124,7 @@ class _Export:
 
     def __init__(self, folder: OutputFolder, table: type[Table], selection: Selection) -> None:
         self.rows: Counter[str] = Counter()
-        self.missing = 0
+        self.missing = self.damaged = 0
         self._folder = folder
         self._table = table
         self._selection = selection
@@ -137,7 +140,7 @@ class _Export:
         with read_run(run) as record:
             self._write("runs", _run_row(record.info, label, run))
             ranks = self._selection.ranks_of(record.ranks)
-        attachments = _Attachments(self, self._folder, f"{number}-{safe_part(label)}", self._table.embeds_images)
+        attachments = _Attachments(self, self._folder, run, f"{number}-{safe_part(label)}", self._table.embeds_images)
         try:
             for rank in ranks:
                 until = extent(run, rank)
@@ -161,6 +164,7 @@ class _Export:
             "runs": len(runs),
             "selection": self._selection.describe(),
             "missing": self.missing,
+            "damaged": self.damaged,
         }
         self._folder.write_bytes(MANIFEST, json.dumps(content, indent=2, ensure_ascii=False).encode())
 
@@ -187,9 +191,10 @@ class _Export:
 class _Attachments:
     """The pictures and files of one run in the export."""
 
-    def __init__(self, export: _Export, folder: OutputFolder, run: str, embeds_images: bool) -> None:
+    def __init__(self, export: _Export, folder: OutputFolder, run_folder: Path, run: str, embeds_images: bool) -> None:
         self._export = export
         self._folder = folder
+        self._folder_of_run = run_folder
         self._run = run
         self._embeds_images = embeds_images
 
@@ -203,14 +208,21 @@ class _Attachments:
     def keep_file(self, artifact: Page | File, rank: int, seq: int) -> str | None:
         suffix = safe_part(PurePath(artifact.filename).suffix)
         relative = self._relative(f"{artifact.kind}s", artifact, rank, seq, f".{suffix}" if suffix != "_" else "")
-        if not artifact.path.is_file():
+        try:
+            self._folder.copy(self._folder_of_run, artifact.sha256, relative)
+        except FileNotFoundError:
             self.miss()
             return None
-        self._folder.copy(artifact.path, relative)
+        except (RunError, ValueError):
+            self.damage()
+            return None
         return relative
 
     def miss(self) -> None:
         self._export.missing += 1
+
+    def damage(self) -> None:
+        self._export.damaged += 1
 
     def _relative(self, folder: str, artifact: Image | Page | File, rank: int, seq: int, suffix: str) -> str:
         # The sequence number keeps files apart, also where a file system ignores case.

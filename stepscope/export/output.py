@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from tracker_adapters.errors import RunError
+from tracker_adapters.store.blobs import blob_size, copy_blob
+
 from stepscope.export.selection import ExportError
 
 MANIFEST = "export.json"
@@ -35,10 +38,22 @@ class OutputFolder:
         with self.open(relative) as stream:
             stream.write(content)
 
-    def copy(self, source: Path, relative: str) -> None:
-        """Copies a file."""
-        with source.open("rb") as reading, self.open(relative) as writing:
-            shutil.copyfileobj(reading, writing, 1024 * 1024)
+    def copy(self, run_folder: Path, sha256: str, relative: str) -> None:
+        """Copies a page or file of a run, checked; one that is damaged is not there afterwards.
+
+        Raises:
+            FileNotFoundError: When it is gone.
+            RunError: When it is damaged, or leads out of the run's folder.
+            OSError: When it cannot be written.
+        """
+        if blob_size(run_folder, sha256) is None:
+            raise FileNotFoundError(sha256)
+        try:
+            with self.open(relative) as writing:
+                copy_blob(run_folder, sha256, writing)
+        except RunError:
+            (self._path / relative).unlink(missing_ok=True)
+            raise
 
 
 @contextmanager

@@ -6,7 +6,6 @@ that Python takes to build a row.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,7 +27,6 @@ Integers = npt.NDArray[np.int64]
 ROWS_AT_ONCE = {"scalar": 10_000, "histogram": 500, "artifact": 64}
 _COLUMNS = {"histogram": HISTOGRAM_COLUMNS, "artifact": ARTIFACT_COLUMNS}
 _INTEGERS = ("seq", "series", "attempt", "step", "time_ns")
-_CHECKSUM = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +75,6 @@ class Extent:
 def table_of(kind: str) -> str:
     """Returns which of a segment's tables holds a kind."""
     return kind if kind in ROWS_AT_ONCE else "artifact"
-
-
-def is_checksum(blob: object) -> bool:
-    """Whether this is a SHA-256 in hexadecimal digits, and no path that leads out of the run's folder."""
-    return isinstance(blob, str) and _CHECKSUM.fullmatch(blob) is not None
 
 
 def integers_of(text: str) -> Integers:

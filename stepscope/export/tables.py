@@ -10,12 +10,11 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Image, Page, Table, Text
-from tracker_adapters.errors import RunError
-from tracker_adapters.store.codec import decode_artifact
+from tracker_adapters.store.codec import DAMAGED, decode_artifact
 
 from stepscope.export.columns import Chunk, Column, Constant, Names
 from stepscope.export.histograms import histogram_columns
-from stepscope.export.reading import Integers, SegmentRows, is_checksum
+from stepscope.export.reading import Integers, SegmentRows
 from stepscope.export.selection import TABLE_OF_KIND
 
 CHUNK_BYTES = 16 * 1024 * 1024
@@ -37,6 +36,10 @@ class Attachments(Protocol):
 
     def miss(self) -> None:
         """Counts an artifact whose content is missing in the run."""
+        ...
+
+    def damage(self) -> None:
+        """Counts an artifact whose content is damaged."""
         ...
 
 
@@ -85,7 +88,6 @@ class TableBuilder:
             kind, name = rows.series[number]
             artifact = self._decoded(kind, name, (*start, *content))
             if artifact is None:
-                self._attachments.miss()
                 continue
             common = {"attempt": attempt, "step": step, "time": time_ns}
             for record in self._records(artifact, seq):
@@ -99,15 +101,14 @@ class TableBuilder:
         yield from self._joined(waiting)
 
     def _decoded(self, kind: str, name: str, row: Any) -> Artifact | None:
-        """The artifact of a row; None when its content is missing: a large one lies in a file of its own."""
-        if row[7] is not None and not is_checksum(row[7]):
-            return None
+        """The artifact of a row; None, counted, when its content is missing or damaged."""
         try:
             return decode_artifact(kind, name, row, self._run_folder)
-        except FileNotFoundError:
-            return None
-        except (msgspec.MsgspecError, ValueError, TypeError, KeyError) as error:
-            raise RunError(f"{self._run_folder} holds a damaged {kind}, {name!r} at step {row[3]}: {error}") from error
+        except FileNotFoundError:  # a large one lies in a file of its own
+            self._attachments.miss()
+        except (OSError, *DAMAGED):
+            self._attachments.damage()
+        return None
 
     def _joined(self, waiting: dict[str, list[tuple[str, dict[str, Any]]]]) -> Iterator[tuple[str, Chunk]]:
         for table, named in waiting.items():

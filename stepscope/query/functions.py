@@ -11,12 +11,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from tracker_adapters.errors import StepscopeError
+from tracker_adapters.errors import RunError, StepscopeError
 from tracker_adapters.histogram import Histogram
+from tracker_adapters.store.blobs import read_blob
 from tracker_adapters.store.histogram_codec import decode
-from tracker_adapters.store.layout import blob_path
-
-from stepscope.export.reading import is_checksum
+from tracker_adapters.store.layout import blob_name, is_checksum
 
 _FIELDS = ("count", "nan", "pos_inf", "neg_inf", "zero", "min", "max", "mean", "std")
 
@@ -37,7 +36,7 @@ class Functions:
         self._add(connection, "histogram_counts", 1, lambda data: _json(self._decoded(data).edges()[1]))
         self._add(connection, "content", 3, self._content)
         self._add(connection, "table_rows", 1, _table_rows)
-        self._add(connection, "stored_file", 1, lambda sha256: str(blob_path(Path(), sha256)))
+        self._add(connection, "stored_file", 1, lambda sha256: blob_name(sha256) if is_checksum(sha256) else None)
         self._add(connection, "iso", 1, _iso)
 
     def _add(self, connection: sqlite3.Connection, name: str, arguments: int, function: Callable[..., Any]) -> None:
@@ -69,11 +68,11 @@ class Functions:
     def _content(self, origin: object, data: bytes | str | None, blob: object) -> bytes | str | None:
         if blob is None:
             return data
-        if not is_checksum(blob) or not isinstance(origin, int) or not 0 <= origin < len(self._run_of_origin):
+        if not isinstance(origin, int) or not 0 <= origin < len(self._run_of_origin):
             return None
         try:
-            return blob_path(self._run_of_origin[origin], str(blob)).read_bytes()
-        except FileNotFoundError:
+            return read_blob(self._run_of_origin[origin], str(blob))
+        except (OSError, RunError):  # gone, damaged, or out of the run's folder
             return None
 
 

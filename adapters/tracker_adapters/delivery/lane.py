@@ -21,6 +21,7 @@ from tracker_adapters.delivery.patience import POLL_INTERVAL_S, Patience
 from tracker_adapters.delivery.probe import another, kind_of_single, kinds_of
 from tracker_adapters.delivery.thinning import Thinning
 from tracker_adapters.errors import SinkError, StartOver
+from tracker_adapters.safe_files import check_way
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.lock import FileLock, is_locked
@@ -188,6 +189,8 @@ class Lane:
                 return
 
     def _opened(self, sink: Sink, ledger: Ledger, position: Position) -> tuple[Sink, Position]:
+        # By its author's links a run from somebody else would have its sinks write anywhere.
+        check_way(self._run_folder, Path(self.target))
         with self._call("open"):
             self._listen(sink)
             try:

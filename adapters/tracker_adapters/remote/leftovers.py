@@ -7,10 +7,11 @@ import json
 from collections.abc import Set
 from pathlib import Path
 
-from tracker_adapters.remote.local_copy import PRIVATE
 from tracker_adapters.remote.place import RemotePlace
+from tracker_adapters.safe_files import make_folders, open_file, read_file, remove_file
+from tracker_adapters.store.layout import PRIVATE
 
-_NAME = "leftovers.jsonl"
+_PATH = f"{PRIVATE}/leftovers.jsonl"
 
 
 class Leftovers:
@@ -18,11 +19,11 @@ class Leftovers:
 
     def __init__(self, folder: Path) -> None:
         """Reads what a process before this one has noted."""
-        self._path = folder / PRIVATE / _NAME
+        self._folder = folder
         self._keys: set[str] = set()
         with contextlib.suppress(FileNotFoundError):
-            for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
-                with contextlib.suppress(ValueError):  # the last line of a process that was killed
+            for line in read_file(folder, _PATH).decode(errors="replace").splitlines():
+                with contextlib.suppress(ValueError, RecursionError):  # the last line of a process that was killed
                     self._keys.add(str(json.loads(line)))
 
     @property
@@ -34,9 +35,10 @@ class Leftovers:
         """Remembers an object, also for a process after this one."""
         if key not in self._keys:
             self._keys.add(key)
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as stream:
-                stream.write(f"{json.dumps(key)}\n")
+            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folders(self._folder, PRIVATE)
+            with open_file(self._folder, _PATH, "ab") as stream:
+                stream.write(f"{json.dumps(key)}\n".encode())
 
     def remove(self, place: RemotePlace, listed: Set[str]) -> None:
         """Removes what was noted and is not listed; call it when an index that lists just these has been written."""
@@ -44,10 +46,10 @@ class Leftovers:
             return
         for key in sorted(self._keys - listed):
             place.remove(key)
-        self._path.unlink(missing_ok=True)
+        remove_file(self._folder, _PATH, missing_ok=True)
         self._keys.clear()
 
     @staticmethod
     def forget(folder: Path) -> None:
         """Drops what was noted, for a folder that gets another place."""
-        (folder / PRIVATE / _NAME).unlink(missing_ok=True)
+        remove_file(folder, _PATH, missing_ok=True)

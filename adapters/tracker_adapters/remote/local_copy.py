@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tracker_adapters.errors import NotARunError
+from tracker_adapters.safe_files import make_folders, move_file, open_file, read_file
+from tracker_adapters.store.layout import PRIVATE
 
 CACHE_VARIABLE = "STEPSCOPE_CACHE"
-PRIVATE = ".remote"
-"""The folder in a local copy that is about its place; it is not copied there."""
 UPLOAD_LOG = f"{PRIVATE}/upload.log"
 _HOME = "home.json"
+_MAX_HOME_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +45,21 @@ class Home:
     def load(cls, folder: Path) -> Home | None:
         """Reads it from a local copy; None where there is none."""
         try:
-            return cls(**json.loads((folder / PRIVATE / _HOME).read_text(encoding="utf-8")))
+            return cls(**json.loads(read_file(folder, f"{PRIVATE}/{_HOME}", max_bytes=_MAX_HOME_BYTES)))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise NotARunError(f"{folder / PRIVATE / _HOME} is damaged: {error}") from error
 
 
 def write_private(folder: Path, name: str, text: str) -> None:
     """Replaces a file of the private folder in one piece."""
-    path = folder / PRIVATE / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{name}.{secrets.token_hex(4)}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder, PRIVATE)
+    temporary = f"{PRIVATE}/.{name}.{secrets.token_hex(4)}"
+    with open_file(folder, temporary, "xb") as stream:
+        stream.write(text.encode())
+    move_file(folder, temporary, f"{PRIVATE}/{name}")
 
 
 def cache_folder() -> Path:

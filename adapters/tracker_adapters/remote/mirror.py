@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -15,15 +15,19 @@ from tracker_adapters.artifacts import sha256_of
 from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.errors import RunError
 from tracker_adapters.remote.leftovers import Leftovers
-from tracker_adapters.remote.local_copy import PRIVATE, Home, write_private
+from tracker_adapters.remote.local_copy import Home, write_private
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.sealed import INDEX, SealedFile, SealedIndex, Writer, read_head, read_index
+from tracker_adapters.safe_files import files_below, read_file, remove_file
+from tracker_adapters.store.connections import connect
 from tracker_adapters.store.layout import (
     BLOBS,
     DELIVERY_DATABASE,
     MANIFEST,
+    PRIVATE,
     STORE,
     WRITER_LOCK,
+    below_run,
     rank_folder,
     ranks,
     segments,
@@ -75,9 +79,15 @@ class Mirror:
         self._ended_at = 0.0
         self._unsettled = False
         try:
-            found = json.loads((folder / PRIVATE / _COPIED).read_text(encoding="utf-8"))
+            found = json.loads(read_file(folder, f"{PRIVATE}/{_COPIED}"))
             self._copied = {path: Copied(*entry) for path, entry in found.items()}
-        except (OSError, ValueError, TypeError):  # then everything is compared by its checksum
+        except (
+            OSError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ):  # then everything is compared by its checksum
             self._copied = {}
 
     def copy(self) -> bool:
@@ -134,7 +144,8 @@ class Mirror:
             )
 
     def _is_delivered_to(self) -> bool:
-        if any(is_locked(path) for path in (self._folder / STORE).glob("*/*.lock")):
+        found = (path for path, _ in files_below(self._folder, STORE) if path.suffix == ".lock")
+        if any(is_locked(self._folder / path) for path in found if path.parent.name != STORE):
             return True
         # A delivery process that has not started yet has no lock; one that never does is not waited for.
         return time.monotonic() - self._ended_at < DELIVERY_START_S and self._awaits_delivery()
@@ -162,13 +173,15 @@ class Mirror:
                 if is_blobs and relative in self._copied and relative in index.files:
                     continue  # named by its content; there are many
                 path = Path(folder, name)
-                if name.startswith(".") or name.endswith(_NEVER) or path.is_symlink() or relative in (MANIFEST, INDEX):
+                if name.startswith(".") or name.endswith(_NEVER) or relative in (MANIFEST, INDEX):
+                    continue
+                if not stat.S_ISREG(path.lstat().st_mode):  # never follow a link out of the run, nor wait for a pipe
                     continue
                 if done or (path not in live and _is_sealed(relative)):
                     yield relative, path
 
     def _copy_manifest(self, index: SealedIndex) -> bool:
-        content = (self._folder / MANIFEST).read_bytes()
+        content = read_file(self._folder, MANIFEST)
         manifest = json.loads(content)
         if manifest == index.manifest:
             return False
@@ -218,17 +231,17 @@ class Mirror:
             yield path
             return
         snapshot = self._folder / PRIVATE / "snapshot.db"
-        snapshot.unlink(missing_ok=True)
+        remove_file(*below_run(snapshot), missing_ok=True)
         try:
             with (
-                contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as source,
-                contextlib.closing(sqlite3.connect(snapshot)) as target,
+                contextlib.closing(connect(path, "rw")) as source,
+                contextlib.closing(connect(snapshot, "rwc")) as target,
             ):
                 source.backup(target)
                 target.execute("PRAGMA journal_mode=DELETE")
             yield snapshot
         finally:
-            snapshot.unlink(missing_ok=True)
+            remove_file(*below_run(snapshot), missing_ok=True)
 
     def _forget_removed(self, index: SealedIndex) -> bool:
         """Leaves out what compaction removed here after it was copied."""

@@ -15,11 +15,12 @@ from tracker_adapters.child_process import python_command, python_environment
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError, StepscopeError
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.leftovers import Leftovers
-from tracker_adapters.remote.local_copy import PRIVATE, Home, written_copy
+from tracker_adapters.remote.local_copy import Home, written_copy
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.process import UploadProcess
 from tracker_adapters.remote.sealed import SealedIndex, Writer, new_writer_id, read_index
-from tracker_adapters.store.layout import MANIFEST
+from tracker_adapters.safe_files import remove_file
+from tracker_adapters.store.layout import MANIFEST, PRIVATE
 from tracker_adapters.store.manifest import load_manifest
 
 logger = logging.getLogger(__name__)
@@ -186,7 +187,7 @@ def upload_existing(folder: Path, url: str | None) -> Home:
     if index is not None and index.manifest.get("id") not in (None, manifest.info.id):
         raise RunExistsError(f"{place.url} holds another run; choose another place")
     home = Home(place.url, new_writer_id(), "" if index is None else index.last_writer)
-    (folder / PRIVATE / "copied.json").unlink(missing_ok=True)
+    remove_file(folder, f"{PRIVATE}/copied.json", missing_ok=True)
     Leftovers.forget(folder)
     home.save(folder)
     return home

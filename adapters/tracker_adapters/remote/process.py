@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.child_process import leave_alone, start_module
-from tracker_adapters.remote.local_copy import PRIVATE, UPLOAD_LOG, Home
+from tracker_adapters.remote.local_copy import UPLOAD_LOG, Home
 from tracker_adapters.remote.upload import EXIT_CODES, STATE
+from tracker_adapters.safe_files import read_file, remove_file
+from tracker_adapters.store.layout import PRIVATE
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +87,7 @@ class UploadProcess:
     def _start(self) -> None:
         self._started_at = time.monotonic()
         try:
-            (self._folder / PRIVATE / STATE).unlink(missing_ok=True)
+            remove_file(self._folder, f"{PRIVATE}/{STATE}", missing_ok=True)
             log = self._folder / UPLOAD_LOG
             self._child = start_module("tracker_adapters.remote.upload", [str(self._folder)], log)
         except OSError as error:
@@ -94,10 +96,10 @@ class UploadProcess:
 
     def _state(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads((self._folder / PRIVATE / STATE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(read_file(self._folder, f"{PRIVATE}/{STATE}"))
+        except (OSError, ValueError, RecursionError):
             return {}
-        return found
+        return found if isinstance(found, dict) else {}
 
     def _say(self, message: str, *values: object) -> None:
         line = message % values

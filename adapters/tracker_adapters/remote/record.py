@@ -9,7 +9,7 @@ from tracker_adapters.artifacts import Artifact, File, Page
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.local_copy import Home, read_copy, written_copy
 from tracker_adapters.remote.place import RemotePlace
-from tracker_adapters.store.layout import MANIFEST, WRITER_LOCK, blob_path, rank_folder, segments
+from tracker_adapters.store.layout import MANIFEST, WRITER_LOCK, blob_name, is_checksum, rank_folder, segments
 from tracker_adapters.store.record import Rank, RunRecord
 from tracker_adapters.store.tail import Segment
 
@@ -73,7 +73,7 @@ class RemoteRecord(RunRecord):
         values: tuple[Any, ...] = (cls.kind,) if name is None else (cls.kind, name)
         for _, segment in self._segments(rank):
             rows = segment.connection.execute(f"{question}{' AND name = ?' if name is not None else ''})", values)
-            wanted |= {blob_path(self.path, sha256).relative_to(self.path).as_posix() for (sha256,) in rows}
+            wanted |= {blob_name(sha256) for (sha256,) in rows if is_checksum(sha256)}
         self._download.fetch(wanted.__contains__)
 
 

@@ -152,7 +152,7 @@ def read_head(place: RemotePlace) -> SealedIndex | None:
         writer = Writer(**found["writer"]) if found["writer"] else None
         parts: dict[str, dict[str, SealedFile]] = {_checked(key): {} for key in found["parts"]}
         return SealedIndex(found["manifest"], _files(found["files"]), writer, found["last_writer"], parts)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NotARunError(f"{place.url}/{INDEX} is damaged: {error!r}") from error
 
 
@@ -161,7 +161,7 @@ def _part(place: RemotePlace, key: str, content: bytes) -> dict[str, SealedFile]
         raise NotARunError(f"{place.url}/{key} is damaged: its SHA-256 is not the one in its name")
     try:
         return _files(json.loads(content))
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise NotARunError(f"{place.url}/{key} is damaged: {error!r}") from error
 
 

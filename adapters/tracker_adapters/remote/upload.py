@@ -23,9 +23,10 @@ from typing import Literal, TypeAlias
 from tracker_adapters.child_process import step_back
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.redaction import redact, redact_output
-from tracker_adapters.remote.local_copy import PRIVATE, Home, write_private
+from tracker_adapters.remote.local_copy import Home, write_private
 from tracker_adapters.remote.mirror import Mirror, TakenOverError, run_has_ended
 from tracker_adapters.remote.place import RemotePlace
+from tracker_adapters.store.layout import PRIVATE
 from tracker_adapters.store.lock import FileLock
 
 INTERVAL_S = 2.0

@@ -1,35 +1,90 @@
-"""Files kept under their checksum, each once."""
+"""Files kept under their checksum, each once, and checked against it where they are read."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
+from typing import BinaryIO, cast
 
-from tracker_adapters.store.layout import blob_path
+from tracker_adapters.errors import DamagedError
+from tracker_adapters.safe_files import (
+    link_file,
+    make_folders,
+    move_file,
+    open_descriptor,
+    open_file,
+    read_file,
+    remove_file,
+    status_of,
+)
+from tracker_adapters.store.layout import blob_name
 
 COPY_BYTES = 1024 * 1024
+MAX_BLOB_BYTES = 4 * 1024**3
+"""What is read as a whole; pages and files may be larger."""
 
 
 def store_bytes(run_folder: Path, content: bytes) -> str:
     """Keeps ``content`` and returns its SHA-256."""
     sha256 = hashlib.sha256(content).hexdigest()
-    target = blob_path(run_folder, sha256)
-    if not _refreshed(target):
-        with _temporary(target) as temporary:
-            with temporary.open("wb") as stream:
+    if not _refreshed(run_folder, sha256):
+        with _temporary(run_folder, sha256) as temporary:
+            with open_file(run_folder, temporary, "xb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-            temporary.replace(target)
+            move_file(run_folder, temporary, blob_name(sha256))
     return sha256
+
+
+def read_blob(run_folder: Path, sha256: str, *, max_bytes: int = MAX_BLOB_BYTES) -> bytes:
+    """Returns what is kept under a checksum.
+
+    Raises:
+        DamagedError: When it is something else, or ``sha256`` is no checksum.
+        UnsafeFileError: When it is no regular file, leads out of the run's folder, or is larger than ``max_bytes``.
+        FileNotFoundError: When it is gone.
+    """
+    content = read_file(run_folder, blob_name(sha256), max_bytes=max_bytes)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise _damaged(run_folder, sha256)
+    return content
+
+
+def check_blob(run_folder: Path, sha256: str) -> None:
+    """Reads what is kept under a checksum, of any size, and raises as ``read_blob`` when it is something else."""
+    with open_file(run_folder, blob_name(sha256)) as stream:
+        if hashlib.file_digest(cast("BufferedReader", stream), "sha256").hexdigest() != sha256:
+            raise _damaged(run_folder, sha256)
+
+
+def copy_blob(run_folder: Path, sha256: str, target: BinaryIO) -> None:
+    """Copies what is kept under a checksum, of any size; raises as ``read_blob``, with some of it copied."""
+    digest = hashlib.sha256()
+    with open_file(run_folder, blob_name(sha256)) as stream:
+        while chunk := stream.read(COPY_BYTES):
+            digest.update(chunk)
+            target.write(chunk)
+    if digest.hexdigest() != sha256:
+        raise _damaged(run_folder, sha256)
+
+
+def blob_size(run_folder: Path, sha256: str) -> int | None:
+    """Returns the size of what is kept under a checksum, in bytes; None when it is gone. Raises as ``read_blob``."""
+    status = status_of(run_folder, blob_name(sha256))
+    return None if status is None else status.st_size
 
 
 def adopt_file(run_folder: Path, source: Path, sha256: str, *, link: bool) -> str:
     """Keeps the file ``source`` and returns the SHA-256 under which it lies.
+
+    A copy can be read by nobody who could not read the file.
 
     Args:
         run_folder: The run.
@@ -38,51 +93,60 @@ def adopt_file(run_folder: Path, source: Path, sha256: str, *, link: bool) -> st
             copied, under the checksum of that.
         link: Whether a hard link may stand for a copy: only for files that are never changed again.
     """
-    target = blob_path(run_folder, sha256)
-    if _refreshed(target):
+    if _refreshed(run_folder, sha256):
         return sha256
-    with _temporary(target) as temporary:
-        if not (link and _link(source, temporary)):
-            sha256 = _copy(source, temporary)
-            target = blob_path(run_folder, sha256)
-            target.parent.mkdir(exist_ok=True)
-        temporary.replace(target)
+    with _temporary(run_folder, sha256) as temporary:
+        if not (link and _link(source, run_folder, temporary)):
+            sha256 = _copy(source, run_folder, temporary)
+            make_folders(run_folder, Path(blob_name(sha256)).parent)
+        move_file(run_folder, temporary, blob_name(sha256))
     return sha256
 
 
-def _refreshed(target: Path) -> bool:
+def _refreshed(run_folder: Path, sha256: str) -> bool:
     """Whether the file lies there; it then counts as new, and is not removed before its row is committed."""
     try:
-        times = target.stat()
-        os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+        descriptor = open_descriptor(run_folder, blob_name(sha256))
     except FileNotFoundError:
         return False
+    try:
+        times = os.fstat(descriptor)
+        os.utime(descriptor, ns=(times.st_atime_ns, times.st_mtime_ns))
+    finally:
+        os.close(descriptor)
     return True
 
 
-def _link(source: Path, target: Path) -> bool:
+def _link(source: Path, run_folder: Path, target: str) -> bool:
     try:
-        os.link(source, target)
+        link_file(source, run_folder, target)
     except OSError:  # another file system, or one without links
         return False
     return True
 
 
-def _copy(source: Path, target: Path) -> str:
+def _copy(source: Path, run_folder: Path, target: str) -> str:
     digest = hashlib.sha256()
-    with source.open("rb") as reading, target.open("wb") as writing:
-        while chunk := reading.read(COPY_BYTES):
-            digest.update(chunk)
-            writing.write(chunk)
+    with source.open("rb") as reading:
+        permissions = stat.S_IMODE(os.fstat(reading.fileno()).st_mode) & 0o644
+        with open_file(run_folder, target, "xb", permissions=permissions | stat.S_IRUSR) as writing:
+            while chunk := reading.read(COPY_BYTES):
+                digest.update(chunk)
+                writing.write(chunk)
     return digest.hexdigest()
 
 
 @contextmanager
-def _temporary(target: Path) -> Iterator[Path]:
-    """A path beside ``target`` to fill and move there; what a failure leaves is removed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+def _temporary(run_folder: Path, sha256: str) -> Iterator[str]:
+    """A path beside a blob's to fill and move there; what a failure leaves is removed."""
+    path = Path(blob_name(sha256))
+    make_folders(run_folder, path.parent)
+    temporary = str(path.with_name(f".{path.name}.{secrets.token_hex(4)}"))
     try:
         yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        remove_file(run_folder, temporary, missing_ok=True)
+
+
+def _damaged(run_folder: Path, sha256: str) -> DamagedError:
+    return DamagedError(f"{run_folder / blob_name(sha256)} is damaged: its content has another checksum")

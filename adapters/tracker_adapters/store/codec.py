@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from tracker_adapters.artifacts import Alert, Artifact, File, Image, Page, PageEntry, Table, Text
+from tracker_adapters.artifacts import (
+    Alert,
+    AlertLevel,
+    Artifact,
+    Cell,
+    File,
+    Image,
+    Page,
+    PageEntry,
+    Table,
+    Text,
+)
+from tracker_adapters.errors import ArtifactError
+from tracker_adapters.store.blobs import blob_size, check_blob, read_blob
 from tracker_adapters.store.layout import blob_path
 
 MAX_INLINE_BYTES = 256 * 1024
@@ -19,7 +32,10 @@ SCALAR_COLUMNS = f"{_ROW_START}, value"
 HISTOGRAM_COLUMNS = f"{_ROW_START}, data"
 ARTIFACT_COLUMNS = f"{_ROW_START}, meta, data, blob"
 
+DAMAGED = (ArtifactError, ValueError, TypeError, LookupError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""What decoding raises where a store holds something else than was written."""
 StoreBlob = Callable[[bytes], str]
+_Size = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -53,26 +69,80 @@ def artifact_values(artifact: Artifact, store_blob: StoreBlob) -> tuple[str, byt
     return _to_json(meta).decode(), data, blob
 
 
-def decode_artifact(kind: str, name: str, row: Sequence[Any], run_folder: Path) -> Artifact:
-    """Rebuilds an artifact from a row of ARTIFACT_COLUMNS; file paths point into ``run_folder``."""
-    meta, data, blob = msgspec.json.decode(row[5]), row[6], row[7]
+def decode_artifact(
+    kind: str, name: str, row: Sequence[Any], run_folder: Path, *, check_files: bool = False
+) -> Artifact:
+    """Rebuilds an artifact from a row of ARTIFACT_COLUMNS; file paths point into ``run_folder``.
+
+    Args:
+        kind: Its kind.
+        name: Its name.
+        row: The row, which may hold anything.
+        run_folder: The run.
+        check_files: Whether pages and files are read to check them, too, as what lies in a blob always is. One that is
+            gone is no error.
+
+    Raises:
+        FileNotFoundError: When its content lies in a blob that is gone.
+        DamagedError: When a blob holds something else than was written.
+        UnsafeFileError: When a blob leads out of the run's folder.
+        Exception: One of ``DAMAGED``, when the row holds something else than was written.
+    """
+    data, blob = row[6], row[7]
     common: dict[str, Any] = {"name": name, "step": row[3], "time_ns": row[4]}
-    if kind == Page.kind:
-        contents = tuple(
-            PageEntry(datapoint=datapoint, debugger=debugger, summary=summary)
-            for datapoint, debugger, summary in msgspec.json.decode(data)
-        )
-        return Page(path=blob_path(run_folder, blob), sha256=blob, contents=contents, **meta, **common)
-    if kind == File.kind:
-        return File(path=blob_path(run_folder, blob), sha256=blob, **meta, **common)
+    if kind in (Page.kind, File.kind):
+        path = blob_path(run_folder, blob)
+        size = blob_size(run_folder, blob)
+        if check_files and size is not None:
+            check_blob(run_folder, blob)
+        if kind == File.kind:
+            file = _FILE.decode(row[5])
+            return File(path=path, sha256=blob, **msgspec.structs.asdict(file), **common)
+        entries = (PageEntry(datapoint=one, debugger=two, summary=three) for one, two, three in _CONTENTS.decode(data))
+        page = _PAGE.decode(row[5])
+        return Page(path=path, sha256=blob, contents=tuple(entries), **msgspec.structs.asdict(page), **common)
     if blob is not None:
-        data = blob_path(run_folder, blob).read_bytes()
+        data = read_blob(run_folder, blob)
     if kind == Image.kind:
-        return Image(png=data, **meta, **common)
+        return Image(png=data, **msgspec.structs.asdict(_IMAGE.decode(row[5])), **common)
     if kind == Text.kind:
         return Text(text=data.decode() if isinstance(data, bytes) else data, **common)
     if kind == Alert.kind:
-        return Alert(**meta, **common)
+        return Alert(**msgspec.structs.asdict(_ALERT.decode(row[5])), **common)
     if kind == Table.kind:
-        return Table(columns=tuple(meta["columns"]), rows=msgspec.msgpack.decode(data), **common)
+        return Table(columns=_TABLE.decode(row[5]).columns, rows=_ROWS.decode(data), **common)
     raise ValueError(f"the store holds an artifact of unknown kind {kind!r}")
+
+
+class _ImageMeta(msgspec.Struct, forbid_unknown_fields=True):
+    width: _Size
+    height: _Size
+
+
+class _AlertMeta(msgspec.Struct, forbid_unknown_fields=True):
+    level: AlertLevel
+    message: str
+
+
+class _TableMeta(msgspec.Struct, forbid_unknown_fields=True):
+    columns: tuple[str, ...]
+
+
+class _PageMeta(msgspec.Struct, forbid_unknown_fields=True):
+    filename: str
+    size: _Size
+
+
+class _FileMeta(msgspec.Struct, forbid_unknown_fields=True):
+    filename: str
+    size: _Size
+    media_type: str
+
+
+_IMAGE = msgspec.json.Decoder(_ImageMeta)
+_ALERT = msgspec.json.Decoder(_AlertMeta)
+_TABLE = msgspec.json.Decoder(_TableMeta)
+_PAGE = msgspec.json.Decoder(_PageMeta)
+_FILE = msgspec.json.Decoder(_FileMeta)
+_CONTENTS = msgspec.json.Decoder(list[tuple[int, str, str]])
+_ROWS = msgspec.msgpack.Decoder(tuple[tuple[Cell, ...], ...])

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tracker_adapters.artifacts import Alert, Page, Text
+from tracker_adapters.safe_files import move_file, open_file, remove_file
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
 from tracker_adapters.store.connections import connect
-from tracker_adapters.store.layout import SCHEMA_VERSION, SegmentName, compacted_path, segment_name
+from tracker_adapters.store.layout import SCHEMA_VERSION, SegmentName, below_run, compacted_path, segment_name
 from tracker_adapters.store.rows import SeriesNumbers
 from tracker_adapters.store.tail import Segment
 from tracker_adapters.store.thin_rows import EveryNth, HistogramThinner, ScalarThinner
@@ -57,9 +58,10 @@ def compact(run_folder: Path, parts: Sequence[Path], level: int, *, notes_bytes:
         if not refers_to_less and _size(temporary) >= sum(map(_size, parts)):
             remove_segment(temporary)
             return None
-        with temporary.open("rb") as stream:
+        run, name = below_run(temporary)
+        with open_file(run, name) as stream:
             os.fsync(stream.fileno())
-        temporary.replace(target)
+        move_file(run, name, name.with_name(target.name))
     except BaseException:
         remove_segment(temporary)
         raise
@@ -82,7 +84,7 @@ def remove_segment(path: Path) -> None:
     """Removes a segment, and what SQLite left beside it."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         with contextlib.suppress(OSError):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
+            remove_file(*below_run(Path(f"{path}{suffix}")), missing_ok=True)
 
 
 @contextlib.contextmanager

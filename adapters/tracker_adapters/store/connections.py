@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from tracker_adapters.safe_files import status_of
 from tracker_adapters.store.fork_gate import inside
+from tracker_adapters.store.layout import below_run
 
 SUFFIXES = ("", "-wal", "-shm", "-journal")
 """What SQLite opens for a database, behind its path."""
@@ -87,7 +88,7 @@ def connect(
     Text that is no UTF-8 comes as bytes, so that whoever checks types finds it.
 
     Args:
-        path: The database: ``<run>/store/<rank>/<name>``.
+        path: The database, in the folder of one rank's store.
         mode: Whether it is read, written, or also made.
         immutable: Whether it lies where nobody can change it, nor make files beside it.
         timeout_s: How long a statement waits for a lock.
@@ -108,9 +109,9 @@ def connect(
 
 
 def check_files(path: Path) -> None:
-    """Raises UnsafeFileError unless a database in a rank's folder, and what belongs to it, are regular or missing."""
+    """Raises UnsafeFileError unless a database, and what SQLite keeps beside it, are regular files or missing."""
     for suffix in SUFFIXES:
-        status_of(path.parents[2], f"{path.parents[1].name}/{path.parent.name}/{path.name}{suffix}")
+        status_of(*below_run(Path(f"{path}{suffix}")))
 
 
 def check_tables(connection: sqlite3.Connection, *ddl: str) -> bool:

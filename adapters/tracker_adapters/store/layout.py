@@ -17,8 +17,11 @@ whose numbers it covers from the moment it is there.
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
+
+from tracker_adapters.errors import DamagedError
+from tracker_adapters.safe_files import is_folder, names_in
 
 SCHEMA_VERSION = 5
 MANIFEST = "run.json"
@@ -29,7 +32,12 @@ DELIVERY_LOG = "delivery.log"
 WRITER_LOCK = "writer.lock"
 COMPACTION_LOCK = "compaction.lock"
 COMPACTION_LOG = "compaction.log"
-_SEGMENT = re.compile(r"segment_(\d+)(?:-(\d+)\.(\d+))?\.db")
+PRIVATE = ".remote"
+"""The folder in a local copy of a remote run that is about its place."""
+_SEGMENT = re.compile(r"segment_(\d{1,18})(?:-(\d{1,18})\.(\d{1,18}))?\.db", re.ASCII)
+_RANK = re.compile(r"rank_(\d{5,9})", re.ASCII)
+_CHECKSUM = re.compile("[0-9a-f]{64}")
+_TOPS = frozenset({STORE, BLOBS, PRIVATE})
 
 
 class SegmentName(NamedTuple):
@@ -47,8 +55,10 @@ def rank_folder(run_folder: Path, rank: int) -> Path:
 
 def ranks(run_folder: Path) -> list[int]:
     """Returns the ranks that have a store, ascending."""
-    folders = (folder.name.removeprefix("rank_") for folder in (run_folder / STORE).glob("rank_*"))
-    return sorted(int(number) for number in folders if number.isdecimal())
+    found = map(_RANK.fullmatch, names_in(run_folder, STORE))
+    return sorted(
+        {int(match[1]) for match in found if match is not None and is_folder(run_folder, f"{STORE}/{match[0]}")}
+    )
 
 
 def segment_path(folder: Path, number: int) -> Path:
@@ -81,7 +91,11 @@ def replaced_segments(folder: Path) -> list[Path]:
 
 def _segments(folder: Path) -> tuple[list[Path], list[Path]]:
     names = sorted(
-        ((segment_name(path), path) for path in folder.glob("segment_*.db") if _SEGMENT.fullmatch(path.name)),
+        (
+            (segment_name(folder / name), folder / name)
+            for name in names_in(*below_run(folder))
+            if _SEGMENT.fullmatch(name)
+        ),
         key=lambda pair: (pair[0].first, -pair[0].last, -pair[0].level),
     )
     kept: list[Path] = []
@@ -94,6 +108,29 @@ def _segments(folder: Path) -> tuple[list[Path], list[Path]]:
     return kept, replaced
 
 
+def is_checksum(blob: object) -> bool:
+    """Whether this is a SHA-256 in hexadecimal digits, and no path that leads elsewhere."""
+    return isinstance(blob, str) and _CHECKSUM.fullmatch(blob) is not None
+
+
+def blob_name(sha256: object) -> str:
+    """Returns the path, below the run's folder, of the blob with this checksum; raises DamagedError for no checksum."""
+    if not isinstance(sha256, str) or not is_checksum(sha256):
+        raise DamagedError(f"{str(sha256)[:80]!r} is no SHA-256; expected 64 hexadecimal digits")
+    return f"{BLOBS}/{sha256[:2]}/{sha256}"
+
+
 def blob_path(run_folder: Path, sha256: str) -> Path:
-    """Returns where a blob with this checksum lies."""
-    return run_folder / BLOBS / sha256[:2] / sha256
+    """Returns where a blob with this checksum lies; raises as ``blob_name``."""
+    return run_folder / blob_name(sha256)
+
+
+def below_run(path: Path) -> tuple[Path, PurePath]:
+    """Returns the run's folder that a path leads into, and the rest of the path; else its parent, and its name.
+
+    ``safe_files`` follows no link in the rest.
+    """
+    for place in range(len(path.parts) - 1, 0, -1):
+        if path.parts[place] in _TOPS:
+            return Path(*path.parts[:place]), PurePath(*path.parts[place:])
+    return path.parent, PurePath(path.name)

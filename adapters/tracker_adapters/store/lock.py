@@ -8,6 +8,9 @@ import time
 import weakref
 from pathlib import Path
 
+from tracker_adapters.safe_files import open_descriptor
+from tracker_adapters.store.layout import below_run
+
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
@@ -22,7 +25,7 @@ class FileLock:
         """Takes the lock if it is free; returns whether this object holds it now."""
         if self._fd is not None:
             return True
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = open_descriptor(*below_run(self.path), os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -63,7 +66,7 @@ class FileLock:
 def is_locked(path: Path) -> bool:
     """Whether a live process holds the lock at ``path``."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_descriptor(*below_run(path))
     except FileNotFoundError:
         return False
     try:

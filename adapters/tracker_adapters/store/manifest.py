@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import secrets
 import time
@@ -13,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
-from tracker_adapters.errors import ArtifactError, NotARunError
+from tracker_adapters.base import check_time
+from tracker_adapters.errors import NotARunError
+from tracker_adapters.safe_files import link_file, move_file, open_file, read_file, remove_file
 from tracker_adapters.store.layout import MANIFEST, SCHEMA_VERSION, STORE
 
 FORMAT = "stepscope-run"
+MAX_MANIFEST_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +49,21 @@ class Manifest:
     def save(self, run_folder: Path) -> None:
         """Replaces run.json; a reader sees the old or the new one, never a part."""
         with self._written(run_folder) as temporary:
-            temporary.replace(run_folder / MANIFEST)
+            move_file(run_folder, temporary, MANIFEST)
 
     def save_new(self, run_folder: Path) -> Manifest:
         """Writes run.json unless another rank was first; returns what it says now."""
         with self._written(run_folder) as temporary:
             try:
-                os.link(temporary, run_folder / MANIFEST)
+                link_file(run_folder / temporary, run_folder, MANIFEST)
             except FileExistsError:
                 return load_manifest(run_folder)
             except OSError:  # a file system without links
-                temporary.replace(run_folder / MANIFEST)
+                move_file(run_folder, temporary, MANIFEST)
         return self
 
     @contextmanager
-    def _written(self, run_folder: Path) -> Iterator[Path]:
+    def _written(self, run_folder: Path) -> Iterator[str]:
         content = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
@@ -73,15 +77,15 @@ class Manifest:
             "lost": self.lost,
             "job": self.job,
         }
-        temporary = run_folder / f".{MANIFEST}.{secrets.token_hex(4)}"
+        temporary = f".{MANIFEST}.{secrets.token_hex(4)}"
         try:
-            with temporary.open("w", encoding="utf-8") as stream:
-                json.dump(content, stream, indent=2, ensure_ascii=False)
+            with open_file(run_folder, temporary, "xb") as stream:
+                stream.write(json.dumps(content, indent=2, ensure_ascii=False).encode())
                 stream.flush()
                 os.fsync(stream.fileno())
             yield temporary
         finally:
-            temporary.unlink(missing_ok=True)
+            remove_file(run_folder, temporary, missing_ok=True)
 
 
 def new_run_id() -> str:
@@ -97,11 +101,11 @@ def load_manifest(run_folder: Path) -> Manifest:
     """
     path = run_folder / MANIFEST
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_file(run_folder, MANIFEST, max_bytes=MAX_MANIFEST_BYTES))
     except (FileNotFoundError, NotADirectoryError):
         what = "is no folder" if not run_folder.is_dir() else f"holds no {MANIFEST}"
         raise NotARunError(f"{run_folder} {what}; expected the folder of a stepscope run") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise NotARunError(f"cannot read {path}: {error}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise NotARunError(f"{path} was written by another program; choose another folder for the run")
@@ -116,11 +120,24 @@ def load_manifest(run_folder: Path) -> Manifest:
             config=content["config"],
             tags=content["tags"],
             status=content["status"],
-            created_ns=content["created_ns"],
+            created_ns=check_time("run", "created_ns", content["created_ns"]),
         )
-        return Manifest(info=info, lost=content["lost"], ended_ns=content["ended_ns"], job=str(content.get("job", "")))
-    except (KeyError, ArtifactError) as error:
+        return Manifest(
+            info=info,
+            lost=_checked_counts(content["lost"]),
+            ended_ns=_checked_time(content["ended_ns"]),
+            job=str(content.get("job", "")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise NotARunError(f"{path} is damaged: {error!r}") from error
+
+
+def _checked_counts(lost: dict[str, int]) -> dict[str, int]:
+    return {str(reason): operator.index(count) for reason, count in lost.items()}
+
+
+def _checked_time(ended_ns: int | None) -> int | None:
+    return None if ended_ns is None else check_time("run", "ended_ns", ended_ns)
 
 
 def claim_folder(run_folder: Path) -> Manifest | None:

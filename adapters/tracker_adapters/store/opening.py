@@ -8,8 +8,9 @@ from pathlib import Path
 
 from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
+from tracker_adapters.safe_files import make_folders
 from tracker_adapters.store.blobs import store_bytes
-from tracker_adapters.store.layout import DELIVERY_DATABASE, segments
+from tracker_adapters.store.layout import DELIVERY_DATABASE, below_run, segments
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.segment import SegmentWriter
 
@@ -34,7 +35,7 @@ def open_segments(run_folder: Path, folder: Path, lock: FileLock, *, resume: boo
         RunError: When it cannot be opened, for example because its last segment is damaged.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(*below_run(folder))
         if not lock.acquire_within(LOCK_TIMEOUT_S):
             raise RunBusyError(f"another live process writes to {run_folder}; stop it, or choose another folder")
         if segments(folder) and not resume:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.errors import RunBusyError
+from tracker_adapters.safe_files import files_below, remove_file, status_of
 from tracker_adapters.store import schema
 from tracker_adapters.store.compaction import compact, remove_segment
 from tracker_adapters.store.layout import (
@@ -19,6 +20,7 @@ from tracker_adapters.store.layout import (
     DELIVERY_DATABASE,
     STORE,
     WRITER_LOCK,
+    below_run,
     rank_folder,
     ranks,
     replaced_segments,
@@ -75,7 +77,7 @@ def segment_bytes_within(max_bytes: int) -> int:
 
 def run_bytes(run_folder: Path) -> int:
     """Returns what a run's store and the files beside it take; what sinks write into its folder is not counted."""
-    return sum(_size(path) for part in (STORE, BLOBS) for path in (run_folder / part).rglob("*"))
+    return sum(status.st_size for part in (STORE, BLOBS) for _, status in files_below(run_folder, part))
 
 
 def retain(run_folder: Path, max_bytes: int, *, whole: bool = True, blob_grace_s: float = BLOB_GRACE_S) -> Retained:
@@ -232,7 +234,7 @@ def sweep_blobs(run_folder: Path, grace_s: float = BLOB_GRACE_S) -> int:
     """
     # Looked for first: what comes after the segments were read is younger than the grace.
     latest = time.time() - grace_s
-    found = [path for path in (run_folder / BLOBS).rglob("*") if path.is_file()]
+    found = [*files_below(run_folder, BLOBS)]
     if not found:
         return 0
     waiting = 0
@@ -242,16 +244,14 @@ def sweep_blobs(run_folder: Path, grace_s: float = BLOB_GRACE_S) -> int:
         for path in segments(rank_folder(run_folder, rank))
         for sha256 in blobs_of(path)
     }
-    for path in found:
-        with contextlib.suppress(FileNotFoundError):
-            # The time of the last link or rename: a page may be old when it is taken.
-            if path.name in wanted:
-                continue
-            status = path.stat()
-            if status.st_ctime < latest:
-                path.unlink()
-            else:
-                waiting += status.st_size
+    for path, _ in found:
+        if path.name in wanted or (status := status_of(run_folder, path)) is None:
+            continue
+        # The time of the last link or rename: a page may be old when it is taken.
+        if status.st_ctime < latest:
+            remove_file(run_folder, path, missing_ok=True)
+        else:
+            waiting += status.st_size
     return waiting
 
 
@@ -265,7 +265,7 @@ def blobs_of(segment: Path) -> Iterator[str]:
 
 def _taken(folder: Path) -> float:
     """Number of the last artifact that every sink of the run has taken; infinity for a run without sinks."""
-    if not (folder / DELIVERY_DATABASE).exists():
+    if status_of(*below_run(folder / DELIVERY_DATABASE)) is None:
         return float("inf")
     try:
         with Ledger(folder) as ledger:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracker_adapters.store.blobs import blob_size
 from tracker_adapters.store.layout import (
     WRITER_LOCK,
     SegmentName,
-    blob_path,
     compacted_path,
     rank_folder,
     ranks,
@@ -102,9 +102,7 @@ def _bytes_beside(run_folder: Path, found: Mapping[Path, Sequence[Sealed]]) -> d
     for sealed in (sealed for of_rank in found.values() for sealed in of_rank):
         new = set(blobs_of(sealed.path)) - counted
         counted |= new
-        beside[sealed.path] = sum(
-            path.stat().st_size for sha256 in new if (path := blob_path(run_folder, sha256)).exists()
-        )
+        beside[sealed.path] = sum(blob_size(run_folder, sha256) or 0 for sha256 in new)
     return beside
 
 

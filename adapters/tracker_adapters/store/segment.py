@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tracker_adapters.recording import Storable
+from tracker_adapters.safe_files import remove_file
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import StoreBlob
-from tracker_adapters.store.layout import SCHEMA_VERSION, segment_name, segment_path, segments
+from tracker_adapters.store.layout import SCHEMA_VERSION, below_run, segment_name, segment_path, segments
 from tracker_adapters.store.rows import Rows, SeriesNumbers
 
 SEGMENT_BYTES = 256 * 1024 * 1024
@@ -169,4 +170,4 @@ def _complete_segments(folder: Path) -> list[Path]:
 def _remove(segment: Path) -> None:
     with contextlib.suppress(OSError):
         for suffix in ("", "-wal", "-shm"):
-            Path(f"{segment}{suffix}").unlink(missing_ok=True)
+            remove_file(*below_run(Path(f"{segment}{suffix}")), missing_ok=True)

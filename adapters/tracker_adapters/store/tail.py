@@ -10,14 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 
 from tracker_adapters.artifacts import Artifact, Image
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
-from tracker_adapters.errors import ArtifactError, RunError
+from tracker_adapters.errors import RunError
 from tracker_adapters.store import schema
-from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS, decode_artifact
+from tracker_adapters.store.codec import ARTIFACT_COLUMNS, DAMAGED, HISTOGRAM_COLUMNS, SCALAR_COLUMNS, decode_artifact
 from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.layout import rank_folder, segments
 
@@ -25,8 +24,6 @@ T = TypeVar("T")
 MAX_ROWS = 10_000
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 MAX_LOOKS = 10
-_DAMAGED = (ArtifactError, ValueError, TypeError, LookupError, msgspec.MsgspecError)
-"""What an artifact raises whose bytes are no longer those that were written."""
 _TABLES = {"scalar": ("scalar", SCALAR_COLUMNS), "histogram": ("histogram", HISTOGRAM_COLUMNS)}
 _COLUMN_OF_KIND = {
     "image": "images", "text": "texts", "alert": "alerts", "table": "tables", "page": "pages", "file": "files",
@@ -59,7 +56,7 @@ class StoreReader:
         """
         try:
             return self._retried(lambda: self._read(after, max_rows))
-        except (FileNotFoundError, *_DAMAGED):
+        except (FileNotFoundError, *DAMAGED):
             if not self._run_folder.exists():
                 raise
             return self._read(after, max_rows, leave_out_unreadable=True)
@@ -204,8 +201,8 @@ class Segment:
                 kind, name = series[row[1]]
                 seqs, artifacts = others[_COLUMN_OF_KIND[kind]]
                 try:
-                    artifacts.append(decode_artifact(kind, name, row, self._run_folder))
-                except (FileNotFoundError, *_DAMAGED):
+                    artifacts.append(decode_artifact(kind, name, row, self._run_folder, check_files=True))
+                except (FileNotFoundError, *DAMAGED):
                     if not leave_out_unreadable:
                         raise
                     unreadable += 1

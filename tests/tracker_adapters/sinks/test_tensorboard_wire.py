@@ -137,4 +137,4 @@ def test_damage_before_the_place_of_the_token_is_found(
     if damaged == whole:  # the last bytes were NUL already
         return
     with pytest.raises(StartOver):
-        list(EventFile.reopen(file.path, size).records())
+        list(EventFile.reopen(file.path.parent, file.path.name, size).records())

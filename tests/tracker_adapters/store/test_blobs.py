@@ -50,7 +50,7 @@ def test_a_file_that_cannot_be_copied_is_counted_and_leaves_nothing(
     (tmp_path / "notes.txt").write_bytes(b"text")
     file = File(name="notes", path=tmp_path / "notes.txt", step=0)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tracker_adapters.artifacts import KINDS, Artifact, File, Image, Page, Table, Text
+from tracker_adapters.safe_files import open_file, write_file
 from tracker_adapters.sink import (
     NO_ROOM,
     Batch,
@@ -25,7 +26,7 @@ from tracker_adapters.sink import (
     checked_options,
     local_folder,
 )
-from tracker_adapters.sinks.local.folder import ALERTS, FOLDERS, HISTOGRAMS, INDEX, SCALARS, OutputFolder
+from tracker_adapters.sinks.local.folder import ALERTS, FOLDERS, HISTOGRAMS, INDEX, SCALARS, STREAMS, OutputFolder
 from tracker_adapters.sinks.local.histograms import histogram_lines
 from tracker_adapters.sinks.local.lines import alert_line, index_line, scalar_lines, table_text
 from tracker_adapters.sinks.local.names import safe_component, safe_suffix
@@ -59,7 +60,7 @@ class LocalSink:
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
         """Completes ``target``, a folder; by default ``local`` in the run's folder."""
         target = checked_options("local", options, {"target": str}).get("target", str(run_folder / "local"))
-        return {"target": local_folder("local", target)}
+        return {"target": local_folder("local", target, run_folder)}
 
     @classmethod
     def look(cls, options: Mapping[str, Any]) -> str:
@@ -158,8 +159,8 @@ class LocalSink:
 def _sizes(token: bytes) -> dict[str, int]:
     """How long each stream was."""
     try:
-        return {str(name): int(size) for name, size in json.loads(token).items()}
-    except (ValueError, TypeError, AttributeError) as error:
+        return {name: max(0, int(json.loads(token).get(name, 0))) for name in STREAMS}
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StartOver(f"no sizes of files: {token!r}") from error
 
 
@@ -172,15 +173,23 @@ def _relative_path(seq: int, artifact: Artifact) -> str:
 def _write_file(path: Path, artifact: Artifact) -> None:
     match artifact:
         case Image():
-            path.write_bytes(artifact.png)
+            write_file(path.parent, path.name, artifact.png)
         case Text():
-            path.write_bytes(artifact.text.encode())
+            write_file(path.parent, path.name, artifact.text.encode())
         case Table():
-            path.write_bytes(table_text(artifact).encode())
+            write_file(path.parent, path.name, table_text(artifact).encode())
         case Page():
             try:
-                os.link(artifact.path, path)
+                os.link(artifact.path, path, follow_symlinks=False)
             except OSError:  # another file system, or one without links
-                shutil.copyfile(artifact.path, path)
+                _copy(artifact.path, path)
         case File():
-            shutil.copyfile(artifact.path, path)
+            _copy(artifact.path, path)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a file; nobody can read the copy who could not read the file."""
+    with open_file(source.parent, source.name) as reading:
+        permissions = os.fstat(reading.fileno()).st_mode & 0o644
+        with open_file(target.parent, target.name, "xb", permissions=permissions) as writing:
+            shutil.copyfileobj(reading, writing, 1024 * 1024)

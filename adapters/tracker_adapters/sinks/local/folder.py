@@ -10,6 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from tracker_adapters.errors import UnsafeFileError
+from tracker_adapters.safe_files import (
+    is_folder,
+    make_folders,
+    open_file,
+    read_file,
+    remove_file,
+    status_of,
+    write_file,
+)
 from tracker_adapters.sink import RunInfo, RunStatus, SinkConfigError, SinkError, StartOver
 from tracker_adapters.sinks.local.lines import SCALAR_HEADER
 
@@ -58,13 +68,13 @@ class OutputFolder:
     def describe(self, info: RunInfo) -> None:
         """Writes what says whose folder it is and what lies in it."""
         self.save_info(info, info.status)
-        (self.path / README).write_text(_README, encoding="utf-8")
+        write_file(self.path, README, _README.encode())
 
     def belongs_to(self, info: RunInfo) -> bool:
         """Whether this run wrote the folder."""
         try:
-            found = json.loads((self.path / RUN_INFO).read_bytes())
-        except (OSError, ValueError):
+            found = json.loads(read_file(self.path, RUN_INFO))
+        except (OSError, ValueError, RecursionError):
             return False
         return isinstance(found, dict) and found.get("id") == info.id
 
@@ -79,13 +89,13 @@ class OutputFolder:
             StartOver: When a stream is shorter than that.
         """
         for name, size in sizes.items():
-            path = self.path / name
-            found = path.stat().st_size if path.exists() else 0
+            status = status_of(self.path, name)
+            found = 0 if status is None else status.st_size
             if found < size:
-                raise StartOver(f"{path} has {found} bytes; expected {size} at least")
+                raise StartOver(f"{self.path / name} has {found} bytes; expected {size} at least")
         self._remove_indexed_after(sizes.get(INDEX, 0))
         for name in STREAMS:
-            stream = (self.path / name).open("ab")
+            stream = open_file(self.path, name, "ab")
             self._streams[name] = stream
             stream.truncate(sizes.get(name, 0))
             stream.seek(0, os.SEEK_END)  # truncating leaves the position behind the end
@@ -102,10 +112,10 @@ class OutputFolder:
         """Returns the path for a file whose index line is written; nothing is there, its folder is."""
         path = self.path / relative
         for folder in (path.parent.parent, path.parent):  # fails where the whole output was removed
-            if not folder.exists():
-                folder.mkdir()
+            if not is_folder(self.path, folder.relative_to(self.path)):
+                make_folders(self.path, folder.relative_to(self.path))
                 self._unsynced_folders.add(folder.parent)
-        path.unlink(missing_ok=True)  # writing in place would change what it may be linked to
+        remove_file(self.path, relative, missing_ok=True)  # writing in place would change what it may be linked to
         self._unsynced.add(path)
         self._unsynced_folders.add(path.parent)
         return path
@@ -178,26 +188,26 @@ class OutputFolder:
         )
 
     def _remove_indexed_after(self, offset: int) -> None:
-        index = self.path / INDEX
-        if not index.exists():
+        if status_of(self.path, INDEX) is None:
             return
-        with index.open("rb") as stream:
+        with open_file(self.path, INDEX) as stream:
             stream.seek(offset)
             for line in stream:
-                if (path := self._indexed_path(line)) is not None:
-                    path.unlink(missing_ok=True)
+                if (relative := _indexed_path(line)) is not None:
+                    with contextlib.suppress(UnsafeFileError):  # a link is not ours
+                        remove_file(self.path, relative, missing_ok=True)
                     with contextlib.suppress(OSError):  # other files of that name stay
-                        path.parent.rmdir()
+                        (self.path / relative).parent.rmdir()
 
-    def _indexed_path(self, line: bytes) -> Path | None:
-        """The file of an index line; None for a torn line and for paths that this sink does not make."""
-        try:
-            relative = json.loads(line)["path"]
-            parts = PurePosixPath(relative).parts
-        except (ValueError, KeyError, TypeError):
-            return None
-        ours = len(parts) == 3 and parts[0] in FOLDERS.values() and ".." not in parts
-        return self.path.joinpath(*parts) if ours else None
+
+def _indexed_path(line: bytes) -> PurePosixPath | None:
+    """The path of an index line's file; None for a torn line and for paths that this sink does not make."""
+    try:
+        path = PurePosixPath(json.loads(line)["path"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    ours = len(path.parts) == 3 and path.parts[0] in FOLDERS.values() and ".." not in path.parts
+    return path if ours else None
 
 
 def _put_on_disk(path: Path) -> None:

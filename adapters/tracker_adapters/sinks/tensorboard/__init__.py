@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -87,7 +88,7 @@ class TensorBoardSink:
         shared = os.environ.get("TENSORBOARD_LOGGING_DIR")
         default = Path(shared) / run_folder.name if shared else run_folder / "tensorboard"
         target = given.get("target", str(default))
-        return {"target": local_folder("tensorboard", target)}
+        return {"target": local_folder("tensorboard", target, run_folder)}
 
     @classmethod
     def look(cls, options: Mapping[str, Any]) -> str:
@@ -111,7 +112,7 @@ class TensorBoardSink:
             folder = self._folder = EventFolder(Path(self.target), info)
             if token is not None:
                 name, offset, attempt, began = _place(token)
-                file = EventFile.reopen(Path(self.target, name), offset)
+                file = EventFile.reopen(Path(self.target), folder.named(name), offset)
                 encoder = self._encoder = Encoder(file, self.progressed, attempt=attempt, began=began)
                 encoder.replay()
                 folder.remove_all_but(encoder.file.path)
@@ -182,6 +183,9 @@ def _place(token: bytes) -> tuple[str, int, int, int]:
     """The file's name, its size, the attempt and where its events begin."""
     try:
         place = json.loads(token)
-        return place["file"], place["offset"], place["attempt"], place["began"]
-    except (ValueError, KeyError, TypeError) as error:
+        numbers = [operator.index(place[key]) for key in ("offset", "attempt", "began")]
+        if min(numbers) < 0:
+            raise ValueError("negative numbers")
+        return str(place["file"]), numbers[0], numbers[1], numbers[2]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StartOver(f"no place in an event file: {token!r}") from error

@@ -17,6 +17,8 @@ from typing import BinaryIO, Self
 import google_crc32c
 import numpy as np
 
+from tracker_adapters.errors import UnsafeFileError
+from tracker_adapters.safe_files import open_file
 from tracker_adapters.sink import SinkError, StartOver
 
 _LENGTH = struct.Struct("<Q")
@@ -55,18 +57,19 @@ class EventFile:
     @classmethod
     def create(cls, path: Path) -> Self:
         """Makes a new, empty file; raises FileExistsError when there is one."""
-        return cls(path, path.open("xb"))
+        return cls(path, open_file(path.parent, path.name, "xb"))
 
     @classmethod
-    def reopen(cls, path: Path, offset: int) -> Self:
-        """Opens a file and cuts off everything after ``offset`` bytes, such as a torn record.
+    def reopen(cls, folder: Path, name: str, offset: int) -> Self:
+        """Opens a file below a folder and cuts off everything after ``offset`` bytes, such as a torn record.
 
         Raises:
-            StartOver: When the file is gone or shorter.
+            StartOver: When the file is gone or shorter, or is a link or no regular file.
         """
+        path = folder / name
         try:
-            stream = path.open("r+b")
-        except FileNotFoundError as error:
+            stream = open_file(folder, name, "r+b")
+        except (FileNotFoundError, UnsafeFileError) as error:
             raise StartOver(f"the event file {path} is gone; expected at least {offset} bytes") from error
         size = stream.seek(0, os.SEEK_END)
         if size < offset:
@@ -90,7 +93,7 @@ class EventFile:
         end = self.size
         self._stream.flush()
         offset = 0
-        with self.path.open("rb") as stream:
+        with open_file(self.path.parent, self.path.name) as stream:
             while offset < end:
                 head = stream.read(_HEAD_SIZE)
                 size = _LENGTH.unpack(head[: _LENGTH.size])[0] if len(head) == _HEAD_SIZE else 0

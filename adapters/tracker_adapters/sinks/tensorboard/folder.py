@@ -9,9 +9,9 @@ import socket
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from tracker_adapters.sink import RunInfo
+from tracker_adapters.sink import RunInfo, StartOver
 from tracker_adapters.sinks.tensorboard.event_file import EventFile
 
 _OURS = re.compile(r"events\.out\.tfevents\.(?P<seconds>\d+)\..*\.stepscope-(?P<run>[0-9a-f]{12})")
@@ -54,6 +54,15 @@ class EventFolder:
             if path != kept:
                 path.unlink(missing_ok=True)
 
+    def named(self, name: str) -> str:
+        """Returns a name that ``relative`` gave to one of this run's files; raises StartOver for any other."""
+        path = PurePosixPath(name)
+        found = _OURS.fullmatch(path.name)
+        in_own = len(path.parts) == 2 and path.parts[0].endswith(f"-{self._mark}")
+        if found is None or found["run"] != self._mark or not (len(path.parts) == 1 or in_own):
+            raise StartOver(f"{name!r} is no event file of this run")
+        return name
+
     def relative(self, path: Path) -> str:
         """The path of a file of ours as a token says it."""
         return path.relative_to(self.target).as_posix()
@@ -80,7 +89,13 @@ class EventFolder:
 
 def _ours(folders: Iterable[Path]) -> list[Path]:
     """The event files of stepscope's runs."""
-    return [path for folder in folders if folder.is_dir() for path in folder.iterdir() if _OURS.fullmatch(path.name)]
+    return [
+        path
+        for folder in folders
+        if folder.is_dir() and not folder.is_symlink()
+        for path in folder.iterdir()
+        if _OURS.fullmatch(path.name)
+    ]
 
 
 def _seconds(path: Path) -> int:

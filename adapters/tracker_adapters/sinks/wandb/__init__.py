@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 from tracker_adapters.artifacts import KINDS, File, Page
-from tracker_adapters.sink import Batch, HistogramRows, RunInfo, RunStatus, StartOver, Unshown
+from tracker_adapters.sink import Batch, HistogramRows, RunInfo, RunStatus, SinkConfigError, StartOver, Unshown
 from tracker_adapters.sinks.wandb import folders
 from tracker_adapters.sinks.wandb.keys import Keys
 from tracker_adapters.sinks.wandb.offline import OfflineRun, uploaded_beyond
@@ -21,7 +21,9 @@ from tracker_adapters.sinks.wandb.steps import LastSteps
 
 _LONGEST_TAG = 64  # wandb.Settings refuses longer ones (0.31)
 
+_LONGEST_STATE = 256 * 1024 * 1024
 _State: TypeAlias = dict[str, Any]
+_STATE_KEYS = {"run_id", "position", "folders", "attempt", "owners", "last_steps"}
 
 
 class WandbSink:
@@ -110,6 +112,8 @@ class WandbSink:
         self._base = self._run_id or folders.base_id(info.id)
         found = folders.find(self._target, self._base)
         mine = [folder for folder in found if folder.noted().get("owner") == info.id and not folder.superseded]
+        if (self._target / "wandb").is_symlink():
+            raise SinkConfigError(f"sink 'wandb': {self._target / 'wandb'} is a link; expected a folder")
         if token is not None:
             self._go_on(mine, _unpacked(token))
             return
@@ -242,7 +246,9 @@ def _packed(state: _State) -> bytes:
 
 def _unpacked(token: bytes) -> _State:
     try:
-        state: _State = json.loads(zlib.decompress(token))
-    except (zlib.error, ValueError) as error:
+        state: _State = json.loads(zlib.decompressobj().decompress(token, _LONGEST_STATE))
+        if not (state.keys() >= _STATE_KEYS and isinstance(state["position"], dict)):
+            raise ValueError("keys are missing")
+    except (zlib.error, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise StartOver(f"the stored position of the W&B sink is {token[:40]!r}; expected one of this sink") from error
     return state

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from tracker_adapters.safe_files import read_file, write_file
 from tracker_adapters.sinks.wandb.keys import LONGEST_RUN_ID
 
 _FOLDER = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(.+)")
@@ -90,23 +91,21 @@ class RunFolder:
 
     def note(self, owner: str, ending: dict[str, Any]) -> None:
         """Notes whose folder it is, and how it was closed."""
-        (self.path / _OWNER).write_text(json.dumps({"owner": owner, **ending}), encoding="utf-8")
+        write_file(self.path, _OWNER, json.dumps({"owner": owner, **ending}).encode())
 
     def noted(self) -> dict[str, Any]:
         """Returns what ``note`` noted; empty for a folder that is not ours."""
-        with suppress(OSError, ValueError):
-            noted = json.loads((self.path / _OWNER).read_text(encoding="utf-8"))
+        with suppress(OSError, ValueError, RecursionError):
+            noted = json.loads(read_file(self.path, _OWNER))
             if isinstance(noted, dict):
                 return noted
         return {}
 
     def supersede(self, by: str) -> None:
         """Marks the folder as replaced by another W&B run; ``wandb sync`` then skips it."""
-        (self.path / _SUPERSEDED).write_text(
-            f"This run was cut short. The run {by} shows all of it: do not upload this one.\n",
-            encoding="utf-8",
-        )
-        self._synced.touch()
+        text = f"This run was cut short. The run {by} shows all of it: do not upload this one.\n"
+        write_file(self.path, _SUPERSEDED, text.encode())
+        write_file(self.path, self._synced.name, b"")
 
 
 def base_id(run_id: str) -> str:
@@ -124,7 +123,8 @@ def find(target: Path, base: str) -> list[RunFolder]:
     for an attempt that went back.
     """
     logs = sorted((target / "wandb").glob("*run-*/run-*.wandb"))
-    return [folder for log in logs if (folder := RunFolder.of(log)) and _numbers(folder.run_id, base)]
+    found = [folder for log in logs if (folder := RunFolder.of(log)) and _numbers(folder.run_id, base)]
+    return [folder for folder in found if not (folder.path.is_symlink() or folder.log.is_symlink())]
 
 
 def first_id(base: str, earlier: list[RunFolder]) -> str:

@@ -14,7 +14,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
-from tracker_adapters.errors import SinkError, StartOver
+from tracker_adapters.errors import SinkError, StartOver, UnsafeFileError
+from tracker_adapters.safe_files import open_file
 
 HEADER = struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
 _BLOCK = 32 * 1024
@@ -39,7 +40,8 @@ class LogFile:
         It appears with all of them: ``wandb sync`` gives up on every run when it meets a file that names none.
         """
         unnamed = path.with_suffix(".new")
-        file = cls(path, unnamed.open("wb"), len(HEADER))
+        unnamed.unlink(missing_ok=True)
+        file = cls(path, open_file(unnamed.parent, unnamed.name, "xb"), len(HEADER))
         file._stream.write(HEADER)
         file.append(records)
         file._stream.flush()
@@ -56,8 +58,8 @@ class LogFile:
             StartOver: When the file is gone, shorter, or no ``.wandb`` file.
         """
         try:
-            stream = path.open("r+b")
-        except FileNotFoundError as error:
+            stream = open_file(path.parent, path.name, "r+b")
+        except (FileNotFoundError, UnsafeFileError) as error:
             raise StartOver(f"the W&B log {path} is gone; expected at least {offset} bytes") from error
         size = stream.seek(0, os.SEEK_END)
         stream.seek(0)

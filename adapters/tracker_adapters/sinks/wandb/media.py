@@ -12,9 +12,11 @@ import os
 import re
 import zlib
 from collections.abc import Mapping
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from tracker_adapters.safe_files import make_folders, open_file, write_file
 from tracker_adapters.sinks.wandb import records
 from tracker_adapters.sinks.wandb.log_file import put_on_disk
 from tracker_adapters.sinks.wandb.rows import Cells, HtmlPage, Picture, TrackedFile
@@ -51,8 +53,9 @@ class Media:
 
     def artifact(self, tracked: TrackedFile) -> bytes:
         """Returns the record of a page or file, which stays where it is."""
-        with tracked.source.path.open("rb") as stream:
-            md5 = hashlib.file_digest(stream, "md5").digest()
+        path = tracked.source.path
+        with open_file(path.parent, path.name) as stream:
+            md5 = hashlib.file_digest(cast("BufferedReader", stream), "md5").digest()
         entry = {"path": tracked.filename, "size": tracked.source.size, "local_path": str(tracked.source.path)}
         # Stored files never change, so W&B needs no copy of its own.
         kept = entry | {"digest": _base64(md5), "skip_cache": True}
@@ -112,9 +115,10 @@ class Media:
 
     def _write(self, relative: str, content: bytes) -> Path:
         # The same bytes in every locale: a name's characters may be none of the locale's.
-        path = self._folder / os.fsdecode(relative.encode())
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        relative = os.fsdecode(relative.encode())
+        path = self._folder / relative
+        make_folders(self._folder, path.parent.relative_to(self._folder))
+        write_file(self._folder, relative, content)
         self._unsynced |= {path, path.parent}
         return path
 
