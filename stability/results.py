@@ -172,6 +172,9 @@ class DebugSummary(TypedDict):
     gradient_checks: GradientCheckSummary | None
     """None without gradient checks; likewise below."""
     memory_leaks: list[MemoryLeak]
+    """What keeps growing, as of the last step that the tools saw."""
+    memory_leaks_ended: list[MemoryLeak]
+    """What was told as a leak, and stopped growing: ``steps`` up to its end."""
     memory_profile: MemoryProfile | None
     step_times: StepTimes | None
     """Means over the steps."""

@@ -1,9 +1,10 @@
-"""Memory in each step's ``debug_info``, and leaks: series of it that grow without end."""
+"""Memory in each step's ``debug_info``, and leaks: series of it that keep growing."""
 
 from __future__ import annotations
 
 from debuggers.torch_import import torch
-from stability.debugging.memory_trend import MemoryTrend
+from stability.debugging.leak_watch import LeakWatch
+from stability.debugging.log import DebugLog
 from stability.debugging.process_memory import memory_info
 from stability.debugging.results import MemoryLeak
 from stability.debugging.tool import StepSeen
@@ -11,19 +12,28 @@ from stability.results import Anomaly, DebugInfo
 
 
 class MemoryDebugging:
-    """Notes the process's memory at each step. A leak is told once for each series: ``rss`` and each CUDA device."""
+    """Notes the process's memory at each step, and watches ``rss`` and the CUDA devices' memory for leaks."""
 
-    def __init__(self, leak_mb: float) -> None:
-        self._leak_mb = leak_mb
-        self._trends: dict[str, MemoryTrend] = {}
-        self.leaks: dict[str, MemoryLeak] = {}
+    def __init__(self, leak_mb: float, log: DebugLog) -> None:
+        self._leak_mb, self._log = leak_mb, log
+        self._watches: dict[str, LeakWatch] = {}
         self.peak_rss = 0.0
+
+    @property
+    def leaks(self) -> list[MemoryLeak]:
+        """What seems to leak now."""
+        return [watch.leak for watch in self._watches.values() if watch.leak is not None]
+
+    @property
+    def ended(self) -> list[MemoryLeak]:
+        """What seemed to and was taken back."""
+        return [leak for watch in self._watches.values() for leak in watch.ended]
 
     def attach(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Nothing is attached."""
 
     def observe(self, seen: StepSeen, info: DebugInfo) -> list[Anomaly]:
-        """Adds ``memory_info``, and returns the leaks that show for the first time."""
+        """Adds ``memory_info``, and returns the leaks that begin to show; one that ends is told as an event."""
         memory = info["memory_info"] = memory_info()
         self.peak_rss = max(self.peak_rss, memory["cpu_memory"]["rss"])
         series = {"rss": memory["cpu_memory"]["rss"]}
@@ -35,18 +45,22 @@ class MemoryDebugging:
         """Nothing is left behind."""
 
     def _look(self, name: str, step: int, value: float) -> list[Anomaly]:
-        trend = self._trends.setdefault(name, MemoryTrend(self._leak_mb))
-        found = trend.find() if trend.add(step, value) and name not in self.leaks else None
-        if found is None:
+        watch = self._watches.setdefault(name, LeakWatch(name, self._leak_mb))
+        change = watch.look(step, value)
+        what = "resident" if name == "rss" else "CUDA"
+        if change == "ended":
+            ended = watch.ended[-1]
+            self._log.event(
+                "memory_leak_ended",
+                f"{what} memory grows no more: {ended['growth_mb']:.0f} MB since step {ended['steps'][0]}, steady or "
+                f"given back by step {step}. What was told as a leak was something that fills up",
+                "info",
+            )
+        if change != "begun" or watch.leak is None:
             return []
-        self.leaks[name] = MemoryLeak(
-            series=name,
-            steps=(found.first_step, found.last_step),
-            growth_mb=found.growth,
-            p_value=found.p_value,
-        )
+        first, last = watch.leak["steps"]
         message = (
-            f"{'resident' if name == 'rss' else 'CUDA'} memory grows without end: by {found.growth:.0f} MB from step "
-            f"{found.first_step} to {found.last_step}"
+            f"{what} memory keeps growing: by {watch.leak['growth_mb']:.0f} MB from step {first} to {last}. A cache or "
+            "buffer that fills looks the same; if the growth ends, this is taken back"
         )
         return [Anomaly(kind="memory_leak", message=message, step=step)]

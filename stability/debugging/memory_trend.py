@@ -65,6 +65,11 @@ class MemoryTrend:
         p_value = max(mann_kendall(values[:middle]), mann_kendall(values[middle:]))
         return Trend(self._steps[half], self._steps[-1], growth, p_value) if p_value < SIGNIFICANCE else None
 
+    def since(self, step: int, *, at_least: int = 1) -> npt.NDArray[np.float64]:
+        """Returns the samples from a step on, in order, or the last ones if those are fewer than ``at_least``."""
+        count = sum(one >= step for one in self._steps)
+        return np.array(self._values[-max(count, at_least) :])
+
 
 def mann_kendall(values: npt.NDArray[np.float64]) -> float:
     """Returns the one-sided p-value of a rising trend, by the normal approximation with ties.

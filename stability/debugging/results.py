@@ -37,7 +37,7 @@ class MemoryInfo(TypedDict):
 
 
 class MemoryLeak(TypedDict):
-    """A series that grows without end; ``growth_mb`` is what it grew by from the first to the last of ``steps``."""
+    """A series that keeps growing; ``growth_mb`` is what it grew by from the first to the last of ``steps``."""
 
     series: str
     steps: tuple[int, int]

@@ -79,6 +79,7 @@ class SessionRecord:
             notes=notes,
             gradient_checks=None,
             memory_leaks=[],
+            memory_leaks_ended=[],
             memory_profile=None,
             step_times=None,
             operators=[],

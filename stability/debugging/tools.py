@@ -45,7 +45,7 @@ class DebugTools:
                 config.enable_autograd_anomaly,
                 lambda: AutogradAnomaly(config.autograd_anomaly_mode, log),
             ),
-            ("memory debugging", config.enable_memory_debugging, lambda: MemoryDebugging(config.memory_leak_mb)),
+            ("memory debugging", config.enable_memory_debugging, lambda: MemoryDebugging(config.memory_leak_mb, log)),
             (
                 "memory profiling",
                 config.memory_profiling,
@@ -98,7 +98,7 @@ class DebugTools:
             match tool:
                 case MemoryDebugging():
                     summary["peak_rss"] = tool.peak_rss or None
-                    summary["memory_leaks"] = list(tool.leaks.values())
+                    summary["memory_leaks"], summary["memory_leaks_ended"] = tool.leaks, tool.ended
                 case MemoryProfiler():
                     summary["memory_profile"] = tool.last
                 case GradientCheckRotation():

@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from stability.debugging.leak_watch import LeakWatch
+from stability.debugging.log import DebugLog
 from stability.debugging.memory import MemoryDebugging
 from stability.debugging.memory_trend import CAPACITY, MemoryTrend, mann_kendall, sen_slope
 from stability.debugging.tool import StepSeen
@@ -82,8 +84,56 @@ def test_the_p_value_of_a_rise_of_ten_is_that_of_the_normal_approximation():
     assert mann_kendall(np.arange(10.0)) == pytest.approx(4.15e-5, rel=0.01)
 
 
+def history(values, leak_mb=32.0):
+    """What a watch tells of these sizes, as pairs of step and word; and the watch."""
+    watch = LeakWatch("rss", leak_mb)
+    told = [(step, watch.look(step, float(value))) for step, value in enumerate(values)]
+    return [(step, word) for step, word in told if word is not None], watch
+
+
+STEPS = np.arange(4000)
+FILLING = {
+    "a cache that fills": np.minimum(STEPS, 600) * 0.125,
+    "a bounded buffer": np.minimum(STEPS, 1500) * 0.1,
+    "a sawtooth": STEPS % 500 * 0.25,
+    "a slow sawtooth": STEPS % 1500 * 0.1,
+    "a warm-up that is slow": 200 * (1 - np.exp(-STEPS / 300)),
+}
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("name", FILLING)
+def test_growth_that_ends_is_told_once_and_taken_back(name, noise):
+    told, watch = history(300 + FILLING[name] + noise * NOISE[:4000])
+
+    assert [word for _, word in told] in ([], ["begun", "ended"])
+    assert watch.leak is None
+    assert len(watch.ended) == len(told) // 2
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize(
+    "values",
+    [
+        STEPS * 0.25,
+        STEPS * 0.03,
+        STEPS // 50 * 8.0,
+        STEPS // 200 * 20.0,
+        STEPS * 0.1 + STEPS % 100 * 0.05,
+        np.where(STEPS < 1000, np.minimum(STEPS, 400) * 0.2, 80 + (STEPS - 1000) * 0.2),
+    ],
+    ids=["fast", "slow", "every 50 steps", "every 200 steps", "with a sawtooth on it", "after a cache has filled"],
+)
+def test_a_leak_that_goes_on_stands_at_the_end(values, noise):
+    told, watch = history(300 + values + noise * NOISE[:4000])
+
+    assert told[-1][1] == "begun"
+    assert len(told) <= 3
+    assert watch.leak is not None
+
+
 def test_a_leak_of_the_process_is_told_once(monkeypatch):
-    memory = MemoryDebugging(leak_mb=32.0)
+    memory = MemoryDebugging(32.0, DebugLog("x", None, "info"))
     model = nn.Linear(1, 1)
     sizes = iter(range(1000, 9000, 10))
     monkeypatch.setattr(
@@ -94,6 +144,7 @@ def test_a_leak_of_the_process_is_told_once(monkeypatch):
     told = [anomaly for step in range(300) for anomaly in memory.observe(StepSeen(step, model, 0.5, None, [], []), {})]
 
     assert [anomaly["kind"] for anomaly in told] == ["memory_leak"]
-    assert "resident memory grows without end: by 630 MB from step 64 to 127" in told[0]["message"]
-    assert list(memory.leaks) == ["rss"]
+    assert "resident memory keeps growing: by 630 MB from step 64 to 127" in told[0]["message"]
+    assert [leak["series"] for leak in memory.leaks] == ["rss"]
+    assert memory.ended == []
     assert memory.peak_rss == 1000 + 299 * 10
