@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
+from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.base import check_name, check_step
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.errors import ArtifactError
@@ -32,7 +33,8 @@ class TensorInspector:
     be called from any thread.
 
     With an emitter, a tensor at FULL emits the histogram ``tensors/<name>``; the first NaN or infinity under a name
-    emits an alert ``non_finite_tensor``, at any level; memory that piles up under it, an alert ``tensor_leak``.
+    emits an alert ``non_finite_tensor``, at any level; memory that piles up under it, an alert ``tensor_leak``, and
+    ``tensor_leak_ended`` when it stops to.
 
     Attributes:
         inspected: Calls of ``inspect_tensor``.
@@ -73,6 +75,7 @@ class TensorInspector:
         self._round: set[tuple[str, str | None, str | None]] | None = set() if counts_rounds else None
         self._lifetimes = TensorLifetimes()
         self._alerted: set[tuple[str, str]] = set()
+        self._leaking: set[str] = set()
         self._lock = threading.RLock()
 
     def start_step(self, step: int) -> None:
@@ -226,7 +229,12 @@ class TensorInspector:
     def _go_to(self, step: int) -> None:
         self._lifetimes.observe(self._step)
         for leak in self._lifetimes.leaks():
-            self._alert_once("tensor_leak", leak.name, leak.message, self._step)
+            if self._alert_once("tensor_leak", leak.name, leak.message, self._step, level="warning"):
+                self._leaking.add(leak.name)
+        for name in [name for name in self._leaking if self._lifetimes.has_ended(name)]:
+            self._leaking.discard(name)
+            message = f"{name}: no more memory than before: what was told as a leak was something that fills up"
+            self._alert_once("tensor_leak_ended", name, message, self._step, level="info")
         self._step = step
 
     def close(self) -> None:
@@ -247,13 +255,15 @@ class TensorInspector:
         if info.quality.has_non_finite:
             self._alert_once("non_finite_tensor", info.name, f"{info.name}: {info.quality.describe()}", info.step)
 
-    def _alert_once(self, kind: str, name: str, message: str, step: int) -> None:
+    def _alert_once(self, kind: str, name: str, message: str, step: int, *, level: AlertLevel = "error") -> bool:
+        """Returns whether it was the first time."""
         if self._emitter is None or (kind, name) in self._alerted:
-            return
+            return False
         if len(self._alerted) >= REMEMBERED_NAMES:
             self._alerted.clear()
         self._alerted.add((kind, name))
-        self._emitter.alert(kind, message, step=step, level="error")
+        self._emitter.alert(kind, message, step=step, level=level)
+        return True
 
 
 def _as_level(level: object) -> HealthLevel:

@@ -21,7 +21,8 @@ class TensorLeak:
 
     The rule: at each of the last 5 steps at which the name was seen there were more live tensors than at the one
     before; or at each of the last 10 there were more live bytes. Tensors of varying size can grow a few times by
-    chance, and ten times in a row with odds of 1 to 11!.
+    chance, and ten times in a row with odds of 1 to 11!. A cache or buffer that still fills looks the same: it is one
+    no more, at the next look, when that growth pauses.
 
     Attributes:
         name: The name under which the tensors were inspected.
@@ -39,7 +40,7 @@ class TensorLeak:
     def message(self) -> str:
         """The evidence in one sentence."""
         return (
-            f"{self.name}: memory that is never freed: {self.live_tensors[0]} live tensors with "
+            f"{self.name}: memory that piles up: {self.live_tensors[0]} live tensors with "
             f"{self.live_bytes[0]:,} bytes at step {self.steps[0]}, {self.live_tensors[-1]} with "
             f"{self.live_bytes[-1]:,} at step {self.steps[-1]}, and more at each observed step between"
         )
@@ -97,6 +98,16 @@ class TensorLifetimes:
         """Returns the names that ``TensorLeak``'s rule holds for at the last observed step, with the evidence."""
         found = (_leak(name, list(history)) for name, history in self._history.items())
         return [leak for leak in found if leak is not None]
+
+    def has_ended(self, name: str) -> bool:
+        """Whether a name has no more live tensors, nor more live bytes, than 5 of its observed steps ago."""
+        if name not in self._live or name not in self._history:
+            return True
+        history = self._history[name]
+        if len(history) <= RISES:
+            return False
+        (_, count, nbytes), (_, count_before, nbytes_before) = history[-1], history[-RISES - 1]
+        return count <= count_before and nbytes <= nbytes_before
 
     def _follow(self, name: str, storage: Any) -> None:
         refs, deaths = self._refs, self._deaths

@@ -154,6 +154,25 @@ def test_a_leak_is_reported_with_its_evidence_and_is_one_alert(emitter):
     assert inspector.live_bytes() == {}
 
 
+@pytest.mark.parametrize("bound", ["kept at ten", "emptied"])
+def test_a_leak_that_ends_is_taken_back_once(emitter, bound):
+    inspector = TensorInspector(emitter=emitter)
+    kept = []
+    for step in range(60):
+        inspector.start_step(step)
+        kept.append(torch.ones(10))
+        inspector.inspect_tensor(kept[-1], "kept")
+        if bound == "kept at ten":
+            del kept[:-10]
+        elif len(kept) == 20:
+            kept.clear()
+    if bound == "kept at ten":
+        assert inspector.leaks() == []
+    assert [name for name, _ in alerts(emitter)] == ["tensor_leak", "tensor_leak_ended"]
+    levels = {item.name: item.level for item in emitter.artifacts if isinstance(item, Alert)}
+    assert levels == {"tensor_leak": "warning", "tensor_leak_ended": "info"}
+
+
 def test_a_tracked_result_keeps_no_tensor_alive_and_is_small():
     inspector = TensorInspector()
     tensor = torch.randn(1_000_000)
