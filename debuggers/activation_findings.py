@@ -1,4 +1,4 @@
-"""What is wrong with activations: NaN and infinities at once, dead units over a window of steps."""
+"""What is wrong with activations: NaN and infinities, unless they mask, and dead units over a window of steps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,23 @@ class ActivationFindings:
         self._emitter = emitter
         self._detectors = activation_detectors()
         self._outputs = NameIndex()
+        self._masking: set[str] = set()
         self._layers = NameIndex()
 
     def see_outputs(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
-        """Takes the outputs of a step."""
-        self._see(step, self._outputs, names, "non_finite", table.non_finite)
+        """Takes the outputs of a step.
+
+        -inf alone is how attention masks and masked logits are made, and softmax makes zeros of it. A name that has put
+        it out, and nothing worse, in a step without any NaN or +inf may go on doing so.
+        """
+        non_finite = table.non_finite.copy()
+        negative = table.tally("neg_inf")
+        lone = (negative > 0) & (negative == non_finite)
+        if lone.any():
+            if (lone | (non_finite == 0)).all():
+                self._masking.update(names[row] for row in np.flatnonzero(lone))
+            non_finite[[row for row in np.flatnonzero(lone) if names[row] in self._masking]] = 0
+        self._see(step, self._outputs, names, "non_finite", non_finite)
 
     def see_units(self, step: int, activities: Mapping[str, Activity]) -> None:
         """Takes the activity of units up to a step; layers that saw fewer than 100 inputs are left out."""
