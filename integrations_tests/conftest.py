@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from faults import FaultReport
+from page_code import run_blocks
 from warm_python import WarmPython
 
 # Which code measures must not depend on when a process beside the tests has compiled it.
@@ -53,3 +54,11 @@ def warm_python() -> Iterator[WarmPython]:
 def fault_report() -> FaultReport:
     """Where tests of faults write their line of the fault matrix."""
     return FaultReport()
+
+
+@pytest.fixture(scope="session")
+def readme_folder(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPython) -> Path:
+    """A working folder in which the Python code of the README was run from top to bottom."""
+    folder = tmp_path_factory.mktemp("readme")
+    run_blocks(Path(__file__).parent.parent / "README.md", folder, warm_python)
+    return folder

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import stepscope
 
@@ -47,11 +48,12 @@ def test_ls_lists_names_kinds_counts_and_last_values(run_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ls", "."], "holds no run.json"),
+        (["ls", "."], "contains no run"),
         (["ls", "missing"], "is no folder"),
         (["demo", "--sinks", "tensorbord"], "did you mean 'tensorboard'"),
         (["demo", "--epochs", "0"], "0 is not in the range"),
-        (["ls"], "Missing argument"),
+        (["ls"], "contains no run"),
+        (["report"], "Missing argument"),
         (["fly"], "No such command"),
     ],
 )
@@ -75,3 +77,41 @@ def test_doctor_names_versions_and_sinks(tmp_path: Path) -> None:
     for word in ("stepscope", "torch", "SQLite", "tensorboard", "mlflow", "wandb", "local"):
         assert word in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ls_lists_runs_with_their_verdicts_and_names_a_damaged_one(tmp_path: Path) -> None:
+    network = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    for _ in range(2):
+        with stepscope.open_run(tmp_path / "runs" / "exp", sinks=[]) as run:
+            session = stepscope.watch(network, optimizer, run=run)
+            for _ in range(3):
+                optimizer.zero_grad()
+                network(torch.ones(1, 4)).sum().backward()
+                optimizer.step()
+            session.close()
+    (tmp_path / "runs" / "mlflow.db").touch()
+    (tmp_path / "runs" / "bad").mkdir()
+    (tmp_path / "runs" / "bad" / "run.json").write_text("{", encoding="utf-8")
+    done = run_command("ls", "runs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in done.stdout.splitlines() if "│" in line]
+    by_run = {row[0]: row for row in rows}
+    verdict = session.report().summary().splitlines()[0].removeprefix("Verdict: ")
+    for name in ("runs/exp", "runs/exp-2"):
+        assert by_run[name][1:3] == ["finished", "2"]
+        assert verdict.startswith(by_run[name][3])
+        assert len(by_run[name][3]) > 5
+        assert by_run[name][4].endswith("kB")
+    assert by_run["runs/bad"][1] == "unreadable"
+    report = run_command("report", "runs/exp", cwd=tmp_path)
+    assert report.stdout.splitlines()[0] == f"Verdict: {verdict}"
+    both = run_command("report", "runs/exp", "runs/exp-2", "runs/mlflow.db", cwd=tmp_path)
+    assert both.stdout.splitlines()[0] == "runs/exp"
+    assert both.stdout.count("Verdict: ") == 2
+
+
+def test_a_run_without_a_report_says_how_to_get_one(run_folder: Path) -> None:
+    done = run_command("report", str(run_folder), cwd=run_folder)
+    assert done.returncode == 2
+    assert "a session stores one when it ends: stepscope.watch" in done.stderr

@@ -16,7 +16,9 @@ LAZY_COMMANDS: dict[str, str] = {
     "export": "stepscope.commands.export_command",
     "gc": "stepscope.commands.gc_command",
     "import": "stepscope.commands.import_command",
+    "ls": "stepscope.commands.ls_command",
     "query": "stepscope.commands.query_command",
+    "report": "stepscope.commands.report_command",
     "sync": "stepscope.commands.sync_command",
     "upload": "stepscope.commands.upload_command",
 }
@@ -60,29 +62,6 @@ def demo(output: Path | None, epochs: int, sinks: str) -> None:
     from stepscope.demo import run_demo
 
     run_demo(output, epochs=epochs, sinks=[sink.strip() for sink in sinks.split(",") if sink.strip()])
-
-
-@main.command("ls")
-@click.argument("run")
-@one_line_errors
-def list_names(run: str) -> None:
-    """List what RUN, a folder or URL, holds: names, kinds, counts, last steps and values."""
-    from stepscope.run import read_run
-
-    with read_run(run) as record:
-        manifest, names = record.manifest, record.names("all")
-        table = Table(title=f"{escape(manifest.info.name)} ({manifest.info.status})", title_justify="left")
-        for column in ("name", "kind"):
-            table.add_column(column, overflow="fold")
-        for column in ("count", "last step", "last value"):
-            table.add_column(column, justify="right")
-        for info in names:
-            value = "" if info.last_value is None else f"{info.last_value:.6g}"
-            table.add_row(escape(repr(info.name)[1:-1]), info.kind, str(info.count), str(info.last_step), value)
-        output = console()
-        output.print(table)
-        if manifest.lost:
-            output.print(f"lost before they were stored: {manifest.lost}")
 
 
 @main.command()

@@ -70,7 +70,9 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
         f"closed after {time.monotonic() - start:.1f} s"
     )
     console.print(_delivery_table(run, trained_ns))
-    console.print(_how_to_look(run))
+    for line in _how_to_look(run):
+        # A command that is broken into two lines cannot be copied.
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
     return run
 
 
@@ -97,15 +99,16 @@ def _delivery_table(run: Run, trained_ns: int) -> Table:
     return table
 
 
-def _how_to_look(run: Run) -> Table:
-    table = Table(title="look at the run", title_justify="left", show_header=False, box=None)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for config in run.sinks:
-        if isinstance(config, SinkConfig):
-            table.add_row(config.type, escape(redact(_with_path(load_sink(config.type).look(config.options)))))
-    table.add_row("here", escape(_with_path(f"stepscope ls {run.path}")))
-    return table
+def _how_to_look(run: Run) -> list[str]:
+    """The commands, one a line, with paths from the working folder."""
+    here = str(Path.cwd()).rstrip("/") + "/"
+    commands = {
+        config.type: redact(_with_path(load_sink(config.type).look(config.options)))
+        for config in run.sinks
+        if isinstance(config, SinkConfig)
+    }
+    commands["here"] = _with_path(f"stepscope ls {run.path}")
+    return ["look at the run", *(f"{name:<12} {command.replace(here, '')}" for name, command in commands.items())]
 
 
 def _with_path(command: str) -> str:

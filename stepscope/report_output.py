@@ -11,8 +11,7 @@ from tracker_adapters.emitter import Emitter
 
 from stepscope.live_run import Run
 from stepscope.report import DebugReport, overhead_line
-
-REPORT_NAME = "stepscope/report"
+from stepscope.stored_reports import REPORT_NAME
 
 
 def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter: Emitter | None, step: int) -> None:

@@ -23,20 +23,26 @@ def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
             used only where no folder has that very name.
 
     Raises:
-        NotARunError: When there is no run at one of them.
+        NotARunError: When there is no run at one of them. Of several, what is there and holds no run is passed over, as
+            long as one does: a shell makes of ``runs/*`` also the files between runs.
     """
     if isinstance(given, (str, os.PathLike)):
         given = [given]
     found: dict[str, Path] = {}
+    passed: list[str | os.PathLike[str]] = []
     for place in given:
         runs = [run for path in _expanded(os.fspath(place)) for run in _runs_at(path)]
-        if not runs:
+        if not runs and len(given) > 1 and os.path.lexists(place):
+            passed.append(place)
+        elif not runs:
             what = "contains no run" if Path(place).is_dir() else "is no folder"
             raise NotARunError(
                 f"{place} {what}; expected a run's folder, a folder that contains runs, or a pattern of such folders"
             )
         for run in runs:
             found.setdefault(os.path.realpath(run), run)
+    if passed and not found:
+        raise NotARunError(f"there is no run at {', '.join(map(str, passed))}; expected the folders of runs")
     return list(found.values())
 
 

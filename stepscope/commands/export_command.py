@@ -9,7 +9,9 @@ import click
 from stepscope.commands.common import console, echo, one_line_errors, progress_line, ranks_option, say_unmatched
 
 
-@click.command("export", epilog="\b\nExample:\n  stepscope export runs/ --names 'grad/*' --names loss --format parquet")
+@click.command(
+    "export", epilog="\b\nExample:\n  stepscope export runs/ --names 'gradient_norm/*' --names loss --format parquet"
+)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--format",
@@ -26,7 +28,10 @@ from stepscope.commands.common import console, echo, one_line_errors, progress_l
     help="The folder or URL for the tables; it must not hold anything.",
 )
 @click.option(
-    "--names", multiple=True, metavar="PATTERN", help="Only these names, such as 'grad/*'; may be given several times."
+    "--names",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only these names, such as 'gradient_norm/*'; may be given several times.",
 )
 @click.option("--kinds", metavar="KIND,...", help="Only these kinds: scalar, histogram, image, text, alert, ...")
 @ranks_option

@@ -19,7 +19,7 @@ from stepscope.run_places import short_path
 EXAMPLES = """\b
 Examples:
   stepscope gc runs/exp1 --max-bytes 10GB
-  stepscope gc runs/* --max-bytes 500MB --dry-run
+  stepscope gc 'runs/*' --max-bytes 500MB --dry-run
 """
 
 

@@ -105,7 +105,7 @@ def _checked_kind(kind: object) -> str:
 
 def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not name:
-        raise ExportError(f"names hold {name!r}; expected names or shell patterns such as 'grad/*'")
+        raise ExportError(f"names hold {name!r}; expected names or shell patterns such as 'gradient_norm/*'")
     return name
 
 

@@ -1,0 +1,127 @@
+"""Every command that README, documentation and ``--help`` print works as printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+import stepscope
+from stepscope.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROGRAMS = ("stepscope", "tensorboard", "mlflow", "wandb", "python", "make", "tox")
+PLACEHOLDERS = ("RUN", "<")
+ELSEWHERE = re.compile(r"https?://|s3://")
+"""What other tests start servers for: here only the usage is looked at."""
+
+
+def printed() -> Iterator[tuple[str, str]]:
+    """Yields each command with the page that prints it."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for kind, block in re.findall(r"^```(sh|console)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+            for line in block.replace("\\\n", " ").splitlines():
+                if kind == "sh" or line.startswith("$ "):
+                    yield page.name, line.removeprefix("$ ")
+        text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+        for inline in re.findall(r"`([^`\n]+)`", text):
+            if inline.split()[0] in PROGRAMS and " " in inline:
+                yield page.name, inline
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        for line in (command.epilog or "").splitlines():
+            if line.strip().startswith("stepscope "):
+                yield f"stepscope {name} --help", line.strip()
+
+
+def commands() -> list[tuple[str, str]]:
+    found = [(where, shlex.join(shlex.split(line, comments=True))) for where, line in printed()]
+    return [(where, line) for where, line in dict.fromkeys(found) if line and not any(p in line for p in PLACEHOLDERS)]
+
+
+COMMANDS = commands()
+OURS = sorted({line for _, line in COMMANDS if line.startswith("stepscope ")})
+OTHERS = sorted({line for _, line in COMMANDS if not line.startswith("stepscope ")})
+
+
+@pytest.fixture(scope="module")
+def folder(readme_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder in which somebody has followed the README, and trained with another program before."""
+    folder = tmp_path_factory.mktemp("first") / "day"
+    shutil.copytree(readme_folder, folder, symlinks=True)
+    for name in ("2026-01-31", "seed0"):
+        with stepscope.open_run(folder / "runs" / name, sinks=[]) as run:
+            run.log({"loss": 0.5, "weights": np.arange(3.0)}, step=0)
+    with stepscope.open_run(folder / "lightning_logs" / "version_0", sinks=["tensorboard"]) as run:
+        run.scalar("loss", 0.5, step=0)
+    shutil.rmtree(folder / "lightning_logs" / "version_0" / "store")
+    (folder / "lightning_logs" / "version_0" / "run.json").unlink()
+    return folder
+
+
+def test_there_are_commands_to_look_at() -> None:
+    assert len(OURS) > 15
+    assert any("--follow" in line for line in OURS)
+    with_arguments = {line.split()[1] for line in OURS if line.count(" ") > 1} | {"doctor"}
+    assert with_arguments == {*main.list_commands(click.Context(main))} - {"demo"}  # which has a test of its own
+
+
+@pytest.mark.parametrize("line", OURS)
+def test_a_command_of_ours_works(line: str, folder: Path, tmp_path: Path) -> None:
+    name, *arguments = shlex.split(line)[1:]
+    if not arguments and name not in ("doctor", "ls"):  # the name of a command, in a sentence
+        line += " --help"
+    if ELSEWHERE.search(line):
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        command.make_context(name, arguments)
+        return
+    shutil.copytree(folder, tmp_path / "day", symlinks=True)
+    shell = f"{shlex.quote(sys.executable)} -m {line}"
+    done = subprocess.run(
+        ["bash", "-c", shell], cwd=tmp_path / "day", capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert "no name matches" not in done.stderr
+
+
+@pytest.mark.parametrize("line", OTHERS)
+def test_what_another_command_names_is_there(line: str) -> None:
+    program, *arguments = shlex.split(line)
+    if program == "make":
+        assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    elif program == "python":
+        assert any((ROOT / folder / arguments[0]).is_file() for folder in (".", "examples/trainer"))
+    elif program == "cd":
+        assert (ROOT / arguments[0]).is_dir()
+    elif program == "wandb":
+        done = subprocess.run(
+            [sys.executable, "-m", "wandb", arguments[0], "--help"], capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    else:
+        assert shutil.which(program, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+
+
+def test_a_shell_may_expand_the_pattern(folder: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{shlex.quote(sys.executable)} -m stepscope gc runs/* --max-bytes 500MB --dry-run"],
+        cwd=folder, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "runs/mlflow.db" not in done.stdout
+    assert done.stdout.count("nothing to do") >= 4

@@ -1,0 +1,85 @@
+"""``stepscope ls``: which runs there are, and what one holds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.markup import escape
+from rich.table import Table
+from tracker_adapters.errors import StepscopeError
+from tracker_adapters.remote.place import is_url
+from tracker_adapters.store.layout import MANIFEST
+from tracker_adapters.store.record import RunRecord
+from tracker_adapters.store.retention import run_bytes
+
+from stepscope.byte_sizes import format_bytes
+from stepscope.commands.common import console, one_line_errors
+from stepscope.run import read_run
+from stepscope.run_folders import find_runs
+from stepscope.run_places import short_path
+from stepscope.stored_reports import stored_reports, verdict_in
+
+
+@click.command("ls", epilog="\b\nExamples:\n  stepscope ls runs\n  stepscope ls runs/exp1")
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@one_line_errors
+def command(runs: tuple[str, ...]) -> None:
+    """List runs, or what one run holds: names, kinds, counts, last steps and values.
+
+    RUN is a run's folder or URL, a folder that contains runs, or a pattern such as 'runs/*'; by default the working
+    folder.
+    """
+    runs = runs or (".",)
+    if len(runs) == 1 and (is_url(runs[0]) or (Path(runs[0]) / MANIFEST).is_file()):
+        with read_run(runs[0]) as record:
+            _show_names(record)
+    else:
+        _show_runs(find_runs(runs))
+
+
+def _show_runs(folders: Sequence[Path]) -> None:
+    table = Table(title="runs", title_justify="left")
+    for column in ("run", "status", "last step", "verdict", "size"):
+        is_number = column in ("last step", "size")
+        table.add_column(column, overflow="fold", justify="right" if is_number else "left", no_wrap=is_number)
+    for folder in folders:
+        table.add_row(*map(escape, _row(folder)))
+    console().print(table)
+
+
+def _row(folder: Path) -> list[str]:
+    shown = str(short_path(folder))
+    try:
+        with read_run(folder) as record:
+            last = max((info.last_step for info in record.names("all")), default=None)
+            verdicts = {verdict_in(report) for report in stored_reports(record).values()} - {""}
+            status = record.info.status
+        return [shown, status, "" if last is None else str(last), "; ".join(sorted(verdicts)), _size(folder)]
+    except (StepscopeError, OSError, sqlite3.Error) as error:  # one that is damaged must not hide the others
+        return [shown, "unreadable", "", " ".join(str(error).split()), _size(folder)]
+
+
+def _size(folder: Path) -> str:
+    try:
+        return format_bytes(run_bytes(folder))
+    except OSError:
+        return ""
+
+
+def _show_names(record: RunRecord) -> None:
+    manifest, names = record.manifest, record.names("all")
+    table = Table(title=f"{escape(manifest.info.name)} ({manifest.info.status})", title_justify="left")
+    for column in ("name", "kind"):
+        table.add_column(column, overflow="fold")
+    for column in ("count", "last step", "last value"):
+        table.add_column(column, justify="right")
+    for info in names:
+        value = "" if info.last_value is None else f"{info.last_value:.6g}"
+        table.add_row(escape(repr(info.name)[1:-1]), info.kind, str(info.count), str(info.last_step), value)
+    output = console()
+    output.print(table)
+    if manifest.lost:
+        output.print(f"lost before they were stored: {manifest.lost}")

@@ -1,0 +1,38 @@
+"""``stepscope report``: what the sessions of a run found."""
+
+from __future__ import annotations
+
+import click
+from tracker_adapters.errors import NotARunError
+
+from stepscope.commands.common import echo, one_line_errors
+from stepscope.run_folders import find_runs
+from stepscope.run_places import short_path
+from stepscope.stored_reports import REPORT_NAME, stored_reports
+
+
+@click.command("report", epilog="\b\nExample:\n  stepscope report runs/watched")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@one_line_errors
+def command(runs: tuple[str, ...]) -> None:
+    """Print the report of each RUN: what watch or a session found and did not look at.
+
+    It is stored when a session ends. RUN is a run's folder or URL, a folder that contains runs, or a pattern.
+    """
+    from stepscope.run import read_run
+
+    folders = find_runs(runs)
+    shown = 0
+    for folder in folders:
+        with read_run(folder) as record:
+            reports = stored_reports(record)
+        for name, report in reports.items():
+            scope = name.removesuffix(REPORT_NAME).rstrip("/")
+            title = f"{short_path(folder)}{f' ({scope})' if scope else ''}"
+            echo(f"{title}\n{report}" if len(folders) > 1 or len(reports) > 1 else report)
+            shown += 1
+    if not shown:
+        raise NotARunError(
+            f"no report is stored in {', '.join(map(str, map(short_path, folders)))}; a session stores one when it "
+            "ends: stepscope.watch(model, optimizer, run=run)"
+        )

@@ -1,0 +1,23 @@
+"""The reports that sessions have left in a run, read without torch."""
+
+from __future__ import annotations
+
+from tracker_adapters.store.record import RunRecord
+
+REPORT_NAME = "stepscope/report"
+VERDICT = "Verdict: "
+"""How the line of a report begins that says how the training is."""
+
+
+def stored_reports(record: RunRecord) -> dict[str, str]:
+    """Returns the last report of each session by its name, which ends in ``stepscope/report``."""
+    names = [info.name for info in record.names() if info.kind == "text"]
+    ours = [name for name in names if f"/{name}".endswith(f"/{REPORT_NAME}")]
+    # In the store two spaces break a line, as in Markdown.
+    return {name: record.texts(name)[-1].text.replace("  \n", "\n") for name in ours}
+
+
+def verdict_in(report: str) -> str:
+    """Returns the verdict that a report states, without its reasons; empty where there is none."""
+    lines = [line.removeprefix(VERDICT) for line in report.splitlines() if line.startswith(VERDICT)]
+    return lines[0].partition(": ")[0].removesuffix(".") if lines else ""
