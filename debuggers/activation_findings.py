@@ -38,8 +38,8 @@ class ActivationFindings:
         lone = (negative > 0) & (negative == non_finite)
         if lone.any():
             if (lone | (non_finite == 0)).all():
-                self._masking.update(names[row] for row in np.flatnonzero(lone))
-            non_finite[[row for row in np.flatnonzero(lone) if names[row] in self._masking]] = 0
+                self._masking.update(names[row] for row in np.flatnonzero(lone).tolist())
+            non_finite[[row for row in np.flatnonzero(lone).tolist() if names[row] in self._masking]] = 0
         self._see(step, self._outputs, names, "non_finite", non_finite)
 
     def see_units(self, step: int, activities: Mapping[str, Activity]) -> None:
