@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -53,7 +54,7 @@ def as_array(what: str, value: Any) -> npt.NDArray[Any]:
 
     Args:
         what: How the message names the artifact, for example ``histogram 'grad/fc1'``.
-        value: A number, sequence, NumPy array or host tensor of any shape.
+        value: A number, sequence, NumPy array or host tensor of any shape. What a masked array masks becomes NaN.
 
     Raises:
         ArtifactError: For meta, sparse, nested or complex tensors, tensors without data (as inside torch.compile
@@ -65,6 +66,8 @@ def as_array(what: str, value: Any) -> npt.NDArray[Any]:
         array = _tensor_to_numpy(value) if is_tensor(value) else np.asarray(value)
     except Exception as error:  # whatever an array-like object of the user's raises
         raise ArtifactError(f"{what}: {_describe(value)} is no array of numbers ({error})") from error
+    if isinstance(value, np.ma.MaskedArray):
+        array = _without_mask(what, value)
     if array.dtype in _NARROW_FLOATS:
         return array.astype(np.float32)
     if array.dtype.kind == "c":
@@ -76,6 +79,18 @@ def as_array(what: str, value: Any) -> npt.NDArray[Any]:
             f"{what}: got {_describe(value)} of dtype {array.dtype}; expected bool, integer or floating-point values"
         )
     return array
+
+
+def _without_mask(what: str, value: np.ma.MaskedArray[Any, Any]) -> npt.NDArray[Any]:
+    """The values of a masked array, NaN where it is masked."""
+    if not np.ma.is_masked(value):
+        return np.asarray(value.data)
+    if value.dtype.kind != "f":
+        raise ArtifactError(
+            f"{what}: got a masked array of dtype {value.dtype}, which has no NaN for what is masked; expected plain "
+            "values, such as values.compressed() or values.astype(float)"
+        )
+    return np.asarray(value.filled(np.nan))
 
 
 def as_float(what: str, value: Any) -> float:
@@ -93,6 +108,8 @@ def as_float(what: str, value: Any) -> float:
             raise ArtifactError(f"{what}: {_describe(value)} is beyond the range of float64") from error
     if value is None or isinstance(value, (str, bytes)):
         raise ArtifactError(f"{what}: got {_describe(value)}; expected a number or a 0-d tensor or array")
+    if value is np.ma.masked:
+        return math.nan
     array = as_array(what, value)
     if array.ndim != 0:
         hint = f"; value.reshape(()) would do, shape {array.shape} has one element" if array.size == 1 else ""

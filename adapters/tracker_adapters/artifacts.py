@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from tracker_adapters.arrays import as_float
 from tracker_adapters.base import MAX_NAME_LENGTH, MAX_STEP, Artifact, check_name, check_step
-from tracker_adapters.errors import ArtifactError
+from tracker_adapters.errors import ArtifactError, UnreadableFileError
 from tracker_adapters.histogram import Histogram
 from tracker_adapters.image import Image
 from tracker_adapters.plain import as_tuple, plain, plain_config, storable
@@ -234,7 +234,8 @@ def _fill_file_fields(artifact: _StoredFile) -> None:
             size, is_regular = status.st_size, stat.S_ISREG(status.st_mode)
             digest = (artifact.sha256 or sha256_of(path)) if is_regular else ""
         except OSError as error:
-            raise ArtifactError(f"{what}: cannot read {path}: {error.strerror}; expected a readable file") from error
+            kind = ArtifactError if isinstance(error, _CALLERS_ERRORS) else UnreadableFileError
+            raise kind(f"{what}: cannot read {path}: {error.strerror}; expected a readable file") from error
         except ValueError as error:
             raise ArtifactError(f"{what}: the path {str(path)!r} is impossible: {error}") from error
         if not is_regular:
@@ -263,6 +264,8 @@ def _flatten(config: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Cell
             yield f"{prefix}{key}", str(value) if isinstance(value, (list, Mapping)) else value
 
 
+_CALLERS_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
+"""What a wrong path raises; others are this machine's, such as no free descriptor, or an error of a disk."""
 KINDS: Mapping[str, type[Artifact]] = {
     cls.kind: cls for cls in (Scalar, Histogram, Image, Text, Alert, Table, Page, File)
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from sys import getsizeof
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,16 +29,17 @@ from tracker_adapters.artifacts import (
 )
 from tracker_adapters.base import MAX_STEP, check_name, check_step, check_time
 from tracker_adapters.by_value import LogsByValue
-from tracker_adapters.errors import ArtifactError
+from tracker_adapters.errors import ArtifactError, UnreadableFileError
 from tracker_adapters.frames import frame_table, is_frame
 from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.image import Layout, pixels
 from tracker_adapters.name_sequences import NameSequences
 from tracker_adapters.pictures import with_layout
-from tracker_adapters.plain import as_path
+from tracker_adapters.plain import as_path, storable
 from tracker_adapters.recording import Deferred, HistogramBlock, PendingArray, Recorder, ScalarBlock, ScalarRow
 from tracker_adapters.redaction import redact
 
+F = TypeVar("F", Page, File)
 MAX_KNOWN_NAMES = 100_000  # a name a step, by mistake, must not fill the memory
 
 
@@ -124,7 +126,7 @@ class Emitter(LogsByValue):
         if is_device_tensor(values):
             check_readable(f"histogram {full!r}", values)
             pending = self._deferred(f"histogram {full!r}", values)
-            self._put_deferred(Histogram.kind, full, pending.nbytes, lambda: build(pending.resolve()))
+            self._put_pending(Histogram.kind, full, pending, lambda: build(pending.resolve()))
             return
         histogram = build(values)
         self._recorder.put(histogram, histogram.bins.nbytes + histogram.counts.nbytes + 256)
@@ -177,18 +179,19 @@ class Emitter(LogsByValue):
             blank = np.zeros(tuple(values.shape), dtype=host_dtype(values))
             pixels(full, blank, layout, value_range)
             pending = self._deferred(f"image {full!r}", values)
-            self._put_deferred(
-                Image.kind, full, pending.nbytes, lambda: build(pixels(full, pending.resolve(), layout, value_range))
+            self._put_pending(
+                Image.kind, full, pending, lambda: build(pixels(full, pending.resolve(), layout, value_range))
             )
             return
         array = pixels(full, values, layout, value_range)
-        self._put_deferred(Image.kind, full, array.nbytes, lambda: build(array))
+        parts = partial(Image.in_parts, full, array, step=step, time_ns=now)
+        self._put(Deferred(Image.kind, full, array.nbytes, lambda: build(array), parts), array.nbytes)
 
     def text(self, name: str, text: str, *, step: int | None = None) -> None:
         """Emits a text, shown as Markdown where the tracker can."""
         full, step = self._checked("text", name, step)
         artifact = Text(name=full, text=text, step=step)
-        self._recorder.put(artifact, len(artifact.text) + 256)
+        self._put(artifact, getsizeof(artifact.text))
 
     def alert(
         self,
@@ -212,7 +215,7 @@ class Emitter(LogsByValue):
         # Most alerts are made from exceptions, which quote what failed.
         message = redact(message) if isinstance(message, str) else message
         artifact = Alert(name=full, message=message, level=level, step=step)
-        self._recorder.put(artifact, len(artifact.message) + 256)
+        self._put(artifact, getsizeof(artifact.message))
         if self._on_alert is not None and not told:
             self._on_alert(artifact)
 
@@ -223,7 +226,8 @@ class Emitter(LogsByValue):
         full, step = self._checked("table", name, step)
         columns, rows = (columns, rows) if rows is not None or not is_frame(columns) else frame_table(columns)
         artifact = Table(name=full, columns=columns, rows=rows, step=step)  # type: ignore[arg-type]  # copied to tuples
-        self._recorder.put(artifact, 64 * (1 + len(artifact.columns)) * (1 + len(artifact.rows)))
+        cells = sum(getsizeof(cell) + 8 for row in (artifact.columns, *artifact.rows) for cell in row)
+        self._put(artifact, cells + 64 * len(artifact.rows))
 
     def page(
         self,
@@ -243,9 +247,13 @@ class Emitter(LogsByValue):
             contents: Its table of contents, which trackers show beside it.
             sha256: Its checksum in hexadecimal digits; without it the file is read to compute it.
         """
-        full, step = self._checked("page", name if name is not None else as_path("page", path).stem, step)
-        page = Page(name=full, path=as_path(f"page {full!r}", path), contents=tuple(contents), sha256=sha256, step=step)
-        self._put_file(page, 128 * (1 + len(page.contents)))
+        full, step = self._checked("page", name if name is not None else storable(as_path("page", path).stem), step)
+        source = as_path(f"page {full!r}", path)
+        page = self._made(
+            lambda: Page(name=full, path=source, contents=tuple(contents), sha256=sha256, step=step), Page.kind, full
+        )
+        if page is not None:
+            self._put_file(page, sum(map(_entry_bytes, page.contents)) + 512)
 
     def file(
         self,
@@ -256,9 +264,11 @@ class Emitter(LogsByValue):
         name: str | None = None,
     ) -> None:
         """Emits a file as it is now: the run's folder gets a copy. ``name`` is the file's name by default."""
-        full, step = self._checked("file", name if name is not None else as_path("file", path).name, step)
-        file = File(name=full, path=as_path(f"file {full!r}", path), media_type=media_type, step=step)
-        self._put_file(file, 512)
+        full, step = self._checked("file", name if name is not None else storable(as_path("file", path).name), step)
+        source = as_path(f"file {full!r}", path)
+        file = self._made(lambda: File(name=full, path=source, media_type=media_type, step=step), File.kind, full)
+        if file is not None:
+            self._put_file(file, 512)
 
     def _derived(self, scope: str, step: int | None) -> Emitter:
         # Its names are remembered with ours: one is derived for each step, and gives the same names each time.
@@ -271,7 +281,7 @@ class Emitter(LogsByValue):
     def _put_file(self, artifact: Page | File, nbytes: int) -> None:
         adopted = self._recorder.adopt(artifact)
         if adopted is not None:
-            self._recorder.put(adopted, nbytes)
+            self._put(adopted, nbytes)
 
     def _checked(self, kind: str, name: object, step: int | None) -> tuple[str, int]:
         full = self._full_name(kind, name)
@@ -307,15 +317,43 @@ class Emitter(LogsByValue):
         if tensor.ndim != 0:
             raise ArtifactError(f"{what}: got shape {tuple(tensor.shape)}; expected a number or a 0-d tensor or array")
         pending = self._deferred(what, tensor)
-        self._put_deferred(
+        self._put_pending(
             Scalar.kind,
             name,
-            pending.nbytes,
+            pending,
             lambda: Scalar(name=name, value=float(pending.resolve()), step=step, time_ns=time_ns),
         )
 
-    def _put_deferred(self, kind: str, name: str, nbytes: int, build: Callable[[], Artifact]) -> None:
-        self._recorder.put(Deferred(kind, name, nbytes, build), nbytes + 256)
+    def _put_pending(self, kind: str, name: str, pending: PendingArray, build: Callable[[], Artifact]) -> None:
+        parts = partial(_built_when_ready, pending, build)
+        self._put(Deferred(kind, name, pending.nbytes, build, parts), pending.nbytes)
+
+    def _put(self, item: Artifact | Deferred, nbytes: int) -> None:
+        self._recorder.put(item, nbytes + getsizeof(item.name) + 256)
+
+    def _made(self, make: Callable[[], F], kind: str, name: str) -> F | None:
+        """What ``make`` makes; None, counted as lost, when this machine cannot read the file now."""
+        try:
+            return make()
+        except UnreadableFileError as error:
+            self._put(Deferred(kind, name, 0, partial(_fail, error)), 0)
+            return None
+
+
+def _built_when_ready(pending: PendingArray, build: Callable[[], Artifact]) -> Generator[bool, None, Artifact]:
+    """Builds without waiting for a device where the pending array can tell whether it is there."""
+    ready = getattr(pending, "ready", None)
+    while ready is not None and not ready():
+        yield False
+    return build()
+
+
+def _fail(error: Exception) -> NoReturn:
+    raise error
+
+
+def _entry_bytes(entry: PageEntry) -> int:
+    return getsizeof(entry.debugger) + getsizeof(entry.summary) + 128
 
 
 __all__ = ["Deferred", "Emitter", "PendingArray", "Recorder", "ScalarRow"]

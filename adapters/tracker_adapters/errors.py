@@ -22,6 +22,10 @@ class ArtifactError(StepscopeError, ValueError):
     """An argument of an artifact is wrong; the message names the artifact, the value and what was expected."""
 
 
+class UnreadableFileError(ArtifactError):
+    """A file cannot be read now, for a reason that lies with this machine and not with the caller."""
+
+
 class SinkError(StepscopeError):
     """A sink could not take a batch now; delivery retries from the last token."""
 

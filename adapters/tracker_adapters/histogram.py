@@ -109,13 +109,16 @@ class Histogram(Artifact):
 
         Args:
             name: The artifact's name.
-            values: Numbers, a NumPy array or a host tensor. int64 beyond 2**53 is rounded to float64.
+            values: Numbers, a NumPy array or a host tensor. int64 beyond 2**53 is rounded to float64. What a masked
+                array masks is left out.
             step: The step it belongs to.
             time_ns: When it was measured; now by default.
 
         Raises:
             ArtifactError: For complex, sparse, meta and non-numeric input.
         """
+        if isinstance(values, np.ma.MaskedArray):
+            values = values.compressed()
         flat = as_array(f"histogram {name!r}", values).reshape(-1)
         total = cls._of_chunk(name, step, time.time_ns() if time_ns is None else time_ns, flat[:_CHUNK])
         for start in range(_CHUNK, flat.size, _CHUNK):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from tracker_adapters.arrays import as_array
 from tracker_adapters.base import Artifact
 from tracker_adapters.errors import ArtifactError
-from tracker_adapters.png import SIGNATURE, encode
+from tracker_adapters.png import SIGNATURE, encode, encode_in_parts
 
 Layout: TypeAlias = Literal["CHW", "HWC", "HW"]
 _NAN_COLOUR = np.array([255, 0, 255, 255], dtype=np.uint8)
@@ -54,6 +55,15 @@ class Image(Artifact):
         png = encode(array)
         now = time.time_ns() if time_ns is None else time_ns
         return cls(name=name, step=step, time_ns=now, png=png, width=width, height=height)
+
+    @classmethod
+    def in_parts(
+        cls, name: str, array: npt.NDArray[np.uint8], *, step: int, time_ns: int
+    ) -> Generator[bool, None, Image]:
+        """Encodes it some milliseconds at a time, and yields true after each; its value is the artifact."""
+        height, width = array.shape[:2]
+        png = yield from encode_in_parts(array)
+        return cls(name=name, step=step, time_ns=time_ns, png=png, width=width, height=height)
 
 
 def pixels(

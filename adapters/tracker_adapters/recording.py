@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -22,13 +22,21 @@ ScalarRow: TypeAlias = tuple[str, int, int, float]
 class Deferred:
     """An artifact that is checked now and built later, by the store's writer thread.
 
-    ``nbytes`` is what it keeps in memory until then.
+    ``nbytes`` is what it keeps in memory until then. ``parts``, for what takes long, builds it a few milliseconds at a
+    time: it yields whether it did something, or waits for a device.
     """
 
     kind: str
     name: str
     nbytes: int
     build: Callable[[], Artifact]
+    parts: Callable[[], Generator[bool, None, Artifact]] | None = None
+
+    def building(self) -> Generator[bool, None, Artifact]:
+        """Builds it in parts, if it has any; the generator's value is the artifact."""
+        if self.parts is not None:
+            return (yield from self.parts())
+        return self.build()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 from tracker_adapters.arrays import as_array, as_float, is_device_tensor, is_tensor
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.histogram import Histogram
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 
@@ -166,3 +167,13 @@ def test_only_tensors_elsewhere_count_as_device_tensors() -> None:
     assert not is_device_tensor(torch.ones(1))
     assert not is_device_tensor(torch.ones(1, device="meta"))  # refused for having no values, not copied
     assert not is_device_tensor(1.0)
+
+
+def test_what_a_mask_hides_is_no_value() -> None:
+    masked = np.ma.array([1.0, 999.0, 3.0], mask=[False, True, False])
+    assert np.isnan(as_float("scalar", np.ma.array([1.0, 2.0], mask=True).mean()))
+    assert np.array_equal(as_array("x", masked), [1.0, np.nan, 3.0], equal_nan=True)
+    histogram = Histogram.from_values("h", masked, step=0)
+    assert (histogram.count, histogram.max) == (2, 3.0)
+    with pytest.raises(ArtifactError, match="has no NaN for what is masked"):
+        as_array("x", np.ma.array([1, 2], mask=[True, False]))

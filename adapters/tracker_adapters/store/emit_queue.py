@@ -19,7 +19,8 @@ from tracker_adapters.store.gate import Gate
 logger = logging.getLogger(__name__)
 
 SCALAR_BYTES = 256
-"""What a queued scalar takes in memory, its share of the queue included."""
+"""What a queued scalar takes in memory with a short name, its share of the queue included."""
+SHORT_NAME = 32
 MAX_ROWS = 10_000
 COMMIT_INTERVAL_S = 0.05
 """Half of the 100 ms in which an artifact must be committed; the commit itself has the rest."""
@@ -109,9 +110,11 @@ class EmitQueue:
         count = 1
         if isinstance(item, tuple):
             entry: ScalarRow | Sized = item
-            nbytes = SCALAR_BYTES
+            nbytes = scalar_bytes(item)
         else:
             count = artifact_count(item)
+            # One that is larger than half of the queue counts as half, or nothing else would fit until it is stored.
+            nbytes = min(nbytes, self._half_bytes + 1)
             entry = Sized(item, nbytes, count)
         if self._put_bytes - self._freed_bytes > self._half_bytes:
             self._make_room(nbytes, count)
@@ -139,8 +142,13 @@ class EmitQueue:
         self._hurry.put(None)
         return barrier
 
-    def take(self, timeout: float) -> list[Item]:
-        """Returns what has gathered 50 ms after the first item came; nothing when none came in ``timeout`` seconds."""
+    def take(self, timeout: float, gather: float = COMMIT_INTERVAL_S) -> list[Item]:
+        """Returns what has gathered ``gather`` seconds after the first item came; nothing when none came in time.
+
+        Args:
+            timeout: How long to wait for the first item, in seconds.
+            gather: Half of the time in which it must be committed, or 0.
+        """
         self._progress_at = time.monotonic()
         try:
             items = [self._items.get(timeout=timeout)]
@@ -149,7 +157,7 @@ class EmitQueue:
         self._progress_at = time.monotonic()
         # Sleeping once a batch, instead of waking for each artifact, leaves the interpreter to the training loop.
         with contextlib.suppress(queue.Empty):
-            self._hurry.get(timeout=COMMIT_INTERVAL_S)
+            self._hurry.get(timeout=gather)
             while True:
                 self._hurry.get_nowait()
         rows = 0
@@ -213,6 +221,12 @@ class EmitQueue:
                 return
             self._hurry.put(None)
             time.sleep(ROOM_POLL_S)
+
+
+def scalar_bytes(row: ScalarRow) -> int:
+    """Returns what a queued scalar takes in memory."""
+    length = len(row[0])
+    return SCALAR_BYTES if length <= SHORT_NAME else SCALAR_BYTES + 4 * length
 
 
 def _rows(item: Item) -> int:

@@ -13,25 +13,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tracker_adapters.artifacts import Artifact, File, Page
-from tracker_adapters.recording import Block, Deferred, Recordable, Storable, artifact_count, singles
+from tracker_adapters.artifacts import File, Page
+from tracker_adapters.recording import Deferred, Recordable, Storable, artifact_count, singles
 from tracker_adapters.store.blobs import adopt_file
 from tracker_adapters.store.compaction_process import CompactionProcess
 from tracker_adapters.store.emit_queue import (
     COMMIT_INTERVAL_S,
     FORKED,
-    SCALAR_BYTES,
     Barrier,
     EmitQueue,
     Item,
     Sized,
     StoreCounts,
+    scalar_bytes,
 )
 from tracker_adapters.store.gate import Gate
 from tracker_adapters.store.layout import WRITER_LOCK, blob_path, rank_folder
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.opening import open_segments
 from tracker_adapters.store.segment import SEGMENT_BYTES
+from tracker_adapters.store.workshop import Workshop
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class RunStore:
         self.cpu_seconds = 0.0
         """What the writer thread has used of a processor."""
         self._queue = EmitQueue(queue_bytes, stored=self._segment.last_seq)
+        self._workshop = Workshop(self._lose_unbuilt)
         self._on_tick = on_tick
         self._on_close: Callable[[], None] | None = None
         self._closing = Gate()
@@ -183,13 +185,11 @@ class RunStore:
 
     def _run(self) -> None:
         while not self._closed.is_open:
-            items = self._queue.take(IDLE_TICK_S)
-            self._commit(items)
-            if any(isinstance(item, Barrier) and item.stop for item in items):
-                self._shut()
-            for item in items:
-                if isinstance(item, Barrier):
-                    item.passed.open()
+            items = self._queue.take(0.0, 0.0) if self._workshop else self._queue.take(IDLE_TICK_S)
+            # What need not be built is committed before, and every 50 ms while something is.
+            self._pass(self._workshop.sort(items))
+            if self._workshop:
+                self._pass(self._workshop.advance(time.monotonic() + COMMIT_INTERVAL_S))
             if not self._closed.is_open:
                 _guarded(self._on_tick)
                 _guarded(self._compact)
@@ -199,33 +199,27 @@ class RunStore:
         if self._compaction is not None:
             self._compaction.look(self._segment.sealed)
 
-    def _commit(self, items: list[Item]) -> None:
+    def _pass(self, items: list[Item]) -> None:
         rows: list[Storable] = []
         nbytes = 0
-        committed_at = 0.0
         for item in items:
             if isinstance(item, tuple):
                 rows.append(item)
-                nbytes += SCALAR_BYTES
+                nbytes += scalar_bytes(item)
             elif isinstance(item, Sized):
-                if isinstance(item.item, Deferred) and time.monotonic() - committed_at > COMMIT_INTERVAL_S:
-                    # Building may take long; what came before it must not wait for that.
-                    self._store(rows, nbytes)
-                    rows, nbytes, committed_at = [], 0, time.monotonic()
-                built = self._build(item)
-                if built is not None:
-                    rows.append(built)
-                    nbytes += item.nbytes
+                assert not isinstance(item.item, Deferred)
+                rows.append(item.item)
+                nbytes += item.nbytes
         self._store(rows, nbytes)
+        if any(isinstance(item, Barrier) and item.stop for item in items):
+            self._shut()
+        for item in items:
+            if isinstance(item, Barrier):
+                item.passed.open()
 
-    def _build(self, item: Sized) -> Artifact | Block | None:
-        if not isinstance(item.item, Deferred):
-            return item.item
-        try:
-            return item.item.build()
-        except Exception as error:
-            self._lose_unencoded(f"{item.item.kind} {item.item.name!r}", error, item.nbytes)
-            return None
+    def _lose_unbuilt(self, item: Sized, error: Exception) -> None:
+        assert isinstance(item.item, Deferred)
+        self._lose_unencoded(f"{item.item.kind} {item.item.name!r}", error, item.nbytes)
 
     def _store(self, rows: list[Storable], nbytes: int) -> None:
         while rows:
