@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.activation_coverage import CoverageNotes
 from debuggers.activation_findings import ActivationFindings
 from debuggers.activation_recording import LayerRecorder, Recording
 from debuggers.closing import Closing
@@ -15,15 +15,13 @@ from debuggers.compiled_code import methods_between_graphs
 from debuggers.detectors import Finding
 from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation, OnError
-from debuggers.module_selection import NamedModule, Selection, select_modules
+from debuggers.module_selection import Selection
 from debuggers.series_names import statistic_names
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import OnTable, SummaryStream
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
-from debuggers.unit_activity import RECTIFIERS, Activity, UnitActivity
-
-_log = logging.getLogger(__name__)
+from debuggers.unit_activity import Activity, UnitActivity, choose_layers
 
 
 @methods_between_graphs
@@ -100,7 +98,7 @@ class ActivationMonitor(Closing):
         Raises:
             LayerNotFoundError: When a selector matches nothing.
         """
-        chosen, counted = _choose(model, modules, unit_activity)
+        chosen, counted = choose_layers(model, modules, unit_activity)
         self.aliases = {entry.name: entry.aliases for entry in chosen if entry.aliases}
         self.skipped_calls = 0
         self.without_gradient = 0
@@ -130,7 +128,8 @@ class ActivationMonitor(Closing):
         self._step: int | None = None
         self._expected = 0
         self._waiting = False
-        self._said: set[str] = set()
+        self._mode: bool | None = None  # the model's in the step before
+        self._notes = CoverageNotes()
         self._units_waiting = False
         self._outputs_stream = SummaryStream(
             "activations", emitter, histogram_every=histogram_every, on_table=self._take_outputs
@@ -157,15 +156,16 @@ class ActivationMonitor(Closing):
             for layer in self._layers:
                 layer.begin_step()
             self._step, self._waiting = step, False
+            self._hooks.add_around_forward(self._model, self._begin_pass, self._leave_pass)
             hooks = [(layer.module, layer) for layer in self._layers]
-            self._hooks.add_forward([*hooks, (self._model, self._end_of_forward)])
+            self._hooks.add_forward([*hooks, (self._model, self._end_pass)])
 
     def expect(self, step: int) -> None:
         """Attaches by itself when the next call with gradients enabled begins, of the model or of a chosen module.
 
         A loop may call parts of a model, such as generator and discriminator, and never the model itself: then a
-        module's second call in a step is ``<module>:1``, whichever forward pass it is in. A validation before, which
-        runs without gradients, records nothing.
+        module's second call in a step is ``<module>:1``, whichever forward pass it is in. A validation before records
+        nothing: it runs without gradients, or in another mode than the step before.
         """
         self.detach()
         self._expected, self._waiting = step, True
@@ -182,19 +182,22 @@ class ActivationMonitor(Closing):
             self._hooks.remove()
             if step is not None and self._waiting:
                 self._waiting = False
+                self._mode = None  # it may have changed for good
                 self.uncovered = list(self.chosen)
-                self._say_what_is_missing(any_output=False, nothing_requires_gradients=False)
+                self._notes.say_what_is_missing(any_output=False)
             return
         with self._stopwatch:
             step, self._step = self._step if step is None else step, None
             self._hooks.remove()
             recording = self._recording
+            recording.drop_unfinished_pass()
+            self._mode = recording.training if len(recording.outputs) else None
             self._ever_fired.update(layer.name for layer in self._layers if layer.fired)
             self.uncovered = [*(layer.name for layer in self._layers if not layer.fired), *self._opaque]
             self.skipped_calls += recording.skipped_calls
             self.without_gradient += recording.without_gradient
             with self._isolation.guard("measuring activations"):
-                recording.end_forward()
+                recording.flush()
             self.lost_outputs += recording.outputs.lost
             outputs, gradients = recording.outputs.joined(), recording.gradients.joined()
             nothing_requires_gradients = recording.without_gradient == len(recording.outputs) > 0
@@ -208,9 +211,23 @@ class ActivationMonitor(Closing):
                 if gradients.names:
                     self._gradients_stream.push(step, gradients.names, gradients)
                 self._findings.see_units(step, self._units.take_window())
-            self._say_what_is_missing(
-                any_output=bool(outputs.names), nothing_requires_gradients=nothing_requires_gradients
-            )
+            if self.uncovered or outputs.names:
+                self._notes.say_what_is_missing(
+                    any_output=bool(outputs.names), no_gradient=self._gradients and nothing_requires_gradients
+                )
+
+    def forget(self) -> None:
+        """Drops what was recorded of a step that turned out to be none, and expects that step again."""
+        if self._step is None:
+            return
+        with self._stopwatch, self._isolation.guard("leaving out activations"):
+            step, self._step = self._step, None
+            self._recording.clear()
+            self.expect(step)
+
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Takes the loop's GradScaler from now on; gradients that were measured with their scale are dropped."""
+        self._recording.use_scaler(scaler)
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
@@ -260,48 +277,27 @@ class ActivationMonitor(Closing):
             self._emitter.scalars(series, table.zero_fraction, step=step)
 
     def _begin_forward(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        is_expected = self._mode is None or self._model.training is self._mode
+        if is_expected and torch.is_grad_enabled():
             with self._isolation.guard("attaching the activation monitor"):
                 self.attach(self._expected)
+                self._recording.is_guess = True
+                if module is self._model:
+                    self._recording.begin_pass()
 
-    def _end_of_forward(self, module: torch.nn.Module, inputs: object, output: object) -> None:
-        if not torch.compiler.is_compiling() and self._recording.wanted():
-            with self._stopwatch, self._isolation.guard("measuring activations"):
-                self._recording.end_forward()
-            for layer in self._layers:
-                layer.begin_forward()
+    def _begin_pass(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
+        with self._stopwatch, self._isolation.guard("measuring activations"):
+            if self._recording.begin_pass():
+                for layer in self._layers:
+                    layer.begin_forward()
 
-    def _say_what_is_missing(self, *, any_output: bool, nothing_requires_gradients: bool) -> None:
-        if not any_output and self.uncovered:
-            self._say(
-                "no output was recorded: none of the chosen modules was called as a module in the step, in the mode "
-                "of the model. Compiled code (torch.compile, model.compile(), torch.jit) and code that uses weights "
-                "alone show no calls; to see outputs run some steps uncompiled, such as under "
-                'torch.compiler.set_stance("force_eager")'
-            )
-        elif self._gradients and nothing_requires_gradients:
-            self._say(
-                "activation gradients were asked for, but no output requires one: the forward pass ran under "
-                "no_grad or inference_mode, or all parameters are frozen"
-            )
+    def _leave_pass(self, module: torch.nn.Module) -> None:
+        self._recording.leave_pass()
 
-    def _say(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
-            _log.warning("%s", message)
+    def _end_pass(self, module: torch.nn.Module, inputs: object, output: object) -> None:
+        with self._stopwatch, self._isolation.guard("measuring activations"):
+            self._recording.end_pass(output)
 
     def _alert(self, message: str) -> None:
         if self._emitter is not None:
             self._emitter.alert("debugger_failed", message, step=self._last_step, level="error", told=True)
-
-
-def _choose(
-    model: torch.nn.Module, modules: Selection | None, unit_activity: bool | Selection
-) -> tuple[list[NamedModule], set[int]]:
-    """Returns the modules to measure, in the model's order, and the ids of those whose units are counted."""
-    chosen = select_modules(model, modules)
-    if isinstance(unit_activity, bool):
-        return chosen, {id(entry.module) for entry in chosen if unit_activity and isinstance(entry.module, RECTIFIERS)}
-    counted = {id(entry.module) for entry in select_modules(model, unit_activity)}
-    wanted = counted | {id(entry.module) for entry in chosen}
-    return [entry for entry in select_modules(model, "*") if id(entry.module) in wanted], counted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ class Recording:
         outputs: Measurements of outputs; ``gradients`` those of the gradients with respect to them.
         skipped_calls: Calls beyond ``MAX_CALLS``.
         without_gradient: Outputs that require no gradient, where gradients are wanted.
+        is_guess: Whether nobody but a forward pass said that the step begins: it may turn out to be none.
     """
 
     def __init__(
@@ -43,9 +45,9 @@ class Recording:
         self.isolation = isolation
         self.stopwatch = stopwatch
         self.units = units
+        self.scaler = scaler
         self._model = model
         self._with_gradients = gradients
-        self._scaler = scaler
         self._hooks = Hooks()
         self._unit_dimension: int | None = None
         self.clear()
@@ -58,6 +60,12 @@ class Recording:
         self.gradients = _Rows()
         self.skipped_calls = 0
         self.without_gradient = 0
+        self.is_guess = False
+        self._depth = 0
+        self._before_pass: tuple[tuple[int, int], int, int] | None = None
+        self._results: list[weakref.ref[torch.Tensor]] = []
+        self._was_differentiated = False
+        self._scale_version = _scale_version(self.scaler)
 
     def wanted(self) -> bool:
         """Whether a forward call is one of the step: not a validation, and not one that checkpointing repeats.
@@ -71,10 +79,81 @@ class Recording:
         with outside_modes():
             self._add(layer, call, output)
 
-    def end_forward(self) -> None:
-        """Measures what waits; called when the model's forward pass ends."""
+    def begin_pass(self) -> bool:
+        """Says that the model's forward begins; returns whether it is a pass of its own, and not a part of one.
+
+        What belongs to no step is dropped first: a pass that raised, and all passes so far where the loop has given up
+        the step.
+        """
+        self._depth += 1
+        if self._depth > 1 or torch._C._current_graph_task_id() != -1:
+            return False
+        self.drop_unfinished_pass()
+        if self.is_guess and len(self.outputs) and self._is_given_up():
+            self.clear()
+            self._depth = 1
+            self.is_guess = True
+        if self.is_guess and not len(self.outputs):
+            self.training = self._model.training
+        if self.wanted():
+            self._before_pass = self.outputs.mark(), self.skipped_calls, self.without_gradient
+        return True
+
+    def leave_pass(self) -> None:
+        """Says that the model's forward is left, in whatever way."""
+        self._depth = max(0, self._depth - 1)
+
+    def end_pass(self, output: Any) -> None:
+        """Says that the model's forward has returned, after ``leave_pass``, and measures what waits."""
+        if self._depth or not self.wanted():
+            return
+        self.flush()
+        self._before_pass = None
+        apply_tensor_op(self._note_result, output)
+
+    def flush(self) -> None:
+        """Measures what waits."""
         with outside_modes():
             self.outputs.flush()
+
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Takes a scaler; what was measured with its scale is dropped."""
+        self.scaler = scaler
+        self.gradients = _Rows()
+        self._scale_version = _scale_version(scaler)
+
+    def drop_unfinished_pass(self) -> None:
+        """Forgets the outputs of a pass that raised."""
+        if self._before_pass is not None:
+            mark, self.skipped_calls, self.without_gradient = self._before_pass
+            self.outputs.drop_from(mark)
+            self._before_pass = None
+
+    def _note_result(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._results.append(weakref.ref(tensor))
+        if tensor.requires_grad and not tensor.is_inference():
+            self._hooks.add_gradient(tensor, self._note_backward)
+        return tensor
+
+    def _note_backward(self, gradient: torch.Tensor) -> None:
+        self._was_differentiated = True
+
+    def _is_given_up(self) -> bool:
+        """Whether what was recorded became no step: one was skipped, or it was no training.
+
+        Gradients that are still there are being accumulated, unless a scaler has looked at them since.
+        """
+        if self.training and not self._model.training:
+            return False
+        if _scale_version(self.scaler) != self._scale_version:
+            return True
+        if any(parameter.grad is not None for parameter in self._model.parameters()):
+            return False
+        if self._was_differentiated:
+            return True
+        # A loss may still come of several passes whose results somebody holds.
+        is_validation = self._model.training and not self.training
+        return is_validation or all(result() is None for result in self._results)
 
     def _add(self, layer: LayerRecorder, call: int, output: Any) -> None:
         if isinstance(output, torch.Tensor):
@@ -109,12 +188,18 @@ class Recording:
                 raise
 
     def _unscaled(self, gradient: torch.Tensor) -> torch.Tensor:
-        scale = None if self._scaler is None else self._scaler._get_scale_async()
+        scale = None if self.scaler is None else self.scaler._get_scale_async()
         if scale is None:
             return gradient
         # Wide enough that what the scale kept from underflow does not underflow here; a new tensor in any case.
         wide = gradient.detach().to(torch.promote_types(gradient.dtype, torch.float32))
         return wide / scale.to(gradient.device, non_blocking=True)
+
+
+def _scale_version(scaler: torch.amp.GradScaler | None) -> int | None:
+    """Changes with each ``update`` of a scaler."""
+    scale = None if scaler is None else scaler._scale
+    return None if scale is None else scale._version
 
 
 class _Rows:

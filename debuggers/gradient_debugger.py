@@ -214,6 +214,10 @@ class GradientDebugger(Closing):
             return self._look_at_total(step, found)
         return None
 
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Takes the loop's GradScaler from now on."""
+        self._scaler = scaler
+
     def leave_out(self) -> None:
         """Says that this step is not measured; call it instead of ``step`` where only some steps are.
 

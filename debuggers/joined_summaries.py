@@ -25,12 +25,13 @@ class JoinedSummaries:
         Args:
             row_names: The names of rows.
             parts: The measurements.
-            rows: For each name its row among those of all parts, in order; by default each row has one name.
+            rows: For each name its row among those of all parts, in order; a row without a name is left out. By
+                default each row has one name.
         """
         self.names = tuple(dict.fromkeys(row_names))
         self._row_names = row_names
         self._parts = parts
-        self._rows = None if rows is None or list(rows) == list(range(len(rows))) else rows
+        self._rows = rows
 
     def ready(self) -> bool:
         """Whether ``resolve`` need not wait for a device."""
@@ -39,7 +40,7 @@ class JoinedSummaries:
     def resolve(self) -> SummaryTable:
         """Waits for the devices and returns a table with one row for each of ``names``."""
         table = SummaryTable.concatenate([part.resolve() for part in self._parts])
-        if self._rows is not None:
+        if self._rows is not None and list(self._rows) != list(range(len(table))):
             table = table.select(self._rows)
         if len(self.names) == len(self._row_names):
             return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 
 from torch.amp.grad_scaler import OptState
@@ -38,6 +39,17 @@ def scale_in_gradients(
     states = scaler._per_optimizer_states
     known = states.values() if optimizer is None else [states[key] for key in (id(optimizer),) if key in states]
     return scaler._scale if all(state["stage"] is OptState.READY for state in known) else None
+
+
+def calling_scaler() -> torch.amp.GradScaler | None:
+    """Returns the GradScaler whose ``step`` runs in this thread, if one does."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self") if frame.f_code.co_name == "step" else None
+        if isinstance(caller, torch.amp.GradScaler):
+            return caller
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
 
 
 def overflow_is_expected(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer | None) -> bool:

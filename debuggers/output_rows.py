@@ -54,6 +54,18 @@ class OutputRows:
         self._slots.append(self._slot_of(tensor, producer))
         self.names.append(name)
 
+    def mark(self) -> tuple[int, int]:
+        """Returns what ``drop_from`` takes to leave only what was added until now."""
+        return len(self.names), len(self._rows)
+
+    def drop_from(self, mark: tuple[int, int]) -> None:
+        """Forgets the outputs that were added after a mark."""
+        names, slots = mark
+        del self.names[names:], self._slots[names:]
+        self._waiting = [entry for entry in self._waiting if entry[0] < slots]
+        self._held_elements = sum(entry[1].numel() for entry in self._waiting)
+        self._last = None
+
     def flush(self) -> None:
         """Measures what waits, and learns whose outputs may wait from now on; call it when the forward pass ends."""
         waiting, self._waiting, self._held_elements = self._waiting, [], 0

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.deferred import DeferredTensor
+from debuggers.module_selection import NamedModule, Selection, select_modules
 from debuggers.torch_import import torch
 
 RECTIFIERS: tuple[type[torch.nn.Module], ...] = (torch.nn.ReLU, torch.nn.ReLU6)
@@ -132,3 +133,15 @@ class UnitActivity:
 
 def _activity(count: npt.NDArray[np.int64], inputs: int) -> Activity:
     return Activity(count / inputs, inputs)
+
+
+def choose_layers(
+    model: torch.nn.Module, modules: Selection | None, unit_activity: bool | Selection
+) -> tuple[list[NamedModule], set[int]]:
+    """Returns the modules to measure, in the model's order, and the ids of those whose units are counted."""
+    chosen = select_modules(model, modules)
+    if isinstance(unit_activity, bool):
+        return chosen, {id(entry.module) for entry in chosen if unit_activity and isinstance(entry.module, RECTIFIERS)}
+    counted = {id(entry.module) for entry in select_modules(model, unit_activity)}
+    wanted = counted | {id(entry.module) for entry in chosen}
+    return [entry for entry in select_modules(model, "*") if id(entry.module) in wanted], counted

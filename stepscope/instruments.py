@@ -110,7 +110,19 @@ class Instruments:
     def pause(self) -> None:
         """Expects nothing any more."""
         if self.activations is not None:
+            self.activations.forget()
             self.activations.detach()
+
+    def start_over(self) -> None:
+        """Says that what ran since the last step belongs to none: it was skipped, or a closure's later calls."""
+        if self.activations is not None:
+            self.activations.forget()
+
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Takes the loop's GradScaler from now on."""
+        self.gradients.use_scaler(scaler)
+        if self.activations is not None:
+            self.activations.use_scaler(scaler)
 
     def begin(self, step: int) -> None:
         """Says that a step begins, measured or not."""
@@ -149,6 +161,7 @@ class Instruments:
     def close(self) -> None:
         """Removes every hook and emits what is left; waits for the device."""
         if self.activations is not None:
+            self.activations.forget()  # forward passes that no step followed
             self.activations.close()
         self.gradients.close()
         self.tensors.drain()

@@ -68,6 +68,12 @@ class SessionFirstNaN:
             if finder is not None:
                 finder.look_at_error(error)
 
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Takes the loop's GradScaler from now on."""
+        self._scaler = scaler
+        if self._own is not None:
+            self._own.bind(self._emitter, scaler)
+
     def pause(self) -> None:
         """Removes what hooks there are, until a step with a ``replay`` ends."""
         if self._own is not None:

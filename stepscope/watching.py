@@ -8,10 +8,14 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.compiled_code import methods_between_graphs
 from debuggers.hooks import Hooks
+from debuggers.loss_scale import calling_scaler, step_was_skipped
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig, Preset, as_config
 from stepscope.errors import SessionError
 from stepscope.session import DebugSession
+
+_SEARCHES = 10
+"""Steps in which a GradScaler is looked for."""
 
 
 @methods_between_graphs
@@ -22,9 +26,11 @@ class Watch(DebugSession):
         """Takes what ``DebugSession`` takes, and starts at once."""
         super().__init__(model, optimizer, **options)
         self._step_hooks = Hooks()
+        self._searches = 0 if options.get("scaler") is not None else _SEARCHES
         self.start()
         if not self.disabled:
             self._step_hooks.add_gradients_ready(optimizer, self._step_of)
+            self._step_hooks.add_optimizer_post_step(optimizer, self._end_step_of)
 
     def stop(self) -> Any:
         """See ``DebugSession.stop``."""
@@ -32,8 +38,33 @@ class Watch(DebugSession):
         return super().stop()
 
     def _step_of(self, optimizer: torch.optim.Optimizer) -> None:
-        if not self._paused:
+        if self._paused:
+            return
+        was_skipped = False
+        with self._isolation.guard("preparing a step"):
+            self._find_scaler()
+            # What a fused optimizer was told on a device is known only later.
+            overflow = step_was_skipped(optimizer)
+            was_skipped = overflow is not None and overflow.is_cpu and bool(overflow.item())
+        if was_skipped:
+            self._instruments.start_over()
+        else:
             self.step()
+
+    def _end_step_of(self, optimizer: torch.optim.Optimizer) -> None:
+        # Further calls of a closure ran the model on the way to the weights that this step ends with.
+        if not self._paused:
+            self._instruments.start_over()
+
+    def _find_scaler(self) -> None:
+        if not self._searches:
+            return
+        self._searches -= 1
+        scaler = calling_scaler()
+        if scaler is not None:
+            self._searches = 0
+            self._instruments.use_scaler(scaler)
+            self._first_nan.use_scaler(scaler)
 
 
 def watch(
@@ -41,6 +72,7 @@ def watch(
     optimizer: torch.optim.Optimizer,
     *,
     run: Emitter | None = None,
+    scaler: torch.amp.GradScaler | None = None,
     config: DebugConfig | Preset | None = None,
     **settings: Any,
 ) -> Watch:
@@ -59,6 +91,8 @@ def watch(
         model: The model; may be compiled or wrapped.
         optimizer: Who updates it.
         run: Where artifacts go; without one there is only the report.
+        scaler: The loop's GradScaler. Without it, it is found when it calls ``optimizer.step`` for the first time; the
+            gradients of activations are recorded from the step after that on.
         config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``.
         settings: Fields of DebugConfig that are to be otherwise: ``watch(model, optimizer, updates=True)``.
 
@@ -71,7 +105,7 @@ def watch(
     """
     if model is None or optimizer is None:
         raise SessionError(f"watch got model {model!r} and optimizer {optimizer!r}; expected both")
-    return Watch(model, optimizer, run=run, config=as_config(config, settings))
+    return Watch(model, optimizer, run=run, scaler=scaler, config=as_config(config, settings))
 
 
 def debug_session(config: DebugConfig | Preset | None = None, **settings: Any) -> DebugSession:

@@ -1,0 +1,35 @@
+"""Says once what a monitor of activations does not see, and why."""
+
+from __future__ import annotations
+
+import logging
+
+_log = logging.getLogger(__name__)
+_NO_OUTPUT = (
+    "no output was recorded: none of the chosen modules was called as a module in the step, in the mode of the model. "
+    "Compiled code (torch.compile, model.compile(), torch.jit) and code that uses weights alone show no calls; to see "
+    'outputs run some steps uncompiled, such as under torch.compiler.set_stance("force_eager")'
+)
+_NO_GRADIENT = (
+    "activation gradients were asked for, but no output requires one: the forward pass ran under no_grad or "
+    "inference_mode, or all parameters are frozen"
+)
+
+
+class CoverageNotes:
+    """Warnings, each of which comes once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def say_what_is_missing(self, *, any_output: bool, no_gradient: bool = False) -> None:
+        """Warns when a step had no output, or outputs without the gradients that were asked for."""
+        if not any_output:
+            self._say(_NO_OUTPUT)
+        elif no_gradient:
+            self._say(_NO_GRADIENT)
+
+    def _say(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            _log.warning("%s", message)
