@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from debuggers.exception_evidence import tensors_where_it_raised, users_place
 from debuggers.forward_start import ForwardStart
 from debuggers.graph_evidence import operators_before
@@ -24,7 +22,6 @@ def fault_of_the_loss(found: NonFiniteOrigin | None, loss: torch.Tensor | None, 
         start: Of the forward pass.
     """
     candidates = [] if loss is None else loss_candidates(loss, start.end_node)
-    listed = f"; it may be {', '.join(candidates)}" if candidates else ""
     gradients = [start.gradients[position] for position in sorted(start.gradients)]
     batch = next((gradient.shape[0] for gradient in gradients if gradient.ndim), None)
     return NonFiniteOrigin(
@@ -34,12 +31,14 @@ def fault_of_the_loss(found: NonFiniteOrigin | None, loss: torch.Tensor | None, 
         origin="loss",
         rows=non_finite_rows(gradients, batch),
         suggestion=f"the model's outputs are finite and the loss or its gradient is not: give replay=, a function that "
-        f"returns the loss of the same batch, and the operator is found{listed}",
+        f"returns the loss of the same batch, and the operator is found{_listed(candidates)}",
         notes=() if found is None else found.notes,
     )
 
 
-def fault_that_raised(error: BaseException, model: torch.nn.Module, *, model_is_finite: bool) -> NonFiniteOrigin | None:
+def fault_that_raised(
+    error: BaseException, model: torch.nn.Module, start: ForwardStart | None
+) -> NonFiniteOrigin | None:
     """Returns the answer that an exception's code was working with NaN; None where it was not.
 
     Infinities do not count: masks and bounds hold them.
@@ -47,40 +46,49 @@ def fault_that_raised(error: BaseException, model: torch.nn.Module, *, model_is_
     Args:
         error: With its traceback.
         model: Its parameters may hold the NaN.
-        model_is_finite: Whether the model's outputs are known to be finite; else the place is not known.
+        start: Of the forward pass, whose repetition was finite; None where nothing could be repeated.
     """
     with torch.no_grad():
         for tensors in tensors_where_it_raised(error):
             faulty = next((tensor for tensor in tensors if _holds_nan(plain(tensor))), None)
             if faulty is not None:
-                return _answer(error, faulty, None if model_is_finite else model)
+                return _of_loss(error, faulty, start) if start is not None else _of_unknown(error, faulty, model)
     return None
 
 
-def _answer(error: BaseException, faulty: torch.Tensor, model: torch.nn.Module | None) -> NonFiniteOrigin:
-    found = NonFiniteOrigin(
+def _of_loss(error: BaseException, faulty: torch.Tensor, start: ForwardStart) -> NonFiniteOrigin:
+    candidates = operators_before(faulty, start.end_node)
+    return NonFiniteOrigin(
         module=THE_LOSS,
+        operator=candidates[0] if len(candidates) == 1 else "",
         source=source_line(users_place(error)),
         origin="loss",
         inputs=(describe("value", "", faulty),),
-        suggestion="the model's outputs are finite, and a value that this line works with is not: look at the "
-        "operators between them",
+        suggestion="the model's outputs are finite, and a value that this line works with is not" + _listed(candidates),
     )
-    if model is None:
-        return found
+
+
+def _of_unknown(error: BaseException, faulty: torch.Tensor, model: torch.nn.Module) -> NonFiniteOrigin:
+    source, values = source_line(users_place(error)), (describe("value", "", faulty),)
     for name, parameter in model.named_parameters():
         if holds_non_finite(parameter):
-            held_by, module = f"parameter {name}", name.rpartition(".")[0] or type(model).__name__
-            return replace(found, module=module, origin="parameter", held_by=held_by, suggestion="")
-    candidates = operators_before(faulty)
-    listed = f"; it may be {', '.join(candidates)}" if candidates else ""
-    return replace(
-        found,
+            module = name.rpartition(".")[0] or type(model).__name__
+            return NonFiniteOrigin(
+                module, source=source, origin="parameter", held_by=f"parameter {name}", inputs=values
+            )
+    listed = _listed(operators_before(faulty))
+    return NonFiniteOrigin(
         module=UNKNOWN_PLACE,
+        source=source,
         origin="elsewhere",
-        suggestion=f"a value that this line works with is NaN{listed}: with a FirstNaNFinder, or replay= in each step, "
-        "the module is named too",
+        inputs=values,
+        suggestion=f"a value that this line works with is NaN{listed}; what the model is called with is not known, so "
+        "that nothing was repeated",
     )
+
+
+def _listed(candidates: list[str]) -> str:
+    return f"; it may be {', '.join(candidates)}" if candidates else ""
 
 
 def _holds_nan(tensor: torch.Tensor | None) -> bool:

@@ -140,7 +140,7 @@ def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: Base
     examination = Examination(model, start)
     repeat = _repetition(examination.model, start, error)
     if repeat is None:
-        return ReplayResult(fault_that_raised(error, examination.model, model_is_finite=False), ())
+        return ReplayResult(fault_that_raised(error, examination.model, None), ())
     try:
         result = examination.run(lambda: examination.look(repeat()))
     except Exception as other:
@@ -148,7 +148,7 @@ def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: Base
             return ReplayResult(None, ())  # raised again, and nothing that it looked at was not finite
         raise
     if result.origin is None:
-        origin = fault_that_raised(error, examination.model, model_is_finite=True)
+        origin = fault_that_raised(error, examination.model, start)
         return result if start is None else replace(result, origin=origin)
     differs = result.error is not None and type(result.error) is not type(error)
     is_meant = result.origin.origin == "placed"

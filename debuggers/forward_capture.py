@@ -33,6 +33,7 @@ class ForwardCapture:
 
     Attributes:
         start: The last pass; None when there was none since ``release``.
+        is_thorough: Whether buffers and the generators of Python and NumPy are kept too, which takes most of the time.
     """
 
     def __init__(self, model: torch.nn.Module, *, gradients: bool = True) -> None:
@@ -45,6 +46,7 @@ class ForwardCapture:
             gradients: Whether the gradients that come back to the outputs are kept. They are as large as the outputs.
         """
         self.start: ForwardStart | None = None
+        self.is_thorough = True
         self._model = plain_model(model)
         self._keeps_gradients = gradients
         self._number = 0
@@ -102,11 +104,11 @@ class ForwardCapture:
             # Those of the step's first pass stay as they are: the passes that follow are copied elsewhere.
             self._first_buffers, self._copies = self._copies, {}
         self._number += 1
-        tensors, states = tensors_of((args, kwargs)), RandomStates.now()
+        tensors, states = tensors_of((args, kwargs)), RandomStates.now(torch_only=not self.is_thorough)
         begun = PassStart([weakref.ref(tensor) for tensor in tensors], states)
         if len(self._passes) < MAX_PASSES:
             self._passes.append(begun)
-        buffers = self._buffers()
+        buffers = self._buffers() if self.is_thorough else {}
         self.start = ForwardStart(
             args=args,
             kwargs=kwargs,

@@ -80,6 +80,8 @@ class ForwardStart:
             found.append(f"{changed} of the model's arguments were changed in place since the forward pass")
         if model.training != self.is_training:
             found.append(f"the model was in {'training' if self.is_training else 'evaluation'} mode")
+        if self.random_states.python is None:
+            found.append("the model's buffers and the generators of Python and NumPy are later ones")
         return found
 
     def pass_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, after: int) -> int | None:

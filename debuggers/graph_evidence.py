@@ -13,7 +13,7 @@ from debuggers.torch_import import torch
 _RESULTS = ("_saved_result", "_saved_out")
 
 
-def operators_before(tensor: torch.Tensor) -> list[str]:
+def operators_before(tensor: torch.Tensor, first_node: int = 0) -> list[str]:
     """Returns the operators that may have made a tensor NaN, in the order in which they ran.
 
     The first operator that saved something that is not finite bounds them: it made it, if that is its result, else one
@@ -21,11 +21,12 @@ def operators_before(tensor: torch.Tensor) -> list[str]:
 
     Args:
         tensor: Holds NaN; with its graph, through which no backward pass has gone.
+        first_node: The number of the first autograd node that may have.
     """
     if tensor.grad_fn is None:
         return []
     passed: list[Any] = []
-    for node in nodes_of(tensor.grad_fn):
+    for node in nodes_of(tensor.grad_fn, first_node):
         saved = list(_saved(node))
         faulty = [name for name, value in saved if holds_more_than_minus_infinity(value)]
         if faulty and all(name.startswith(_RESULTS) for name in faulty):

@@ -139,6 +139,8 @@ class DebugSession:
                 self._instruments.prepare()
             self._expect(0)
         self._stability.begin()
+        with self._isolation.guard("observing forward passes"):
+            self._first_nan.start()
         self._pacing.start()
         return self
 
@@ -198,7 +200,7 @@ class DebugSession:
                 self._instruments.leave_out()
         summaries = self._instruments.summaries
         try:
-            return self._stability.decide(number, loss, summaries, replay, self._first_nan.finder(replay))
+            return self._stability.decide(number, loss, summaries, replay, self._first_nan.own)
         finally:  # what the manager raises now, it raises of a step that was taken
             finite = self._instruments.gradients_finite
             with self._isolation.guard("repeating a step"):
@@ -228,6 +230,7 @@ class DebugSession:
                 self._paused = False
                 self._stability.begin()
                 if self._started and not self._stopped and not self.disabled:
+                    self._first_nan.resume()
                     with self._isolation.guard("preparing a step"):
                         self._expect(self._pacing.next)
 

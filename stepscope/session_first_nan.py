@@ -1,4 +1,4 @@
-"""Where a session's NaN come from: its steps that came with a ``replay``, and what ended with an exception."""
+"""Where a session's NaN come from: those of steps with a ``replay``, and of one that ended with an exception."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from debuggers.torch_import import torch
 from stepscope.session_stability import SessionStability
 
 if TYPE_CHECKING:
-    from stability.first_nan.finder import FirstNaNFinder
     from stability.first_nan.output import FirstNaN
     from stability.first_nan.session_finder import SessionFinder
 
 
 class SessionFirstNaN:
-    """The stability manager's finder, or else one that is made for the first step with a ``replay``.
-
-    Without a model it does nothing.
-    """
+    """The stability manager's finder, or else one of its own. Without a model it does nothing."""
 
     def __init__(
         self,
@@ -30,20 +26,21 @@ class SessionFirstNaN:
         stability: SessionStability,
     ) -> None:
         self._model, self._emitter, self._scaler, self._stability = model, emitter, scaler, stability
-        self._own: SessionFinder | None = None
-        self._last: tuple[int, bool | None] | None = None
+        self.own: SessionFinder | None = None
+
+    def start(self) -> None:
+        """Begins to observe the model's calls, unless a manager's finder does."""
+        if self._model is not None and self._stability.finder is None:
+            from stability.first_nan.session_finder import SessionFinder
+
+            self.own = SessionFinder(self._model)
+            self.own.bind(self._emitter, self._scaler)
 
     @property
     def found(self) -> tuple[FirstNaN, ...]:
         """The answers so far."""
-        finder = self._stability.finder or self._own
+        finder = self._stability.finder or self.own
         return () if finder is None else tuple(finder.found)
-
-    def finder(self, replay: Callable[[], Any] | None) -> FirstNaNFinder | None:
-        """Returns what a manager without a finder of its own is to look at a step with, if anything."""
-        if replay is not None and self._stability.finder is None:
-            return self._made()
-        return self._own
 
     def look(
         self,
@@ -53,20 +50,15 @@ class SessionFirstNaN:
         gradients_finite: bool | None,
         replay: Callable[[], Any] | None,
     ) -> None:
-        """Looks at a step when there is no manager that does; see ``SessionFinder.look_at_step``."""
-        if self._stability.decides:
-            return
-        finder = self._made() if replay is not None else self._own
-        if finder is not None:
-            finder.look_at_step(step, loss, gradients_finite=gradients_finite, replay=replay)
-        self._last = step, gradients_finite
+        """Looks at a step when there is no manager, which does; see ``SessionFinder.look_at_step``."""
+        if self.own is not None and not self._stability.decides:
+            self.own.look_at_step(step, loss, gradients_finite=gradients_finite, replay=replay)
 
     def look_at_error(self, error: BaseException | None) -> None:
         """Looks at an exception that ends the session; one that is no ``Exception`` is nobody's fault."""
-        if isinstance(error, Exception):
-            finder = self._stability.finder or self._made()
-            if finder is not None:
-                finder.look_at_error(error)
+        finder = self._stability.finder or self.own
+        if isinstance(error, Exception) and finder is not None:
+            finder.look_at_error(error)
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""
@@ -75,19 +67,16 @@ class SessionFirstNaN:
             self._own.bind(self._emitter, scaler)
 
     def pause(self) -> None:
-        """Removes what hooks there are, until a step with a ``replay`` ends."""
-        if self._own is not None:
-            self._own.pause()
+        """Observes nothing until ``resume``."""
+        if self.own is not None:
+            self.own.pause()
+
+    def resume(self) -> None:
+        """Goes on after ``pause``."""
+        if self.own is not None:
+            self.own.resume()
 
     def close(self) -> None:
-        """Removes the hooks, and what lies on the disk for the time of the session."""
-        if self._own is not None:
-            self._own.close()
-
-    def _made(self) -> SessionFinder | None:
-        if self._own is None and self._model is not None:
-            from stability.first_nan.session_finder import SessionFinder
-
-            self._own = SessionFinder(self._model, last=self._last)
-            self._own.bind(self._emitter, self._scaler)
-        return self._own
+        """Ends observing, and removes what lies on the disk for the time of the session."""
+        if self.own is not None:
+            self.own.close()

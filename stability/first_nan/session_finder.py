@@ -1,4 +1,4 @@
-"""What a debug session repeats steps with: it sets hooks only while its steps come with a ``replay``."""
+"""What a debug session repeats steps with, and the forward pass before an exception that ends it."""
 
 from __future__ import annotations
 
@@ -20,23 +20,15 @@ STEPS_BETWEEN_REPLAYS = 100
 class SessionFinder(FirstNaNFinder):
     """Repeats a faulty step that came with a ``replay``, and no other.
 
-    From the first such step on it keeps what forward passes start from, until a step comes without one. It keeps no
+    It keeps what the last forward pass started from. Of steps without ``replay`` that is only for an exception that
+    ends the session: then neither buffers are kept nor the states of the generators of Python and NumPy. It keeps no
     statistics of layers.
     """
 
-    def __init__(self, model: torch.nn.Module, *, last: tuple[int, bool | None] | None = None) -> None:
-        """Sets no hook yet.
-
-        Args:
-            model: The model.
-            last: The last step before, and whether its gradients were finite, as far as that is known.
-        """
+    def __init__(self, model: torch.nn.Module) -> None:
+        """Begins to observe the model's calls; nothing of its layers."""
         capture = ForwardCapture(model, gradients=False)
-        capture.detach()
         self._begin(model, None, capture, ReplayTurns(STEPS_BETWEEN_REPLAYS), to_terminal=True)
-        if last is not None:
-            self._past.saw(last[0], finite=last[1])
-            self._next_step = last[0] + 1
 
     def look_at_step(
         self,
@@ -72,8 +64,12 @@ class SessionFinder(FirstNaNFinder):
         return self._take(fault, replay, finite=finite, is_ours=is_faulty)
 
     def pause(self) -> None:
-        """Removes the hooks until the end of the next step."""
+        """Observes nothing until ``resume``."""
         self._capture.detach()
+
+    def resume(self) -> None:
+        """Goes on after ``pause``."""
+        self._capture.attach()
 
     def _is_scaled_up(self) -> bool:
         scaler = self._scaler
@@ -85,10 +81,7 @@ class SessionFinder(FirstNaNFinder):
         try:
             return super()._take(fault, replay, finite=finite, is_ours=is_ours and replay is not None)
         finally:
-            if replay is None:
-                self._capture.detach()
-            else:
-                self._capture.attach()
+            self._capture.is_thorough = replay is not None
 
 
 def finite_on_host(loss: torch.Tensor | float | None, *, waits: bool) -> bool | None:

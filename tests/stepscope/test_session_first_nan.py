@@ -6,11 +6,12 @@ from typing import get_args
 
 import pytest
 import torch
-from module_hooks import hook_count
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
+from watched_training import hooks_on
 
 import stepscope
+from debuggers.first_non_finite import replay_error
 from stability import FirstNaNFinder, GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 from stability.handling.config import HandlingType
 
@@ -176,24 +177,18 @@ class TestScaledGradients:
         assert scaler.get_scale() == 0.5  # one step was skipped, as without the replay
 
 
-def test_hooks_are_there_only_while_steps_come_with_a_replay_and_no_longer_than_the_session():
+def test_forward_passes_are_observed_between_start_and_stop_and_not_in_a_pause():
     loop = Loop(set())
-
-    def hooks():
-        return hook_count(loop.model)
-
-    session = stepscope.DebugSession(loop.model, loop.optimizer).start()
-    assert hooks() == 0
+    session = stepscope.DebugSession(loop.model, loop.optimizer, config=UNMEASURED)
+    plain = hooks_on(loop.model, loop.optimizer)
+    session.start()
+    watched = hooks_on(loop.model, loop.optimizer)
     loop.step(session, 0)
-    assert hooks() > 0
     with session.paused():
-        assert hooks() == 0
-    loop.step(session, 1)
-    loop.step(session, 2, replay=False)
-    assert hooks() == 0
-    loop.step(session, 3)
+        assert hooks_on(loop.model, loop.optimizer) == plain
+    assert hooks_on(loop.model, loop.optimizer) == watched > plain
     session.stop()
-    assert hooks() == 0
+    assert hooks_on(loop.model, loop.optimizer) == plain
 
 
 def test_training_with_replays_is_bit_identical_to_training_without():
@@ -293,28 +288,34 @@ class TestExceptions:
             (lambda x: (x * 0) / (x * 0) - 1, ["aten::div"]),
         ],
     )
-    def test_without_a_replay_the_operator_is_known_from_the_graph(self, function, operators):
+    def test_nan_of_the_loss_that_make_it_raise_are_put_down_to_it(self, function, operators):
         model = nn.Linear(4, 3)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with pytest.raises(ValueError, match="Expected parameter"), stepscope.watch(model, optimizer) as session:
             torch.distributions.Categorical(logits=function(model(torch.randn(2, 4))))
         (answer,) = session.report().first_nans
 
-        assert answer.origin.module == "the model or the loss"
-        assert f"it may be {operators[0]}:" in answer.message
+        assert (answer.origin.module, [answer.origin.operator]) == ("the loss", operators)
         assert "Categorical" in answer.origin.source.text
 
-    def test_without_a_replay_a_parameter_that_holds_nan_is_named(self):
+    def raised(self, model):
+        with pytest.raises(ValueError, match="Expected parameter") as raised:
+            torch.distributions.Categorical(logits=(model(torch.randn(2, 4)) - 1e9).sqrt())
+        return replay_error(model, None, raised.value).origin
+
+    def test_where_nothing_was_kept_the_operator_is_known_from_the_graph(self):
+        origin = self.raised(nn.Linear(4, 3))
+
+        assert origin.module == "the model or the loss"
+        assert "it may be aten::sqrt;" in origin.suggestion
+
+    def test_where_nothing_was_kept_a_parameter_that_holds_nan_is_named(self):
         model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with torch.no_grad():
             model[1].bias[1] = math.nan
-        with pytest.raises(ValueError, match="Expected parameter"), stepscope.watch(model, optimizer) as session:
-            torch.distributions.Categorical(logits=model(torch.randn(2, 4)))
-        (answer,) = session.report().first_nans
+        origin = self.raised(model)
 
-        assert (answer.origin.module, answer.origin.held_by) == ("1", "parameter 1.bias")
-        assert "the step before it was not looked at" in answer.message
+        assert (origin.module, origin.held_by) == ("1", "parameter 1.bias")
 
     def test_a_watched_step_before_it_is_evidence(self):
         loop = Loop(set())
