@@ -23,9 +23,9 @@ from tracker_adapters.redaction import redact
 from tracker_adapters.registry import load_sink
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
-from tracker_adapters.terminal_text import printable_line
 
 from stepscope.forecast import Forecast
+from stepscope.pending_line import pending_line
 from stepscope.stats import RunStats
 from stepscope.terminal_alerts import TerminalAlerts
 from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, commit_at_exit, forget
@@ -65,6 +65,7 @@ class Run(Emitter):
         self._store = store
         self._on_error = on_error
         self._lost_before = manifest.lost if rank == 0 else {}
+        self._by_process = delivery == "process"
         self._delivery = Delivery(self.path, rank, sinks, delivery) if sinks else None
         self._upload: UploadProcess | None = None
         self._forecast = Forecast(self.path, rank, store.max_run_bytes) if rank == 0 and store.attempt == 1 else None
@@ -253,13 +254,8 @@ class Run(Emitter):
     def _warn_of_pending(self) -> None:
         for position in self._positions().values():
             if pending := self._store.last_seq - position.seq:
-                logger.warning(
-                    "run %s closed before sink %s (%s) took its last %d artifacts; they are safe in the run store",
-                    self.path,
-                    position.sink,
-                    printable_line(position.target),
-                    pending,
-                )
+                line = pending_line(self.path, position, pending, self.sinks, by_process=self._by_process)
+                logger.warning("%s", line)
 
     def _positions(self) -> dict[str, Position]:
         # A forked child must not touch the database connection that it inherited.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import psutil
 import pytest
 from tracker_adapters.errors import DeliveryError
 from tracker_adapters.store.layout import rank_folder, segment_path
-from tracker_adapters.testing import FailingSink, MemorySink
+from tracker_adapters.testing import FailingSink, MemorySink, StalledSink
 
 import stepscope
 
@@ -134,3 +136,45 @@ for name, sink in (("hanging", StalledSink()), ("failing", FailingSink(None))):
         record = stepscope.read_run(tmp_path / name)
         assert len(record.scalars("loss")) == 1
         assert record.info.status == "finished"
+
+
+@pytest.mark.parametrize("target", ["", "my files"])
+def test_a_run_that_could_not_wait_says_what_waits_and_the_command_that_carries_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sink = {"type": "local", **({"path": tmp_path / target} if target else {})}
+    before = psutil.Process().children()
+    run = stepscope.open_run("runs/exp1", sinks=[sink])
+    [delivery] = [child for child in psutil.Process().children() if child not in before]
+    delivery.suspend()
+    for step in range(1200):
+        run.scalar("loss", step, step=step)
+    assert run.flush_store()
+    assert not run.close(timeout=1.0)
+    delivery.resume()
+    delivery.wait(60)
+    [line] = [record.getMessage() for record in caplog.records if "still waiting" in record.getMessage()]
+    waiting, goes_on, command = line.split("; ")
+    assert re.fullmatch(r"[\d,]+ artifacts? (is|are) still waiting for local \(.*\)", waiting)
+    assert goes_on == "delivery goes on in the background"
+    arguments = shlex.split(command.removeprefix("if it stops: "))
+    assert arguments[:4] == ["stepscope", "sync", "runs/exp1", "--to"]
+    assert arguments[4] == (f"local:{tmp_path / target}" if target else "local")
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    csv = (tmp_path / target if target else run.path / "local") / "scalars.csv"
+    assert len(csv.read_text(encoding="utf-8").splitlines()) == 1201
+
+
+def test_a_sink_in_this_process_promises_no_background(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stalled = StalledSink()
+    run = stepscope.open_run(tmp_path / "run", sinks=[stalled])
+    run.scalar("loss", 1, step=0)
+    assert not run.close(timeout=0.1)
+    assert (
+        f"1 artifact is still waiting for StalledSink (stalled); safe in the run store {tmp_path / 'run'}"
+        in caplog.text
+    )
+    assert "background" not in caplog.text
+    stalled.release.set()

@@ -1,0 +1,51 @@
+"""Says what a closed run's sinks have not got yet, and what to do if they never do."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from tracker_adapters.config import SinkConfig
+from tracker_adapters.delivery.ledger import Position
+from tracker_adapters.errors import StepscopeError
+from tracker_adapters.redaction import redact
+from tracker_adapters.registry import load_sink
+from tracker_adapters.terminal_text import printable_line
+
+from stepscope.run_places import short_path
+
+
+def pending_line(
+    run_folder: Path, position: Position, pending: int, sinks: Sequence[object], *, by_process: bool
+) -> str:
+    """Returns one line about a sink that has not taken everything.
+
+    Args:
+        run_folder: The run.
+        position: How far the sink is.
+        pending: How many artifacts it has not taken.
+        sinks: Those of the run.
+        by_process: Whether a process delivers, which goes on after the run was closed.
+    """
+    waiting = "1 artifact is" if pending == 1 else f"{pending:,} artifacts are"
+    text = f"{waiting} still waiting for {position.sink} ({printable_line(position.target)})"
+    config = next((sink for sink in sinks if _is_of(sink, position)), None)
+    if config is None or not by_process:
+        return f"{text}; safe in the run store {short_path(run_folder)}"
+    command = shlex.join(["stepscope", "sync", str(short_path(run_folder)), "--to", _specification(config, run_folder)])
+    return f"{text}; delivery goes on in the background; if it stops: {printable_line(command)}"
+
+
+def _is_of(sink: object, position: Position) -> bool:
+    return isinstance(sink, SinkConfig) and (sink.type, redact(sink.target)) == (position.sink, position.target)
+
+
+def _specification(sink: object, run_folder: Path) -> str:
+    """What ``--to`` takes for the sink: its name alone, if its output lies where it does by default."""
+    assert isinstance(sink, SinkConfig)
+    try:
+        is_default = load_sink(sink.type).resolve({}, run_folder)["target"] == sink.target
+    except StepscopeError:
+        is_default = False
+    return sink.type if is_default else redact(f"{sink.type}:{sink.target}")
