@@ -63,8 +63,8 @@ class SessionFirstNaN:
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""
         self._scaler = scaler
-        if self._own is not None:
-            self._own.bind(self._emitter, scaler)
+        if self.own is not None:
+            self.own.bind(self._emitter, scaler)
 
     def pause(self) -> None:
         """Observes nothing until ``resume``."""
