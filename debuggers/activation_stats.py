@@ -6,8 +6,10 @@ from typing import Any
 
 from tracker_adapters.errors import ArtifactError
 
+from debuggers.channel_order import checked_channels_last, has_channels_last
 from debuggers.forward_debugger import ForwardDebugger
 from debuggers.layer_values import number, numbers, output_tensor, real_values, spread
+from debuggers.module_selection import Selector
 from debuggers.torch_import import torch
 
 SAMPLES = 100
@@ -19,7 +21,8 @@ class ActivationStatsDebugger(ForwardDebugger):
     ``activation_stats`` holds shape; mean, std, min, max; l1_norm (the mean of the absolute values), l2_norm
     (the Euclidean norm); sparsity (the share of zeros), positive_ratio, saturation_low (share <= -1) and
     saturation_high (share >= 1). With three dimensions or more it also holds channel_means and channel_stds,
-    one a channel; channels lie along dimension 1, as in (B, C, L) and (B, C, H, W).
+    one a channel; channels lie along dimension 1, as in (B, C, L) and (B, C, H, W), or are the last dimension: then
+    ``channels_last`` is True there.
 
     NaN makes the means, norms and extremes NaN and counts in no share. Of an empty output all of them are NaN.
     Of an output of several tensors the first one counts; see ``layer_values.output_tensor``. An output without a
@@ -28,6 +31,21 @@ class ActivationStatsDebugger(ForwardDebugger):
 
     draws_random_numbers = False
 
+    def __init__(self, layer_name: Selector, missing_ok: bool = False, *, channels_last: bool | None = None) -> None:
+        """Makes a debugger for one layer or several.
+
+        Args:
+            layer_name: See ``ForwardDebugger``.
+            missing_ok: See ``ForwardDebugger``.
+            channels_last: Whether the channels are the last dimension, as in layers of transformers. By default the
+                layer's type says it, and where that says nothing they are dimension 1.
+
+        Raises:
+            DebuggerConfigError: When ``channels_last`` is anything else.
+        """
+        super().__init__(layer_name, missing_ok)
+        self.channels_last = checked_channels_last(channels_last)
+
     def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
         """See the class."""
         try:
@@ -35,10 +53,11 @@ class ActivationStatsDebugger(ForwardDebugger):
             values = real_values(output)
         except ArtifactError as error:
             return {"error": str(error)}
+        by_channel = _channels(values, is_last=has_channels_last(module, values, self.channels_last))
         return {
             "layer_name": self.layer_name,
             "module_type": type(module).__name__,
-            "activation_stats": {"shape": list(output.shape), **spread(values), **_shares(values), **_channels(values)},
+            "activation_stats": {"shape": list(output.shape), **spread(values), **_shares(values), **by_channel},
             "sample_values": numbers(values.flatten()[:SAMPLES]),
             **left_out,
         }
@@ -61,10 +80,11 @@ def _share(mask: torch.Tensor) -> torch.Tensor:
     return mask.mean(dtype=torch.float64)
 
 
-def _channels(values: torch.Tensor) -> dict[str, Any]:
+def _channels(values: torch.Tensor, *, is_last: bool) -> dict[str, Any]:
     if values.ndim < 3:
         return {}
-    by_channel = values.movedim(1, 0).flatten(1)
+    by_channel = values.movedim(-1 if is_last else 1, 0).flatten(1)
     channels, count = by_channel.shape
     stds = by_channel.std(1) if channels and count > 1 else by_channel.new_full((channels,), float("nan"))
-    return {"channel_means": numbers(by_channel.mean(1)), "channel_stds": numbers(stds)}
+    found = {"channel_means": numbers(by_channel.mean(1)), "channel_stds": numbers(stds)}
+    return {**found, "channels_last": True} if is_last else found

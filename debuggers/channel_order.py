@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from debuggers.errors import DebuggerConfigError
 from debuggers.torch_import import torch
@@ -11,6 +12,8 @@ Order: TypeAlias = Literal["first", "last"]
 _FIRST = (torch.nn.GroupNorm, torch.nn.PixelShuffle, torch.nn.PixelUnshuffle, torch.nn.Upsample)
 _LAST = (torch.nn.Linear, torch.nn.Embedding, torch.nn.MultiheadAttention, torch.nn.RNNBase)
 _NORMS = ("LayerNorm", "RMSNorm")
+_KNOWN: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
+"""Whether layers that were met have their channels last: to look through a large one takes time."""
 _TOLERANCE = 0.1
 """How far the aspects of a grid and its image may differ: convolutions without padding lose some of the border."""
 
@@ -32,6 +35,33 @@ def order_of_type(module: torch.nn.Module) -> Order | None:
 def orders_inside(module: torch.nn.Module) -> set[Order]:
     """Returns the orders that the types of a module and of those in it say."""
     return {order for part in module.modules() if (order := order_of_type(part)) is not None}
+
+
+def checked_channels_last(value: bool | None) -> bool | None:
+    """Returns an argument ``channels_last``.
+
+    Raises:
+        DebuggerConfigError: For anything but True, False and None.
+    """
+    if value not in (True, False, None):
+        raise DebuggerConfigError(f"channels_last is {value!r}; expected True, False or None")
+    return value
+
+
+def has_channels_last(module: torch.nn.Module, values: torch.Tensor, given: bool | None) -> bool:
+    """Returns whether an output of three dimensions or more has its channels last.
+
+    Args:
+        module: The layer: without ``given``, its own type decides, or else the types in it if all say the same.
+        values: Its output.
+        given: What the user said.
+    """
+    if values.ndim < 3 or given is not None:
+        return bool(given) and values.ndim >= 3
+    if module not in _KNOWN:
+        own = order_of_type(module)
+        _KNOWN[module] = own == "last" if own is not None else orders_inside(module) == {"last"}
+    return _KNOWN[module]
 
 
 def order_of_map(output: torch.Tensor, layer: torch.nn.Module, image: tuple[int, int] | None) -> Order:

@@ -8,8 +8,9 @@ from typing import Any
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
+from debuggers.channel_order import has_channels_last
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import copy_and_spread, map_pictures, output_tensor, real_values
+from debuggers.layer_values import channels_first, copy_and_spread, map_pictures, output_tensor, real_values
 from debuggers.torch_import import torch
 
 
@@ -18,7 +19,8 @@ class FeatureMapDebugger(ForwardDebugger):
 
     The map keeps its dtype; the statistics are computed in float32 or wider. Of an output of several tensors the first
     one counts; see ``layer_values.output_tensor``. An output without a tensor, or without plain real values, gives
-    ``{"error": reason}``.
+    ``{"error": reason}``. ``channels_last`` is True where the layer's type says that they come last; pictures are then
+    made channel by channel all the same.
     """
 
     draws_random_numbers = False
@@ -37,8 +39,9 @@ class FeatureMapDebugger(ForwardDebugger):
             "stats": {**stats, "shape": list(output.shape)},
             "layer_name": self.layer_name,
             **left_out,
+            **({"channels_last": True} if has_channels_last(module, values, None) else {}),
         }
 
     def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:
         """Yields the maps of the first datapoint; see ``map_pictures``."""
-        yield from map_pictures("feature_map", outputs.get("feature_map"))
+        yield from map_pictures("feature_map", channels_first(outputs, "feature_map"))

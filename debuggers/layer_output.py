@@ -8,9 +8,10 @@ from typing import Any
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
+from debuggers.channel_order import checked_channels_last, has_channels_last
 from debuggers.errors import DebuggerConfigError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import map_pictures, output_tensor, plain_output, real_values
+from debuggers.layer_values import channels_first, map_pictures, output_tensor, plain_output, real_values
 from debuggers.module_selection import Selector
 from debuggers.torch_import import torch
 
@@ -23,6 +24,9 @@ class LayerOutputDebugger(ForwardDebugger):
     than a block, average over the elements that there are: H × W becomes ceil(H / factor) × ceil(W / factor).
     Averages are float32, of float64, integers and bool float64. A block with a NaN is NaN.
 
+    Where channels come last, (B, H, W, C) or (B, tokens, C), blocks lie in H × W, or are ``downsample_factor`` tokens;
+    ``channels_last`` is then True.
+
     Outputs with another number of dimensions, without elements, or with nothing to average stay as they are, dtype
     included, and ``downsampled`` is False. Of an output of several tensors the first one counts; see
     ``layer_values.output_tensor``. An output without a tensor, or without plain real values, gives
@@ -31,28 +35,39 @@ class LayerOutputDebugger(ForwardDebugger):
 
     draws_random_numbers = False
 
-    def __init__(self, layer_name: Selector, downsample_factor: int = 4, missing_ok: bool = False) -> None:
+    def __init__(
+        self,
+        layer_name: Selector,
+        downsample_factor: int = 4,
+        missing_ok: bool = False,
+        *,
+        channels_last: bool | None = None,
+    ) -> None:
         """Makes a debugger for one layer or several.
 
         Args:
             layer_name: The layer's dotted name in the model, or a pattern or type; see ``ForwardDebugger``.
             downsample_factor: Height and width of a block; 1 keeps maps as they are.
             missing_ok: A model without such a layer is accepted; the debugger then captures nothing.
+            channels_last: Whether the channels are the last dimension, as in layers of transformers. By default the
+                layer's type says it, and where that says nothing they are dimension 1.
 
         Raises:
-            DebuggerConfigError: When the factor is no int, or below 1.
+            DebuggerConfigError: When the factor is no int, or below 1, or ``channels_last`` is anything else.
         """
         super().__init__(layer_name, missing_ok=missing_ok)
         if type(downsample_factor) is not int or downsample_factor < 1:
             raise DebuggerConfigError(f"downsample_factor is {downsample_factor!r}; expected an int of at least 1")
         self.downsample_factor = downsample_factor
+        self.channels_last = checked_channels_last(channels_last)
 
     def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
         """See the class."""
         try:
             output, left_out = output_tensor(output)
             values = plain_output(output)
-            kept = self._averaged(values)
+            is_last = has_channels_last(module, values, self.channels_last)
+            kept = self._averaged_last(values) if is_last else self._averaged(values)
         except ArtifactError as error:
             return {"error": str(error)}
         return {
@@ -62,11 +77,22 @@ class LayerOutputDebugger(ForwardDebugger):
             "downsampled": kept.shape != values.shape,
             "downsample_factor": self.downsample_factor,
             **left_out,
+            **({"channels_last": True} if is_last else {}),
         }
 
     def pictures(self, outputs: Any, datapoint: dict[str, Any]) -> Iterator[Picture]:
         """Yields the maps of the first datapoint; see ``map_pictures``."""
-        yield from map_pictures("output", outputs.get("output"))
+        yield from map_pictures("output", channels_first(outputs, "output"))
+
+    def _averaged_last(self, values: torch.Tensor) -> torch.Tensor:
+        if values.ndim == 4:
+            return self._averaged(values.movedim(-1, 1)).movedim(1, -1)
+        if values.ndim != 3 or not values.numel() or self.downsample_factor == 1:
+            return values
+        tokens = real_values(values).transpose(1, 2)
+        block = min(self.downsample_factor, tokens.shape[2])
+        pooled = torch.nn.functional.avg_pool1d(tokens, block, ceil_mode=True, count_include_pad=False)
+        return pooled.transpose(1, 2)
 
     def _averaged(self, values: torch.Tensor) -> torch.Tensor:
         if values.ndim not in (3, 4) or not values.numel():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -143,6 +143,14 @@ def _compiled_spread(values: torch.Tensor, copy: torch.Tensor | None) -> dict[st
 
     found = spread_of(values, copy)
     return None if found is None else dict(zip(_SPREAD, found, strict=True))
+
+
+def channels_first(outputs: Mapping[str, Any], name: str) -> Any:
+    """Returns a debugger's output (B, H, W, C) as (B, C, H, W) if it says ``channels_last``, any other as it is."""
+    values = outputs.get(name)
+    if isinstance(values, torch.Tensor) and values.ndim == 4 and outputs.get("channels_last"):
+        return values.movedim(-1, 1)
+    return values
 
 
 def map_pictures(name: str, maps: Any) -> Iterator[Picture]:

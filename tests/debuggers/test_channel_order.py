@@ -4,10 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from debuggers.activation_stats import ActivationStatsDebugger
 from debuggers.channel_order import order_of_map, order_of_type
 from debuggers.eigencam import EigenCAMDebugger
 from debuggers.errors import DebuggerConfigError
+from debuggers.feature_map import FeatureMapDebugger
 from debuggers.gradcam import GradCAMDebugger
+from debuggers.layer_output import LayerOutputDebugger
 
 SQUARE, WIDE = (224, 224), (64, 128)
 
@@ -156,3 +159,42 @@ def test_windows_are_refused():
     for debugger in (GradCAMDebugger, EigenCAMDebugger):
         with pytest.raises(DebuggerConfigError, match="layer 'norm' put out 8 rows for 2 samples"):
             debugger("norm")({"inputs": images, "outputs": None}, model)
+
+
+TOKENS, MAPS = torch.randn(2, 6, 3), torch.randn(2, 4, 6, 3)
+
+
+@pytest.mark.parametrize("layer", [nn.LayerNorm(3), nn.Linear(3, 3), nn.Sequential(nn.LayerNorm(3), nn.GELU())])
+@pytest.mark.parametrize("output", [TOKENS, MAPS])
+def test_statistics_are_those_of_channels_that_come_last(layer, output):
+    stats = ActivationStatsDebugger("layer").process_forward(layer, (), output)["activation_stats"]
+    assert stats["channel_means"] == pytest.approx(output.flatten(0, -2).mean(0).tolist(), abs=1e-6)
+    assert stats["channel_stds"] == pytest.approx(output.flatten(0, -2).std(0).tolist(), abs=1e-6)
+    assert stats["channels_last"] is True
+
+
+def test_the_user_may_say_where_they_come():
+    for given, count in ((True, 3), (False, 6), (None, 6)):
+        debugger = ActivationStatsDebugger("layer", channels_last=given)
+        assert len(debugger.process_forward(nn.Identity(), (), TOKENS)["activation_stats"]["channel_means"]) == count
+    for cls in (ActivationStatsDebugger, LayerOutputDebugger):
+        with pytest.raises(DebuggerConfigError, match="channels_last is 'yes'; expected True, False or None"):
+            cls("layer", channels_last="yes")
+
+
+def test_blocks_are_averaged_over_positions_and_never_over_channels():
+    kept = LayerOutputDebugger("layer", 2).process_forward(nn.LayerNorm(3), (), MAPS)
+    expected = LayerOutputDebugger("layer", 2).process_forward(nn.Conv2d(1, 1, 1), (), MAPS.movedim(-1, 1))
+    assert torch.equal(kept["output"].movedim(-1, 1), expected["output"])
+    assert (kept["original_shape"], kept["channels_last"], "channels_last" in expected) == ([2, 4, 6, 3], True, False)
+    tokens = LayerOutputDebugger("layer", 4).process_forward(nn.LayerNorm(3), (), TOKENS)["output"]
+    torch.testing.assert_close(tokens, torch.stack([TOKENS[:, :4].mean(1), TOKENS[:, 4:].mean(1)], 1))
+
+
+def test_pictures_show_channel_by_channel():
+    debugger = FeatureMapDebugger("layer")
+    last = debugger.process_forward(nn.LayerNorm(3), (), MAPS)
+    first = debugger.process_forward(nn.Conv2d(1, 1, 1), (), MAPS.movedim(-1, 1))
+    assert last["feature_map"].shape == MAPS.shape
+    (picture,), (expected,) = (list(debugger.pictures(capture, {})) for capture in (last, first))
+    assert torch.equal(picture.values, expected.values)
