@@ -99,7 +99,7 @@ def open_run(
     places: Iterable[RunPlace] = [asked] if keeps_name else places_for(asked, rank, alone=alone)
     for place in places:
         # Everything that the caller can have got wrong is checked before anything is written.
-        chosen = choose_sinks(sinks, place.output, missing=missing) if rank == 0 else ()
+        chosen = choose_sinks(sinks, place.output, missing=missing, number=place.number) if rank == 0 else ()
         make = partial(Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown)
         try:
             run = _open_at(place, given, make, rank, resume=resume, limit=limit, alone=alone, keeps_name=keeps_name)

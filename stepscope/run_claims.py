@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -77,7 +78,7 @@ def say_which(asked: RunPlace, place: RunPlace, *, resume: bool) -> None:
 
 
 def _numbered(place: RunPlace, number: int) -> RunPlace:
-    return place if number == 1 else place.beside(f"{place.name}-{number}")
+    return place if number == 1 else replace(place.beside(f"{place.name}-{number}"), number=number)
 
 
 def _newest(asked: RunPlace) -> RunPlace | None:

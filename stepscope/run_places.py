@@ -26,13 +26,15 @@ logger = logging.getLogger(__name__)
 class RunPlace:
     """``folder`` holds the run while it is written, ``output`` is where sinks put theirs by default.
 
-    ``url`` is where the folder is copied to, empty when it stays where it is.
+    ``url`` is where the folder is copied to, empty when it stays where it is. ``number`` was put behind the name
+    because that was taken; 1 if nothing was.
     """
 
     folder: Path
     output: Path
     name: str
     url: str = ""
+    number: int = 1
 
     @property
     def shown(self) -> str:

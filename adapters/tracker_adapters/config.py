@@ -46,7 +46,12 @@ class SinkConfig:
 
 
 def choose_sinks(
-    sinks: SinksSpec, run_folder: Path, *, missing: Missing = "raise", environ: Mapping[str, str] = os.environ
+    sinks: SinksSpec,
+    run_folder: Path,
+    *,
+    missing: Missing = "raise",
+    environ: Mapping[str, str] = os.environ,
+    number: int = 1,
 ) -> list[SinkConfig | Sink]:
     """Returns the sinks of a run; objects that are sinks already pass as they are.
 
@@ -60,6 +65,9 @@ def choose_sinks(
             where a later sync carries on.
         environ: ``STEPSCOPE_SINKS`` there replaces ``sinks``: names separated by commas, a JSON list or a TOML
             file; empty or ``none`` for no sink. ``STEPSCOPE_MISSING`` replaces ``missing``.
+
+        number: What stands behind the run's name because it was taken; from 2 on it is also put behind a target that
+            was given to a sink which needs a folder for each run.
 
     Raises:
         SinkConfigError: For an unknown sink or option, or two sinks with one target.
@@ -82,6 +90,8 @@ def choose_sinks(
                 raise
             warnings.warn(f"{error}. Until then its artifacts go to local files.", RuntimeWarning, stacklevel=3)
             name, options, cls = "local", {}, load_sink("local")
+        if number > 1 and getattr(cls, "folder_per_run", False) and isinstance(options.get("target"), str | Path):
+            options["target"] = f"{str(options['target']).rstrip('/')}-{number}"
         config = SinkConfig(name, cls.resolve(options, run_folder), **delivery)
         if config not in chosen:
             chosen.append(config)

@@ -80,6 +80,16 @@ def test_a_name_that_was_given_stays_and_sinks_lie_in_the_numbered_folder(tmp_pa
     assert (tmp_path / "run-2" / "local" / "scalars.csv").is_file()
 
 
+def test_a_folder_that_a_sink_was_given_gets_the_number_too(tmp_path: Path) -> None:
+    sinks = [{"type": kind, "path": str(tmp_path / f"{kind}-files/")} for kind in ("local", "tensorboard")]
+    runs = [open_and_close(tmp_path / "run", sinks=sinks) for _ in range(2)]
+    assert all(sink.pending == 0 and not sink.error for run in runs for sink in run.stats.sinks.values())
+    for run, suffix in zip(runs, ("", "-2"), strict=True):
+        assert run.look()["local"] == str(tmp_path / f"local-files{suffix}")
+        assert (tmp_path / f"local-files{suffix}" / "scalars.csv").is_file()
+        assert len(list((tmp_path / f"tensorboard-files{suffix}").iterdir())) == 1
+
+
 def test_runs_that_start_at_once_get_folders_of_their_own(tmp_path: Path) -> None:
     code = (
         "import stepscope, sys; sys.stdin.readline(); run = stepscope.open_run('run', sinks=[]); "

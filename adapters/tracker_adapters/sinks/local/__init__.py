@@ -50,6 +50,7 @@ class LocalSink:
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
+    folder_per_run: ClassVar[bool] = True
 
     def __init__(self, target: str) -> None:
         self.target = target

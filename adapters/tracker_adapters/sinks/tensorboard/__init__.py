@@ -68,6 +68,7 @@ class TensorBoardSink:
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset({"scalar", "histogram", "image", "text"})
+    folder_per_run: ClassVar[bool] = True
 
     def __init__(self, target: str) -> None:
         self.target = target
