@@ -56,7 +56,7 @@ class ForwardCapture:
         self._versions: dict[str, tuple[int, int]] = {}
         self._output_hooks = Hooks()
         self._hooks = Hooks()
-        self._hooked = _outside_of_graphs(model)
+        self._hooked = outside_of_graphs(model)
         self.attach()
 
     def attach(self) -> None:
@@ -160,7 +160,7 @@ class ForwardCapture:
         return self._copies
 
 
-def _outside_of_graphs(model: torch.nn.Module) -> torch.nn.Module | None:
+def outside_of_graphs(model: torch.nn.Module) -> torch.nn.Module | None:
     """Returns what may carry hooks: the model inside of data parallelism, with the wrapper of ``torch.compile``."""
     while isinstance(model, WRAPPERS):
         model = model.module

@@ -13,6 +13,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.deferred import readable_tensor
 from debuggers.errors import DebuggerConfigError
+from debuggers.forward_capture import outside_of_graphs
 from debuggers.hooks import HookFunction, Hooks
 from debuggers.kernel_compilation import compilation
 from debuggers.layer_values import spread
@@ -59,11 +60,19 @@ class NonFiniteWatch:
         self.left_out = tuple(entry.name for entry in modules if entry.opaque)
         self._current: list[tuple[str, Row]] = []
         self._steps: deque[tuple[int, list[tuple[str, Row]]]] = deque(maxlen=history)
+        self._unfinished: int | None = None
         self._hooks = Hooks()
+        if (whole := outside_of_graphs(model)) is not None:
+            self._hooks.add_before_forward(whole, self._begin_pass)
+            self._hooks.add_forward([(whole, self._end_pass)])
         self._hooks.add_forward((entry.module, self._keeper(entry.name)) for entry in modules if not entry.opaque)
 
     def end_step(self, number: int) -> None:
-        """Says that all forward passes since the last call were those of this step."""
+        """Says that all forward passes since the last call were those of this step.
+
+        A pass that raised counts only until the next one begins.
+        """
+        self._drop_unfinished()
         self._steps.append((number, self._current))
         self._current = []
 
@@ -108,6 +117,20 @@ class NonFiniteWatch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _begin_pass(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if is_training_forward():
+            self._drop_unfinished()
+            self._unfinished = len(self._current)
+
+    def _end_pass(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        if is_training_forward():
+            self._unfinished = None
+
+    def _drop_unfinished(self) -> None:
+        if self._unfinished is not None:
+            del self._current[self._unfinished :]
+            self._unfinished = None
 
     def _keeper(self, name: str) -> HookFunction:
         def keep(module: torch.nn.Module, inputs: Any, output: Any) -> None:

@@ -157,6 +157,7 @@ class FirstNaNFinder:
             return None
         self._last_error = error
         fault = Fault(self._next_step, None, False)
+        seen = None if self._watch is None else self._watch.first_non_finite()
         try:
             result = replay_error(self._model, self._capture.start, error)
         except Exception:
@@ -164,7 +165,8 @@ class FirstNaNFinder:
             return None
         finally:
             self._capture.release()
-        return None if result.origin is None else self._tell(self._answer(fault, result, None))
+        answer = self._answer(fault, result, seen)
+        return None if answer.origin is None else self._tell(answer)
 
     def close(self) -> None:
         """Removes the hooks; calling it again does nothing."""

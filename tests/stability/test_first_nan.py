@@ -289,3 +289,58 @@ def test_wrong_datapoints_are_told_and_stop_nothing(datapoints):
     assert finder.found[0].origin.rows == (3,)
     assert finder.found[0].origin.datapoints is None
     assert "expected an integer for each row of the batch" in finder.found[0].message
+
+
+class Fails(nn.Module):
+    """Makes NaN and raises in the calls of a set."""
+
+    def __init__(self, calls):
+        super().__init__()
+        self.layer, self.bad_calls, self.calls = nn.Linear(4, 4), calls, 0
+
+    def forward(self, values):
+        self.calls += 1
+        values = self.layer(values * torch.nan if self.calls in self.bad_calls else values)
+        if self.calls in self.bad_calls:
+            raise RuntimeError("out of something")
+        return values
+
+
+def test_a_pass_that_raised_and_was_tried_again_is_no_evidence():
+    model = nn.Sequential(Fails({3}), nn.Identity())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    with FirstNaNFinder(model, to_terminal=False) as finder:
+        manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), find_first_nan=finder)
+        for number in range(3):
+            if number == 2:
+                with pytest.raises(RuntimeError):
+                    model(torch.randn(3, 4))
+            optimizer.zero_grad()
+            outputs = model(torch.randn(3, 4))
+            loss = (outputs * (0 if number == 2 else 1)).abs().log().mean()
+            loss.backward()
+            manager.step(model, loss, optimizer)
+    (found,) = finder.found
+
+    assert (found.origin.module, found.origin.operator, found.seen_first) == ("the loss", "aten::log", None)
+
+
+def test_an_exception_that_is_handled_can_be_looked_at_and_is_answered_once():
+    class Checks(nn.Module):
+        def forward(self, values):
+            values = (values * 0).log()
+            return torch.distributions.Normal(values, 1.0, validate_args=True).rsample()
+
+    model = nn.Sequential(nn.Linear(4, 4), Checks())
+    with FirstNaNFinder(model, to_terminal=False) as finder:
+        try:
+            model(torch.randn(3, 4) * torch.tensor([1, 1, math.nan, 1]))
+        except ValueError as error:
+            answer = finder.look_at_error(error)
+            assert finder.look_at_error(error) is None
+        with pytest.raises(KeyError), FirstNaNFinder(model, to_terminal=False) as other:
+            model({}["no such batch"])
+
+    assert (answer.origin.module, answer.origin.held_by) == ("0", "argument 0 of the model")
+    assert finder.found == [answer]
+    assert other.found == []

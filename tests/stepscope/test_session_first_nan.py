@@ -258,7 +258,7 @@ class TestExceptions:
             loop.step(session, 0)
             with torch.no_grad():
                 loop.model[3].bias.fill_(math.nan)
-            torch.distributions.Normal(loop.model(torch.randn(4, 8)), 1.0)
+            torch.distributions.Normal(loop.model(torch.randn(4, 8)), 1.0, validate_args=True)
         (answer,) = session.report().first_nans
 
         assert (answer.origin.module, answer.origin.operator) == ("3", "aten::addmm")
@@ -292,7 +292,7 @@ class TestExceptions:
         model = nn.Linear(4, 3)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with pytest.raises(ValueError, match="Expected parameter"), stepscope.watch(model, optimizer) as session:
-            torch.distributions.Categorical(logits=function(model(torch.randn(2, 4))))
+            torch.distributions.Categorical(logits=function(model(torch.randn(2, 4))), validate_args=True)
         (answer,) = session.report().first_nans
 
         assert (answer.origin.module, [answer.origin.operator]) == ("the loss", operators)
@@ -300,7 +300,7 @@ class TestExceptions:
 
     def raised(self, model):
         with pytest.raises(ValueError, match="Expected parameter") as raised:
-            torch.distributions.Categorical(logits=(model(torch.randn(2, 4)) - 1e9).sqrt())
+            torch.distributions.Categorical(logits=(model(torch.randn(2, 4)) - 1e9).sqrt(), validate_args=True)
         return replay_error(model, None, raised.value).origin
 
     def test_where_nothing_was_kept_the_operator_is_known_from_the_graph(self):
@@ -325,7 +325,7 @@ class TestExceptions:
             loop.optimizer.step()
             with torch.no_grad():
                 loop.model[0].bias[1] = math.nan
-            torch.distributions.Normal(loop.model(torch.randn(4, 8)), 1.0)
+            torch.distributions.Normal(loop.model(torch.randn(4, 8)), 1.0, validate_args=True)
         (answer,) = session.report().first_nans
 
         assert answer.step == 1
