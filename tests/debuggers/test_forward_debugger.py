@@ -1,10 +1,15 @@
 """A forward debugger captures one layer's output as it was when the layer ran."""
 
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
+from debuggers.feature_map import FeatureMapDebugger
 from debuggers.forward_debugger import ForwardDebugger
 
 
@@ -128,3 +133,27 @@ def test_a_subclass_that_adds_something_has_to_promise_its_copies_anew():
     debugger.forward_hook_fn(nn.Identity(), (tensor,), tensor)
     tensor.zero_()
     assert debugger.last_capture["input"].tolist() == debugger.last_capture["output"].tolist() == [1, 1, 1]
+
+
+def test_a_debugger_that_was_used_can_be_copied_and_pickled_without_what_it_captured():
+    debugger = FeatureMapDebugger("layer")
+    debugger.forward_hook_fn(nn.ReLU(), (), torch.ones(2))
+    for twin in (copy.deepcopy(debugger), pickle.loads(pickle.dumps(debugger))):
+        assert (twin.layer_name, twin.last_capture) == ("layer", None)
+    assert debugger.last_capture["feature_map"].tolist() == [1, 1]
+
+
+def test_the_last_capture_is_that_of_the_thread():
+    debugger = FeatureMapDebugger("layer")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(debugger.forward_hook_fn, nn.ReLU(), (), torch.ones(2)).result(30)
+        assert pool.submit(debugger, {}, nn.ReLU()).result(30)["stats"]["mean"] == 1
+    assert debugger.last_capture is None
+
+
+def test_the_name_of_a_layer_is_given_for_a_while_and_in_one_thread():
+    debugger = FeatureMapDebugger("layer*")
+    with debugger.at_layer("layer1"), ThreadPoolExecutor(1) as pool:
+        assert debugger.layer_name == "layer1"
+        assert pool.submit(lambda: debugger.layer_name).result(30) == "layer*"
+    assert debugger.layer_name == "layer*"
