@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from tracker_adapters.emitter import Emitter
 
 from debuggers.activation_monitor import ActivationMonitor
-from debuggers.detectors import Finding
+from debuggers.detectors import Finding, announce
 from debuggers.gradient_debugger import GradientDebugger
 from debuggers.isolation import OnError
 from debuggers.kernel_compilation import compilation
+from debuggers.loss_watch import LossWatch
 from debuggers.measurement import prepare
 from debuggers.step_probe import GradientReading
 from debuggers.stopwatch import Stopwatch
@@ -41,8 +43,13 @@ class Instruments:
         *,
         stopwatch: Stopwatch,
         on_error: OnError,
+        tells_loss: bool = True,
     ) -> None:
-        """Makes them; ``stopwatch`` adds up the time that they take inside the loop's own calls."""
+        """Makes them.
+
+        ``stopwatch`` adds up the time that they take inside the loop's own calls; ``tells_loss`` is off where a
+        stability manager tells of losses.
+        """
         histogram_every = config.histogram_every if config.enable_visualization else None
         watched = model if config.enable_gradient_debugging else None
         self._measures_parameters = watched is not None
@@ -79,6 +86,8 @@ class Instruments:
             enabled=config.enable_tensor_inspection,
             counts_rounds=model is None and optimizer is None,  # nothing else tells where a step of such a loop ends
         )
+        self._loss = LossWatch(partial(announce, emitter=emitter) if tells_loss else None)
+        self._scaler = scaler
         self.summaries: SummaryTable | None = None
         self.reading: GradientReading | None = None
 
@@ -90,7 +99,7 @@ class Instruments:
 
     def findings(self) -> list[Finding]:
         """Returns all findings so far; waits for the device."""
-        found = self.gradients.findings()
+        found = self.gradients.findings() + self._loss.findings()
         return found if self.activations is None else found + self.activations.findings()
 
     def prepare(self) -> None:
@@ -135,6 +144,12 @@ class Instruments:
         if self.summaries is not None:
             return not self.summaries.non_finite.any()
         return None if self.reading is None else self.reading.finite
+
+    def see_loss(self, step: int, loss: torch.Tensor | float | None) -> bool:
+        """Looks at the loss of a step; returns whether something begins that a full measurement may explain."""
+        if loss is None:
+            return False
+        return self._loss.see(step, loss, expected_overflow=self._scaler is not None and self._scaler.is_enabled())
 
     def probe(self, step: int) -> bool:
         """Looks at the gradients of a step that is not to be measured; returns whether it should be after all.

@@ -14,6 +14,7 @@ from tracker_adapters.emitter import Emitter
 from debuggers.compiled_code import methods_between_graphs
 from debuggers.isolation import Isolation, OnError
 from debuggers.torch_import import torch
+from stepscope import running_sessions
 from stepscope.debug_config import DebugConfig, Preset, as_config
 from stepscope.diagnostics import Diagnostics
 from stepscope.errors import SessionError
@@ -82,7 +83,7 @@ class DebugSession:
 
         Raises:
             SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is
-                missing, or ``scaler`` is another one than the manager's.
+                missing, the optimizer holds no parameter of the model, or ``scaler`` is another one than the manager's.
             ConfigError: For a wrong configuration.
         """
         if isinstance(model, DebugConfig):
@@ -90,7 +91,7 @@ class DebugSession:
         self.config = as_config(config)
         check_session(model, optimizer, self.config, stability, scaler)
         self.disabled = os.environ.get(DISABLED_VARIABLE, "") not in ("", "0")
-        self._model, self._run = model, run
+        self._model, self._optimizer, self._run = model, optimizer, run
         self._stability = SessionStability(stability, model, optimizer)
         self._pacing = StepPacing(self.config, run)
         self._alerts = SessionAlerts(run)
@@ -101,9 +102,25 @@ class DebugSession:
         self._first_nan = SessionFirstNaN(None if self.disabled else model, run, scaler, self._stability)
         watched = None if self.disabled else model
         self._instruments = Instruments(
-            watched, optimizer, run, scaler, self.config, stopwatch=self._pacing.stopwatch, on_error=on_error
+            watched,
+            optimizer,
+            run,
+            scaler,
+            self.config,
+            stopwatch=self._pacing.stopwatch,
+            on_error=on_error,
+            tells_loss=stability is None,
         )
         self._started = self._stopped = self._paused = False
+
+    @property
+    def last_step(self) -> int:
+        """The number of the last step; -1 before the first."""
+        return self._pacing.last
+
+    def watches(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
+        """Whether this session watches exactly this model with this optimizer."""
+        return self._model is model and self._optimizer is optimizer
 
     @property
     def tensor_inspector(self) -> TensorInspector:
@@ -121,7 +138,7 @@ class DebugSession:
         return self._instruments.activations
 
     def start(self) -> Self:
-        """Begins to watch.
+        """Begins to watch; a session that watches the same model and optimizer already ends.
 
         The first time on a machine a process of its own compiles the measuring kernel, which takes about half a minute
         and is said on standard error. Until then everything is measured by torch operations.
@@ -134,7 +151,10 @@ class DebugSession:
         self._started = True
         if isinstance(self._run, Run):
             self._run.call_before_close(self.stop)
+        running_sessions.begin(self, self._model, self._optimizer)
         if not self.disabled:
+            if self._run is not None and self._model is not None:
+                running_sessions.claim_names(self._run, self._model, self._optimizer)
             with self._isolation.guard("the measuring kernel"):
                 self._instruments.prepare()
             self._expect(0)
@@ -190,9 +210,7 @@ class DebugSession:
         with self._pacing.stopwatch:
             self._diagnostics.emit(number, loss, metrics, measured=measured)
             self._stability.unscale()
-            if not measured:
-                with self._isolation.guard("probing a step"):
-                    measured = self._instruments.probe(number)
+            measured = self._look(number, loss, measured=measured)
             if measured:
                 with self._isolation.guard("measuring a step"):
                     self._instruments.measure(number)
@@ -242,6 +260,7 @@ class DebugSession:
             failures={**self._isolation.counts, **self._instruments.failures},
             disabled=self.disabled,
             first_nans=self._first_nan.found,
+            ended_tools=self._stability.ended_tools,
         )
 
     def stop(self) -> DebugReport:
@@ -252,6 +271,7 @@ class DebugSession:
         if self._stopped:
             return self.report()
         self._stopped = True
+        running_sessions.end(self)
         with self._isolation.guard("ending the session"):
             self._instruments.close()
             self._first_nan.close()
@@ -285,6 +305,15 @@ class DebugSession:
                 self._first_nan.look_at_error(error)
         finally:
             self.stop()
+
+    def _look(self, number: int, loss: torch.Tensor | float | None, *, measured: bool) -> bool:
+        """Looks at what is looked at in every step, and returns whether the step is to be measured in full."""
+        with self._isolation.guard("looking at the loss"):
+            measured |= self._instruments.see_loss(number, loss)
+        if not measured:
+            with self._isolation.guard("probing a step"):
+                measured = self._instruments.probe(number)
+        return measured
 
     def _expect(self, number: int) -> None:
         """Prepares for the coming forward pass of a step that will be measured."""

@@ -34,7 +34,8 @@ def check_session(
 
     Raises:
         SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is missing,
-            or ``scaler`` is not the manager's, which would take scaled gradients for unscaled ones.
+            the optimizer holds no parameter of the model, or ``scaler`` is not the manager's, which would take scaled
+            gradients for unscaled ones.
     """
     if model is not None and not isinstance(model, torch.nn.Module):
         raise SessionError(f"model is {type(model).__name__} {model!r}; expected a torch.nn.Module, or None")
@@ -43,6 +44,8 @@ def check_session(
     wanted = [name for name in ("updates", "weights", "optimizer_state") if getattr(config, name)]
     if wanted and model is not None and optimizer is None:
         raise SessionError(f"the configuration has {wanted[0]}=True and there is no optimizer; expected one")
+    if model is not None and optimizer is not None:
+        _check_belongs(model, optimizer)
     if stability is None:
         return
     if model is None or optimizer is None:
@@ -61,4 +64,14 @@ def check_session(
         raise SessionError(
             f"the session has a GradScaler and its stability manager has {theirs}; "
             "expected NumericalStabilityManager(..., scaler=scaler) with the same scaler"
+        )
+
+
+def _check_belongs(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    mine = {id(parameter) for parameter in model.parameters()}
+    theirs = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    if mine and theirs and mine.isdisjoint(theirs):
+        raise SessionError(
+            f"none of the optimizer's {len(theirs)} parameters is one of the {type(model).__name__}'s {len(mine)}; "
+            "expected the optimizer that trains this model, made from the parameters that the model has now"
         )

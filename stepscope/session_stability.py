@@ -55,6 +55,14 @@ class SessionStability:
         return None if self._manager is None else self._manager.first_nan_finder
 
     @property
+    def ended_tools(self) -> tuple[str, ...]:
+        """What the manager's debug session watches no more, because it came to its limits."""
+        ended = None if self._manager is None else self._manager.get_debug_summary()["tools_ended"]
+        if ended is None:
+            return ()
+        return (f"{', '.join(ended['tools'])} ended after step {ended['step']} ({ended['reason']})",)
+
+    @property
     def decides(self) -> bool:
         """Whether there is a manager."""
         return self._manager is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
@@ -71,6 +72,7 @@ class Emitter(LogsByValue):
         self._recorder, self._defer, self._on_alert = recorder, defer, on_alert
         self._scope, self._step = scope, step
         self._known_names: set[str] = set()
+        self._owners: dict[str, weakref.ref[object]] = {}
         self._name_sequences = NameSequences()
 
     def __reduce__(self) -> NoReturn:
@@ -270,12 +272,20 @@ class Emitter(LogsByValue):
         if file is not None:
             self._put_file(file, 512)
 
+    def claim(self, owner: object) -> bool:
+        """Takes the scope for a producer of series with fixed names, such as the session of a model.
+
+        Returns:
+            Whether it is the first one there: two would mix their series.
+        """
+        return self._owners.setdefault(self._scope, weakref.ref(owner))() is owner
+
     def _derived(self, scope: str, step: int | None) -> Emitter:
         # Its names are remembered with ours: one is derived for each step, and gives the same names each time.
         emitter = Emitter.__new__(Emitter)
         emitter._recorder, emitter._defer, emitter._scope, emitter._step = self._recorder, self._defer, scope, step
         emitter._known_names, emitter._name_sequences = self._known_names, self._name_sequences
-        emitter._on_alert = self._on_alert
+        emitter._on_alert, emitter._owners = self._on_alert, self._owners
         return emitter
 
     def _put_file(self, artifact: Page | File, nbytes: int) -> None:

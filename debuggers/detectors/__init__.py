@@ -6,7 +6,7 @@ from debuggers.detectors.dead_units import DeadUnits
 from debuggers.detectors.detector import Detector, Detectors
 from debuggers.detectors.exploding_gradient import ExplodingGradient
 from debuggers.detectors.finding import Finding, announce, merge_findings
-from debuggers.detectors.non_finite import NonFiniteActivation, NonFiniteGradient
+from debuggers.detectors.non_finite import NonFiniteActivation, NonFiniteGradient, NonFiniteLoss
 from debuggers.detectors.observation import Observation
 from debuggers.detectors.total_gradient import ExplodingTotal, NonFiniteTotal
 from debuggers.detectors.update_ratio import LargeUpdate, SmallUpdate
@@ -23,6 +23,7 @@ __all__ = [
     "LargeUpdate",
     "NonFiniteActivation",
     "NonFiniteGradient",
+    "NonFiniteLoss",
     "NonFiniteTotal",
     "Observation",
     "SmallUpdate",

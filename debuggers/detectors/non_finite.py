@@ -53,3 +53,10 @@ class NonFiniteActivation(NonFinite):
     """Any element of an activation is NaN or infinite; see ``NonFinite``."""
 
     kind = "non_finite_activation"
+
+
+class NonFiniteLoss(NonFinite):
+    """The loss is NaN or infinite; see ``NonFinite``."""
+
+    kind = "non_finite_loss"
+    evidence = "NaN or infinite"

@@ -8,21 +8,21 @@ from debuggers.detectors.exploding_gradient import MIN_POINTS, ExplodingGradient
 from debuggers.detectors.non_finite import NonFiniteGradient
 from debuggers.detectors.observation import Bools, Floats, Observation
 
-EARLY_FACTOR = 1e3
+EARLY_FACTOR = 50.0
 EARLY_LEAST = 10.0
 
 
 class ExplodingTotal(ExplodingGradient):
     """The rule of ``ExplodingGradient``, and another one as long as there is no window to compare with.
 
-    Until 16 norms were seen, one above 1,000 times the smallest of them and above 10 breaks the rule: a learning rate
+    Until 16 norms were seen, one above 50 times the smallest of them and above 10 breaks the rule: a learning rate
     that is far too high shows in the second or third step. Not of a single tensor, whose first gradients may be tiny
     by construction. Both numbers are stepscope's own choice.
     """
 
     rule = (
         "log10 |g| > mean + 6 σ over the last 128 values, σ at least 0.1, from 16 values on; |g| > 1e6; "
-        "before that |g| > 10 and 1,000 times the smallest so far"
+        "before that |g| > 10 and 50 times the smallest so far"
     )
 
     def __init__(self) -> None:

@@ -1,0 +1,252 @@
+"""Real trainings, sound and sick, in every preset: what a session says of them, and of what it did not see."""
+
+import json
+import math
+
+import pytest
+import torch
+from digits_training import PRESETS, load, network, train
+from torch import nn
+from tracker_adapters.testing import MemoryEmitter
+
+import stepscope
+from debuggers.gradient_health import Health
+from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, PyTorchDebuggingConfig
+from stepscope import governor
+
+
+@pytest.fixture(scope="module")
+def digits():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield load()
+    torch.set_num_threads(threads)
+
+
+def kinds(report):
+    return {finding.kind for finding in report.findings}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_sound_training_is_healthy_without_a_warning(digits, seed, preset):
+    report, emitter = train(digits, seed=seed, config=preset)
+
+    assert not [item for item in emitter.artifacts if item.kind == "alert"]
+    assert (report.verdict.health, report.verdict.score, report.recommendations) == (Health.HEALTHY, 1.0, ())
+    assert report.summary().startswith("Verdict: healthy (score 1.00).\nLooked at: the gradients of all 40 steps")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_learning_rate_of_30_is_told(digits, seed, preset):
+    report, emitter = train(digits, seed=seed, lr=30.0, config=preset)
+
+    alerts = [item for item in emitter.artifacts if item.kind == "alert"]
+    assert {"exploding_gradient", "non_finite_gradient"} & {item.name for item in alerts}
+    assert min(item.step for item in alerts) <= 10
+    assert report.verdict.health in (Health.WARNING, Health.CRITICAL)
+    assert not [text for text in report.recommendations if "Raise" in text]
+
+
+@pytest.mark.parametrize("config", [*PRESETS, stepscope.DebugConfig(schedule=stepscope.Schedule(every=1000))])
+def test_one_nan_is_named_with_its_parameters_whatever_the_schedule(digits, config):
+    report, emitter = train(digits, config=config, nan_at=17)
+
+    (alert,) = [item for item in emitter.artifacts if item.name == "non_finite_gradient"]
+    assert (alert.step, alert.level) == (17, "error")
+    assert "0.weight" in alert.message
+    assert report.verdict.health in (Health.WARNING, Health.CRITICAL)
+    assert [item.step for item in emitter.artifacts if item.name == "total_norm/gradients"] == list(range(40))
+
+
+def test_a_nan_is_named_when_the_limit_leaves_nearly_all_steps_out(digits, monkeypatch):
+    monkeypatch.setattr(governor, "FREE_STEPS", 5)
+    monkeypatch.setattr(governor, "FLOOR_S", 0.0)
+    config = stepscope.DebugConfig(max_overhead=1e-9)
+
+    report, emitter = train(digits, config=config, nan_at=31)
+
+    assert report.overhead.measured < 10
+    (alert,) = [item for item in emitter.artifacts if item.name == "non_finite_gradient"]
+    assert alert.step == 31
+    assert "0.weight" in alert.message
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("lr", [0.0, 1e-12])
+def test_a_training_that_learns_nothing_is_not_healthy(digits, preset, lr):
+    report, emitter = train(digits, lr=lr, config=preset)
+
+    assert "weights_stand_still" in {item.name for item in emitter.artifacts if item.kind == "alert"}
+    assert report.verdict.health is not Health.HEALTHY
+    assert report.verdict.score < 0.8
+    assert any("Nothing is learnt" in text for text in report.recommendations)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_layer_that_the_optimizer_lacks_is_told_and_gets_no_other_advice(digits, preset):
+    def without_the_second_layer(model):
+        return [parameter for name, parameter in model.named_parameters() if not name.startswith("3.")]
+
+    report, _ = train(digits, config=preset, steps=120, prepare=without_the_second_layer)
+
+    assert "outside_optimizer" in kinds(report)
+    assert report.coverage.outside_optimizer == ("3.weight", "3.bias")
+    assert report.verdict.health in (Health.WARNING, Health.CRITICAL)
+    (advice,) = [text for text in report.recommendations if "3.weight" in text or "3.bias" in text]
+    assert advice.startswith("Give 3.bias, 3.weight to the optimizer")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_frozen_layer_is_healthy_only_as_far_as_measured(digits, preset):
+    report, emitter = train(digits, config=preset, prepare=lambda model: model[3].requires_grad_(False) and None)
+
+    assert not [item for item in emitter.artifacts if item.kind == "alert"]
+    assert (report.verdict.health, report.verdict.score) == (Health.PARTIAL, 0.99)
+    assert report.verdict.gaps == ("2 of 8 parameters are frozen (3.weight, 3.bias)",)
+    assert "healthy so far as measured (score 0.99): 2 of 8 parameters are frozen" in report.summary()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_dead_layer_gets_no_advice_to_raise_the_learning_rate(digits, preset):
+    def kill(model):
+        with torch.no_grad():
+            model[3].bias.fill_(-50)
+
+    report, _ = train(digits, config=preset, prepare=kill)
+
+    assert "zero_gradient" in kinds(report)
+    assert not [text for text in report.recommendations if "Raise" in text]
+
+
+def test_a_loss_on_the_host_is_looked_at_in_every_step():
+    model, emitter = nn.Linear(4, 2), MemoryEmitter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    config = stepscope.DebugConfig(schedule=stepscope.Schedule(every=1000))
+    with stepscope.DebugSession(model, optimizer, run=emitter, config=config, on_error="raise") as session:
+        for step in range(6):
+            model(torch.randn(3, 4)).sum().backward()
+            session.step(math.nan if step in (3, 4) else 0.5)
+
+    assert [(item.name, item.step) for item in emitter.artifacts if item.kind == "alert"] == [("non_finite_loss", 3)]
+    assert [(one.kind, one.steps) for one in session.report().findings] == [("non_finite_loss", 2)]
+    assert session.report().verdict.health is Health.CRITICAL
+
+
+def test_a_fault_that_the_history_holds_no_more_is_still_in_the_verdict(digits):
+    config = stepscope.DebugConfig(max_gradient_history=10)
+
+    report, _ = train(digits, config=config, nan_at=3)
+
+    assert "non_finite_gradient" in kinds(report)
+    assert report.verdict.health is not Health.HEALTHY
+
+
+def test_nothing_is_said_of_what_was_not_looked_at(digits):
+    report, _ = train(digits, config=stepscope.DebugConfig(enable_gradient_debugging=False))
+    assert (report.verdict.health, report.verdict.score) == (Health.UNKNOWN, None)
+    assert report.verdict.gaps == ("no gradients were watched",)
+
+    report, _ = train(digits, steps=5)
+    assert (report.verdict.health, report.verdict.score) == (Health.PARTIAL, 0.99)
+
+    report, _ = train(digits, steps=0)
+    assert str(report.verdict) == "unknown: no step was taken."
+
+
+def test_steps_that_were_only_probed_and_layers_that_were_never_called_are_gaps(digits):
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(4, 2), nn.Linear(4, 2)
+
+    model = Parts()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    config = stepscope.DebugConfig(schedule=stepscope.Schedule(every=2), activations=True, max_overhead=None)
+    with stepscope.DebugSession(model, optimizer, config=config, on_error="raise") as session:
+        for _ in range(30):
+            optimizer.zero_grad()
+            model.used(torch.randn(8, 4)).square().mean().backward()
+            session.step()
+            optimizer.step()
+
+    coverage = session.report().coverage
+    assert coverage.gaps == (
+        "single parameters were measured at 15 of 30 steps",
+        "2 of 4 parameters are without gradient in every step (unused.weight, unused.bias)",
+        "the outputs of 1 of 2 layers were never seen (unused)",
+    )
+    assert coverage.summary() == (
+        "Looked at: the gradients of all 30 steps, 2 of 4 parameters in full at 15, the outputs of 1 of 2 layers."
+    )
+    written = json.loads(session.report().to_json())
+    assert (written["health"], written["score"]) == ("healthy so far as measured", 0.99)
+    assert written["coverage"]["gaps"] == list(coverage.gaps)
+
+
+def test_tools_that_a_limit_ended_are_a_gap(digits, tmp_path):
+    manager = NumericalStabilityManager(
+        GradientClippingConfig(max_norm=1e9),
+        NaNHandlingConfig(),
+        PyTorchDebuggingConfig(enable_autograd_anomaly=True, max_debug_iterations=3, debug_output_dir=str(tmp_path)),
+    )
+    manager.start_debug_session()
+    report, _ = train(digits, steps=30, stability=manager)
+    manager.stop_debug_session()
+
+    assert report.verdict.health is Health.PARTIAL
+    assert "max_debug_iterations" in report.verdict.gaps[-1]
+
+
+def test_an_optimizer_of_another_model_is_refused():
+    other = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
+    with pytest.raises(stepscope.errors.SessionError, match=r"none of the optimizer's 2 parameters .* Sequential's 8"):
+        stepscope.watch(network(), other)
+
+
+def test_a_second_watch_of_the_same_training_ends_the_first(caplog):
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    first = stepscope.watch(model, optimizer)
+    with stepscope.watch(model, optimizer) as second:
+        model(torch.randn(3, 4)).sum().backward()
+        optimizer.step()
+
+    assert "watched already: the earlier session ends here" in caplog.text
+    assert (first.report().overhead.steps, second.report().overhead.steps) == (0, 1)
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+def two_sessions(*runs):
+    models = [nn.Linear(4, 2), nn.Linear(4, 2)]
+    for model, run in zip(models, runs, strict=True):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with stepscope.watch(model, optimizer, run=run, max_overhead=None):
+            model(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+
+
+def test_two_models_under_the_same_names_are_told_with_the_way_out():
+    emitter = MemoryEmitter()
+    two_sessions(emitter, emitter)
+
+    (alert,) = [item for item in emitter.artifacts if item.kind == "alert"]
+    assert alert.name == "mixed_series"
+    assert 'run.scoped("D")' in alert.message
+
+
+def test_two_models_in_scopes_of_their_own_are_not():
+    emitter = MemoryEmitter()
+    two_sessions(emitter.scoped("G"), emitter.scoped("D"))
+
+    assert not [item for item in emitter.artifacts if item.kind == "alert"]
+
+
+def test_one_training_in_several_sessions_mixes_nothing():
+    emitter, model = MemoryEmitter(), nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        stepscope.watch(model, optimizer, run=emitter.at(0)).close()
+
+    assert not [item for item in emitter.artifacts if item.kind == "alert"]
