@@ -101,7 +101,7 @@ def test_compiled_models_are_told_once_with_the_way_out(caplog, compiled):
 
     assert names == [set(), set(), set()]
     assert monitor.uncovered == monitor.never_seen == ["0", "1"]
-    (record,) = [record for record in caplog.records if record.name == "debuggers.activation_monitor"]
+    (record,) = [record for record in caplog.records if record.name == "debuggers.activation_coverage"]
     assert "set_stance" in record.message
 
 
