@@ -116,7 +116,7 @@ class Run(Emitter):
 
     def __repr__(self) -> str:
         state = "open" if self._closed is None else f"closed, {self.info.status}"
-        return f"<Run {str(self.path)!r}: {state}, {self._store.counts().stored:,} artifacts, {len(self.sinks)} sinks>"
+        return f"<Run {str(self.path)!r}: {state}, {self._store.counts().stored:,} artifacts, sinks: {len(self.sinks)}>"
 
     def call_before_close(self, function: Callable[[], object]) -> None:
         """Has a function called when the run is about to close, while it still takes artifacts; the last one first.

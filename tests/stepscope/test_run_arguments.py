@@ -115,7 +115,7 @@ def test_a_failed_opening_leaves_the_folder_free(tmp_path: Path) -> None:
     stepscope.open_run(tmp_path, sinks=[]).close()
     ledger = rank_folder(tmp_path, 0) / DELIVERY_DATABASE
     ledger.mkdir()
-    with pytest.raises(RunError, match="delivery.db is no regular file"):
+    with pytest.raises(RunError, match=r"delivery\.db is no regular file"):
         stepscope.open_run(tmp_path, sinks=[MemorySink()], resume=True)
     ledger.rmdir()
     stepscope.open_run(tmp_path, sinks=[MemorySink()], resume=True).close()

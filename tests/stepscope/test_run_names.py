@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -114,6 +115,20 @@ def test_runs_that_start_at_once_get_folders_of_their_own(tmp_path: Path) -> Non
     names = sorted(out.strip() for out, _ in found)
     assert names == ["run", "run-2", "run-3", "run-4"], found
     assert all(len(stepscope.read_run(tmp_path / name).scalars("loss")) == 1 for name in names)
+
+
+def test_a_forked_child_gets_a_run_of_its_own_and_leaves_its_parents_alone(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        child = os.fork()
+        if child == 0:
+            own = stepscope.open_run(tmp_path / "run", sinks=[])
+            own.scalar("loss", 2.0, step=0)
+            own.close()
+            os._exit(0 if own.path.name == "run-2" else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        run.scalar("loss", 1.0, step=0)
+    values = [stepscope.read_run(tmp_path / name).scalars("loss").values.tolist() for name in ("run", "run-2")]
+    assert values == [[1.0], [2.0]]
 
 
 def test_threads_that_open_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
