@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import weakref
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from debuggers.source_lines import user_place
 from debuggers.torch_import import torch
 from debuggers.training_pass import is_training_forward
 
+_log = logging.getLogger(__name__)
 _DEVICE_TYPES = "cpu", "cuda"
 _ALWAYS_COPIED = 1 << 20
 
@@ -33,7 +35,7 @@ class ForwardCapture:
 
     Attributes:
         start: The last pass; None when there was none since ``release``.
-        is_thorough: Whether buffers and the generators of Python and NumPy are kept too, which takes most of the time.
+        is_thorough: Whether buffers and all generators are kept, which takes most of the time, or torch's on the host.
     """
 
     def __init__(self, model: torch.nn.Module, *, gradients: bool = True) -> None:
@@ -97,6 +99,13 @@ class ForwardCapture:
         if not is_training_forward():
             return
         self._forget()
+        try:
+            self._keep(args, kwargs)
+        except Exception:  # such as a generator that cannot be read while a CUDA graph is captured
+            self._forget()
+            _log.info("what a forward pass started from could not be kept", exc_info=True)
+
+    def _keep(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._passes and not self._passes[-1].is_complete:
             self._passes.pop()
             self._number -= 1
@@ -104,7 +113,7 @@ class ForwardCapture:
             # Those of the step's first pass stay as they are: the passes that follow are copied elsewhere.
             self._first_buffers, self._copies = self._copies, {}
         self._number += 1
-        tensors, states = tensors_of((args, kwargs)), RandomStates.now(torch_only=not self.is_thorough)
+        tensors, states = tensors_of((args, kwargs)), RandomStates.now(host_only=not self.is_thorough)
         begun = PassStart([weakref.ref(tensor) for tensor in tensors], states)
         if len(self._passes) < MAX_PASSES:
             self._passes.append(begun)
@@ -122,7 +131,7 @@ class ForwardCapture:
                 for device in _DEVICE_TYPES
             ],
             is_training=self._model.training,
-            place=user_place(sys._getframe(1)),
+            place=user_place(sys._getframe(2)),
             number=self._number,
         )
 
@@ -134,7 +143,7 @@ class ForwardCapture:
         start = self.start
         if start is None or not is_training_forward():
             return
-        if self._number == len(self._passes):
+        if self._passes and self._number == len(self._passes):
             self._passes[-1].is_complete = True
         for position, tensor in enumerate(tensors_of(output)):
             if self._keeps_gradients and tensor.requires_grad:

@@ -81,7 +81,7 @@ class ForwardStart:
         if model.training != self.is_training:
             found.append(f"the model was in {'training' if self.is_training else 'evaluation'} mode")
         if self.random_states.python is None:
-            found.append("the model's buffers and the generators of Python and NumPy are later ones")
+            found.append("the model's buffers, and all generators but torch's on the host, are later ones")
         return found
 
     def pass_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, after: int) -> int | None:

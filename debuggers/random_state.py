@@ -76,7 +76,7 @@ class RandomStates:
 
     Attributes:
         host: Torch's on the host.
-        devices: Torch's on each CUDA device; empty before CUDA is in use.
+        devices: Torch's on each CUDA device; empty before CUDA is in use, and where they were not kept.
         python: That of ``random``; None where it was not kept.
         numpy: That of ``numpy.random``; None where it was not kept.
     """
@@ -87,13 +87,13 @@ class RandomStates:
     numpy: Any
 
     @classmethod
-    def now(cls, *, torch_only: bool = False) -> Self:
-        """Returns them as they are; those of Python and NumPy take 50 times as long as torch's."""
+    def now(cls, *, host_only: bool = False) -> Self:
+        """Returns them as they are, or only torch's on the host: the others take 50 times as long."""
         return cls(
             host=torch.get_rng_state(),
-            devices=torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],  # type: ignore[no-untyped-call]
-            python=None if torch_only else random.getstate(),
-            numpy=None if torch_only else np.random.get_state(),
+            devices=torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() and not host_only else [],  # type: ignore[no-untyped-call]
+            python=None if host_only else random.getstate(),
+            numpy=None if host_only else np.random.get_state(),
         )
 
     def put_back(self) -> None:

@@ -21,8 +21,8 @@ class SessionFinder(FirstNaNFinder):
     """Repeats a faulty step that came with a ``replay``, and no other.
 
     It keeps what the last forward pass started from. Of steps without ``replay`` that is only for an exception that
-    ends the session: then neither buffers are kept nor the states of the generators of Python and NumPy. It keeps no
-    statistics of layers.
+    ends the session: then neither buffers are kept nor the states of generators, but for torch's on the host. It keeps
+    no statistics of layers.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:

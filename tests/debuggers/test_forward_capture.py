@@ -190,3 +190,18 @@ def test_keyword_arguments_are_repeated():
 @pytest.mark.parametrize("values", [[torch.ones(1), {"a": (torch.ones(2), 3)}], torch.ones(1)])
 def test_tensors_are_found_in_nested_structures(values):
     assert [len(tensor) for tensor in tensors_of(values)] == ([1, 2] if isinstance(values, list) else [1])
+
+
+def test_what_cannot_be_kept_stops_no_forward_pass():
+    class Untouchable(dict):
+        def items(self):
+            raise LookupError("nobody may look")
+
+    class Takes(nn.Module):
+        def forward(self, values, settings):
+            return values * 2
+
+    with ForwardCapture(Takes()) as capture:
+        outputs = capture._model(torch.ones(2, requires_grad=True), Untouchable())
+        assert capture.start is None
+    assert outputs.tolist() == [2.0, 2.0]
