@@ -41,10 +41,12 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
 
 def closing_line(report: DebugReport) -> str:
     """Returns the verdict, what it rests on, what was found, and at last the cost, in one line."""
-    if report.disabled or not report.coverage.steps:
-        return overhead_line(report.overhead)
     kinds = Counter(finding.kind for finding in report.findings)
     found = "".join(f" {kind} ({count})," for kind, count in kinds.items())
+    if report.disabled or not report.coverage.steps:
+        if inspected := report.tensors["inspected"]:  # a loop that hands over its tensors, and tells no step
+            return f"{inspected:,} tensors were inspected." + (f" Found:{found[:-1]}." if found else "")
+        return overhead_line(report.overhead)
     parts = [str(report.verdict), f"Found:{found[:-1]}." if found else report.coverage.summary()]
     return " ".join([*parts, overhead_line(report.overhead)])
 

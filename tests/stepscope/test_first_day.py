@@ -68,7 +68,7 @@ def documented_loop(session: stepscope.DebugSession, steps: int, *, passes: int 
     return model
 
 
-def test_steps_advance_in_a_loop_that_never_tells_one() -> None:
+def test_steps_advance_in_a_loop_that_never_tells_one(capsys: pytest.CaptureFixture[str]) -> None:
     emitter = MemoryEmitter()
     session = stepscope.DebugSession(run=emitter).start()
     documented_loop(session, 4)
@@ -77,6 +77,9 @@ def test_steps_advance_in_a_loop_that_never_tells_one() -> None:
     assert {info.step for info in session.tensor_inspector.tensors("gradient")} == {0, 1, 2, 3}
     assert session.tensor_inspector.compare_steps("model_output", 0, 3)
     session.close()
+    told = capsys.readouterr().err
+    assert told.startswith(f"stepscope: {session.tensor_inspector.inspected} tensors were inspected.")
+    assert len(told.splitlines()) == 1
     steps = {a.name: a.step for a in emitter.artifacts if a.kind == "histogram"}
     assert steps["gradients/0.weight"] == steps["tensors/model_output"] == 3
 
