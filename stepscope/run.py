@@ -19,6 +19,7 @@ from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
 
 from stepscope.byte_sizes import parse_bytes
+from stepscope.interrupts import interrupts_held
 from stepscope.live_run import OnError, Run
 from stepscope.run_claims import RANK_VARIABLES, Exists, belongs, is_alone, job_of_process, places_for, say_which
 from stepscope.run_places import RunPlace, open_record, place_of
@@ -27,6 +28,8 @@ from stepscope.unclosed_runs import close_reopened
 
 MAX_BYTES_VARIABLE = "STEPSCOPE_MAX_RUN_BYTES"
 MIN_RUN_BYTES = 20 * 10**6
+INTERRUPTED_CLOSE_S = 2.0
+"""How long a run is closed whose opening was interrupted; the person waits at the keyboard."""
 
 
 def open_run(
@@ -137,22 +140,27 @@ def _open_at(
     plain = {key: getattr(fresh.info, key) for key in given}
     manifest = replace(manifest, info=replace(manifest.info, status="running", **plain), ended_ns=None)
     holder: list[Run] = []
-    store = RunStore(
-        folder,
-        rank=rank,
-        resume=resume,
-        max_run_bytes=limit,
-        on_tick=lambda: holder[0].tick() if holder else None,
-    )
+    store: RunStore | None = None
     try:
-        if rank == 0:
-            manifest.save(folder)
-        upload = remote.start() if remote is not None else None
-        holder.append(make(manifest, store))
-        if upload is not None:
-            holder[0].copied_by(upload)
+        with interrupts_held():
+            store = RunStore(
+                folder,
+                rank=rank,
+                resume=resume,
+                max_run_bytes=limit,
+                on_tick=lambda: holder[0].tick() if holder else None,
+            )
+            if rank == 0:
+                manifest.save(folder)
+            upload = remote.start() if remote is not None else None
+            holder.append(make(manifest, store))
+            if upload is not None:
+                holder[0].copied_by(upload)
     except BaseException:
-        store.close()
+        if holder:  # Ctrl-C came meanwhile
+            holder[0].finish("failed", timeout=INTERRUPTED_CLOSE_S)
+        elif store is not None:
+            store.close()
         raise
     return holder[0]
 
