@@ -13,6 +13,7 @@ from typing import IO
 
 import tracker_adapters
 from tracker_adapters.safe_files import open_file
+from tracker_adapters.sink import SCRIPT_VARIABLE
 from tracker_adapters.store.layout import below_run
 
 NICENESS = 19
@@ -26,7 +27,13 @@ def python_command(module: str) -> list[str]:
 
 def python_environment() -> dict[str, str]:
     """Returns the environment for it: no accelerator, one thread, and this package wherever it was imported from."""
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    script = os.environ.get(SCRIPT_VARIABLE) or sys.argv[0]
+    environment = os.environ | {
+        SCRIPT_VARIABLE: script,
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
     root = str(Path(tracker_adapters.__file__).parent.parent)
     if root not in sysconfig.get_paths().values():  # an import from a checkout
         environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])

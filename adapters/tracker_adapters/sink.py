@@ -13,6 +13,9 @@ from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.redaction import redact, redact_config
 from tracker_adapters.safe_files import check_way
 
+SCRIPT_VARIABLE = "STEPSCOPE_SCRIPT"
+"""The environment variable that names the training script to the processes beside it."""
+
 Unshown = Mapping[str, int]
 """Why artifacts of a batch cannot be shown, and how many: ``{"late_step": 3}``."""
 
@@ -143,6 +146,7 @@ def local_folder(kind: str, target: str, run_folder: Path) -> str:
 
 __all__ = [
     "NO_ROOM",
+    "SCRIPT_VARIABLE",
     "Batch",
     "Column",
     "HistogramColumns",

@@ -63,6 +63,10 @@ class TestScalars:
         assert seen == [np.inf, -np.inf, np.nextafter(MAX, 0), -np.nextafter(MAX, 0)]
         assert "1.7976931348623157e+308" in the_run(options).data.tags["stepscope.infinity"]
 
+    def test_a_run_without_infinity_has_no_tag_about_it(self, options: dict[str, Any]) -> None:
+        deliver(options, [Scalar(name="x", value=v, step=i, time_ns=TIME_NS) for i, v in enumerate([1.0, np.nan])])
+        assert "stepscope.infinity" not in the_run(options).data.tags
+
 
 class TestHistograms:
     def test_each_name_has_a_heat_map_and_a_table_over_all_steps(

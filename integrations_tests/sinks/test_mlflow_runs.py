@@ -54,6 +54,21 @@ class TestRun:
         sink = opened(options, token)
         assert the_run(options).info.status == "RUNNING"
 
+    def test_who_trained_with_what_stands_where_mlflow_looks_for_it(
+        self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("STEPSCOPE_SCRIPT", "train.py")
+        monkeypatch.setenv("LOGNAME", "ada")
+        token = deliver(options, scalars("loss", [1]))
+        monkeypatch.setenv("STEPSCOPE_SCRIPT", "/usr/bin/stepscope")
+        opened(options, token)
+        tags = the_run(options).data.tags
+        assert (tags["mlflow.source.name"], tags["mlflow.source.type"], tags["mlflow.user"]) == (
+            "train.py",
+            "LOCAL",
+            "ada",
+        )
+
     def test_a_resume_adds_only_new_params(self, options: dict[str, Any]) -> None:
         token = opened(options, info=RunInfo(id="r", name="r", config={"lr": 0.1})).flush()
         opened(options, token, RunInfo(id="r", name="r", config={"lr": 0.2, "wd": 0}))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
+import os
+
 from tracker_adapters.artifacts import RunInfo
+from tracker_adapters.sink import SCRIPT_VARIABLE, redact
 from tracker_adapters.sinks.mlflow.names import metric_key
 
 MAX_TAG_LENGTH = 8000
@@ -20,6 +25,19 @@ def params_of(info: RunInfo) -> dict[str, str]:
 def tags_of(info: RunInfo) -> dict[str, str]:
     """Returns a run's tags, each as a tag of its own."""
     return {metric_key(f"stepscope.tag.{tag}"): shortened(tag, MAX_TAG_LENGTH) for tag in info.tags}
+
+
+def origin_tags() -> dict[str, str]:
+    """Returns who trained and with what, where MLflow's pages look for it: its columns User and Source.
+
+    The script comes from the environment, since this is no process of the training's.
+    """
+    tags = {"mlflow.source.type": "LOCAL"}
+    if (script := os.environ.get(SCRIPT_VARIABLE, "")) not in ("", "-c", "-m"):
+        tags["mlflow.source.name"] = shortened(redact(script), MAX_TAG_LENGTH)
+    with contextlib.suppress(OSError, KeyError):  # a user without a name, as in containers
+        tags["mlflow.user"] = getpass.getuser()
+    return tags
 
 
 def shortened(text: str, limit: int) -> str:

@@ -12,6 +12,8 @@ import numpy.typing as npt
 _TICKS = 6
 _LEAST_DISTANCE = 1 / 12
 _FEWEST = 3
+_LEAST_SHARE = 1e-4
+"""What is rarer has the darkest colour; where nothing is, there is none."""
 
 
 class HeatMapFigure:
@@ -19,21 +21,27 @@ class HeatMapFigure:
 
     def __init__(self) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.colors import LogNorm
         from matplotlib.figure import Figure
 
         self._figure = Figure(figsize=(8, 4), dpi=90)
-        self._figure.subplots_adjust(left=0.11, right=0.98, bottom=0.13, top=0.91)
+        self._figure.subplots_adjust(left=0.11, right=1.02, bottom=0.13, top=0.91)
         FigureCanvasAgg(self._figure)
         self._axes = self._figure.add_subplot()
         self._axes.set_xlabel("step")
-        self._image = self._axes.imshow(np.zeros((1, 1)), origin="lower", aspect="auto", interpolation="nearest")
+        # One scale for all steps and names: a colour means the same share everywhere.
+        norm = LogNorm(_LEAST_SHARE, 1, clip=False)
+        self._image = self._axes.imshow(
+            np.ones((1, 1)), norm=norm, cmap="viridis", origin="lower", aspect="auto", interpolation="nearest"
+        )
+        self._figure.colorbar(self._image, pad=0.02, label="share of the elements", extend="min")
         (self._marks,) = self._axes.plot([], [], "rv", markersize=5, clip_on=False, label="NaN or infinity")
         self._legend = self._axes.legend(loc="upper left", fontsize="small")
 
     def png(
         self,
         title: str,
-        brightness: npt.NDArray[np.float64],
+        shares: npt.NDArray[np.float64],
         *,
         steps: Sequence[int],
         grid: npt.NDArray[np.float64],
@@ -44,7 +52,7 @@ class HeatMapFigure:
 
         Args:
             title: As it is; nothing in it is taken for a formula.
-            brightness: (rows, columns), the lowest row first.
+            shares: (rows, columns), the lowest row first: the share of a column's elements, from 0 to 1.
             steps: (columns,): what the horizontal axis says.
             grid: (rows + 1,): the edges of the rows as asinh(value / scale).
             scale: See ``grid``.
@@ -52,8 +60,7 @@ class HeatMapFigure:
         """
         axes, (left, right, bottom, top) = self._axes, (-0.5, len(steps) - 0.5, float(grid[0]), float(grid[-1]))
         axes.set_title(title, parse_math=False)
-        self._image.set(data=brightness, extent=(left, right, bottom, top))
-        self._image.autoscale()
+        self._image.set(data=np.ma.masked_less_equal(shares, 0), extent=(left, right, bottom, top))
         axes.set(xlim=(left, right), ylim=(bottom, top))
         ticks = np.unique(np.linspace(0, len(steps) - 1, _TICKS).astype(int))
         axes.set_xticks(ticks, [str(steps[tick]) for tick in ticks])

@@ -19,6 +19,8 @@ from tracker_adapters.sinks.mlflow.names import digest_of_cut_key, metric_key
 
 NAME_TAG_PREFIX = "stepscope.name."
 """Tags that hold the whole name behind a key that had to be cut, by its checksum."""
+INFINITY_TAG = "stepscope.infinity"
+INFINITY_RULE = "metric values of ±1.7976931348623157e+308 stand for ±infinity"
 LARGEST = float(np.finfo(np.float64).max)
 _METRICS_PER_REQUEST = 1000
 _BYTES_BESIDE_KEY = 140
@@ -39,6 +41,8 @@ class Metrics:
         NaN stays NaN, for infinities see the module.
         """
         metrics = list(self._metrics_of(scalars)) if len(scalars) else []
+        if np.isinf(scalars.values).any():
+            tags = {**tags, INFINITY_TAG: INFINITY_RULE}
         entries, self._names = [*self._names, *tag_entries(tags)], []
         for some, request in zip_longest(metrics, requests_of(entries), fillvalue=()):
             log_batch(self._client, self._run_id, request, some)

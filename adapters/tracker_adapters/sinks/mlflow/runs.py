@@ -9,6 +9,7 @@ from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.sink import SinkError, StartOver
 from tracker_adapters.sinks.mlflow.description import (
     MAX_RUN_NAME_LENGTH,
+    origin_tags,
     params_of,
     shortened,
     tags_of,
@@ -17,8 +18,6 @@ from tracker_adapters.sinks.mlflow.entries import Entry, log_batch, send_entries
 
 RUN_ID_TAG = "stepscope.run_id"
 ATTEMPT_TAG = "stepscope.attempt"
-INFINITY_TAG = "stepscope.infinity"
-INFINITY_RULE = "metric values of ±1.7976931348623157e+308 stand for ±infinity"
 _PARENT_TAG = "mlflow.parentRunId"
 
 
@@ -87,7 +86,8 @@ class Runs:
     def describe(self, run: Any) -> None:
         """Sets our tags, and those params of the configuration that are not there yet: params cannot change."""
         there = run.data
-        tags = {RUN_ID_TAG: self._info.id, INFINITY_TAG: INFINITY_RULE} | tags_of(self._info)
+        origin = {key: value for key, value in origin_tags().items() if key not in there.tags}
+        tags = {RUN_ID_TAG: self._info.id} | origin | tags_of(self._info)
         entries = tag_entries({key: value for key, value in tags.items() if there.tags.get(key) != value})
         params = params_of(self._info).items()
         entries += [Entry("param", key, value) for key, value in params if key not in there.params]

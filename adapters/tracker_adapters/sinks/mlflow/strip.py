@@ -63,7 +63,7 @@ class Strip:
         return {"columns": _COLUMNS, "data": [_row(*row) for row in rows]}
 
     def heat_map(self, figure: HeatMapFigure) -> bytes:
-        """Returns a picture as PNG: a column for each of ours, values upwards, brightness for the share of elements.
+        """Returns a picture as PNG: values upwards, steps to the right, log colours.
 
         The value axis is linear around zero and logarithmic beyond the median standard deviation (asinh), so
         that one exploding step leaves the others readable. Columns with NaN or infinities are marked in red.
@@ -73,7 +73,7 @@ class Strip:
         shares = np.stack([_shares(edges, counts, scale, grid) for edges, counts in shapes], axis=1)
         return figure.png(
             _title(self.columns[0].name),
-            np.sqrt(shares),  # keeps thin tails visible beside the bulk
+            shares,
             steps=self.first_steps,
             grid=grid,
             scale=scale,
