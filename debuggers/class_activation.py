@@ -13,7 +13,7 @@ from debuggers.errors import DebuggerConfigError
 from debuggers.layer_cut import LayerCut
 from debuggers.layer_values import real_values, spread
 from debuggers.map_layout import Layout, batch_size, checked_layout, map_layout
-from debuggers.model_replay import plain_model, replay_arguments, run_aside
+from debuggers.model_replay import check_thread, plain_model, replay_arguments, run_aside
 from debuggers.module_selection import module_named
 from debuggers.torch_import import torch
 from debuggers.utils import get_layer_by_name
@@ -80,13 +80,15 @@ class ClassActivationDebugger(BaseDebugger):
 
         Raises:
             LayerNotFoundError: When the model has no such layer; the message lists the nearest names.
-            DebuggerConfigError: When the layer or the model puts out something that has no map.
+            DebuggerConfigError: When the layer or the model puts out something that has no map, or the model is
+                compiled and this is not the main thread.
         """
         if "inputs" not in datapoint:
             raise DebuggerConfigError(
                 f"the datapoint has the keys {', '.join(map(repr, datapoint))}; expected 'inputs' among them, to run "
                 "the model again"
             )
+        check_thread(model)
         model = plain_model(model)
         layer = self._layer(model)
         maps, classes = run_aside(

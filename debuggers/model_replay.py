@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
-from debuggers.call_observers import unobserved
+from debuggers.call_observers import is_compiled_in_place, unobserved
 from debuggers.errors import DebuggerConfigError
 from debuggers.module_selection import WRAPPERS
 from debuggers.random_state import preserved_random_state
@@ -75,6 +75,23 @@ def plain_model(model: torch.nn.Module) -> torch.nn.Module:
             model = model.get_submodule("_orig_mod")
         else:
             return model
+
+
+def check_thread(model: torch.nn.Module) -> None:
+    """Checks that a model may run aside in this thread.
+
+    Raises:
+        DebuggerConfigError: When it has compiled parts and this is not the main thread: threads that evaluate it at the
+            same time may be compiling it, and what a replay puts in the place of its tensors makes that fail.
+    """
+    if threading.current_thread() is threading.main_thread():
+        return
+    for module in model.modules():
+        if "_orig_mod" in module._modules or is_compiled_in_place(module):
+            raise DebuggerConfigError(
+                "the model is compiled, and another thread may be compiling it now, which running it again would "
+                "disturb; expected a call in the main thread, or a model that is not compiled"
+            )
 
 
 @contextmanager

@@ -248,3 +248,23 @@ def test_maps_in_threads_are_those_of_one_thread_and_leave_no_trace(attention):
         sequential.reset_buffer()
     assert model.norm.running_mean is buffer
     assert torch.backends.mha.get_fastpath_enabled() is fast
+
+
+def test_maps_of_a_compiled_model_are_refused_beside_the_main_thread():
+    """Another thread may be compiling the model, which a replay would make fail."""
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    compiled = torch.compile(model, backend="eager")
+    config = [{"name": "cam", "type": GradCAMDebugger, "target_layer": "0"}]
+
+    def step(idx):
+        images = torch.ones(1, 1, 4, 4)
+        outputs = compiled(images)
+        return sequential({"inputs": images, "outputs": outputs, "meta_info": {"idx": idx}}, compiled)["cam"]
+
+    with SequentialDebugger(config, compiled) as sequential:
+        sequential.enabled = True
+        with ThreadPoolExecutor(WORKERS) as pool:
+            found = list(pool.map(step, range(4 * WORKERS)))
+        assert all("the model is compiled, and another thread" in slot["error"] for slot in found)
+        assert "gradcam" in step(0)
+        sequential.reset_buffer()
