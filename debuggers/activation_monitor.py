@@ -51,8 +51,10 @@ class ActivationMonitor(Closing):
     Not recorded: forward passes in the other mode than the model's at ``attach`` (a validation in eval mode), those
     that activation checkpointing repeats, and what runs inside ``torch.compile`` or ``torch.jit``: there only the
     output of the module that ``torch.compile`` returned can be seen. ``uncovered`` names what was not seen. With
-    reentrant checkpointing outputs have no gradients; they are counted. While hooks are on, ``TransformerEncoderLayer``
-    does without its fused path in eval mode, whose results may differ in the last digit; training never takes it.
+    reentrant checkpointing outputs have no gradients; they are counted. ``TransformerEncoderLayer`` on its fused path,
+    which it may take in eval mode, calls none of the modules inside of it. Between ``expect`` and ``detach`` a pass
+    that raised is dropped, and so is what came to nothing: passes in another mode than the step before, or with
+    gradients that were thrown away before the next pass began.
 
     Attributes:
         chosen: The names of the chosen modules.

@@ -87,12 +87,15 @@ def _run(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
 @cache
 def _prepare() -> None:
     from torch._dynamo.eval_frame import skip_code
+    from torch._dynamo.trace_rules import add
 
     global _run
     _run = torch.compiler.disable(_call, **_reason())  # type: ignore[no-untyped-call]
     torch.compiler.assume_constant_result(graph_must_be_whole)  # type: ignore[no-untyped-call]
     for code in _skipped:
         skip_code(code)
+    # Emitters never import torch, and so cannot say it themselves.
+    add("tracker_adapters")
 
 
 def _call(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

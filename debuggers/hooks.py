@@ -45,6 +45,18 @@ class OutputHook(_Hook):
         return self._function(output)
 
 
+class SeparateHook(_Hook):
+    """Does nothing, but a fused kernel that would not call the module is not taken where it is there."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None)
+
+    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        """Called by torch after the module's forward."""
+
+
 class ArgumentsHook(_Hook):
     """Puts what a function makes of a module's arguments in their place."""
 
@@ -155,6 +167,13 @@ class Hooks:
                 handle.remove()
             raise
         self._handles += added
+
+    def add_separation(self, module: torch.nn.Module) -> None:
+        """Has ``TransformerEncoderLayer`` call a module inside of it in eval mode, too, where a fused kernel would not.
+
+        That may change the last bits of what it computes.
+        """
+        self._handles.append(module.register_forward_hook(SeparateHook()))
 
     def add_output(self, module: torch.nn.Module, function: OutputFunction) -> None:
         """Registers a function whose result takes the place of a module's output, for a model that is run aside."""

@@ -28,6 +28,13 @@ class LayerWatch:
     def __init__(self, model: torch.nn.Module, watched: Sequence[WatchedDebugger]) -> None:
         self._models = list(_wrappers_and_model(model))
         self._watched = watched
+        self._fusible = {
+            id(inner)
+            for outer in model.modules()
+            if isinstance(outer, torch.nn.TransformerEncoderLayer)
+            for inner in outer.modules()
+            if inner is not outer
+        }
         self._hooks = Hooks()
         self._here = _Thread()
         self._passes = ForwardPasses(one.name for one in watched)
@@ -79,6 +86,8 @@ class LayerWatch:
         for layer in watched.watched.layers:
             if layer.opaque:
                 continue
+            if id(layer.module) in self._fusible:
+                self._hooks.add_separation(layer.module)
             if watched.has_contexts:
                 enter, leave = partial(self._enter, watched, layer.name), partial(self._leave, watched, layer.name)
                 self._hooks.add_around_forward(layer.module, enter, leave)

@@ -1,5 +1,6 @@
 """A debugger may hold a context open while its layers run; it is left whatever happens."""
 
+import pickle
 from contextlib import contextmanager
 
 import pytest
@@ -247,3 +248,15 @@ def test_without_one_no_hook_is_added_before_the_layer(watching):
     model = nn.Sequential(nn.ReLU())
     watching(model, entry(Plain, "0"))
     assert hook_count(model[0]) == 1
+
+
+def test_an_inner_layer_of_an_encoder_is_seen_where_torch_would_fuse_it_and_copies_need_nothing_of_ours(watching):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    sequential = watching(model, entry(Journal, "layers.0.linear1"))
+    with torch.no_grad():
+        model(torch.randn(2, 3, 8))
+    assert lines(sequential)[0].startswith("enter")
+    assert b"debuggers" not in pickle.dumps(model)
+    sequential.enabled = False
+    assert not hook_count(model)
