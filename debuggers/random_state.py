@@ -20,12 +20,22 @@ def preserved_random_state() -> Iterator[None]:
     """Restores the global generators of torch (host and current CUDA device), Python and NumPy at the end.
 
     The generators belong to the whole process. Where blocks of several threads overlap, the first one's begin is what
-    the last one's end restores: no block's draws are left, whatever the order in which they end.
+    the last one's end restores: no block's draws are left, whatever the order in which they end. A block inside another
+    one of its thread restores what it found itself, so that each of several begins with the same numbers.
     """
+    if getattr(_THREAD, "inside", False):
+        found = RandomStates.now()
+        try:
+            yield
+        finally:
+            found.put_back()
+        return
     _STATE.enter()
+    _THREAD.inside = True
     try:
         yield
     finally:
+        _THREAD.inside = False
         _STATE.leave()
 
 
@@ -66,6 +76,7 @@ class _SharedState:
 
 
 _STATE = _SharedState()
+_THREAD = threading.local()
 # Another thread may hold the lock at the fork, and does not exist in the child.
 os.register_at_fork(after_in_child=_STATE.renew_lock)
 
