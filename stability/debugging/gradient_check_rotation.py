@@ -32,7 +32,6 @@ class GradientCheckRotation:
         self._pace = CheckPace(config.grad_check_every, config.check_max_share)
         self._wanted = {False: config.grad_check_numerical, True: config.grad_check_sparse_numerical}
         self._hooks = Hooks()
-        self._model: torch.nn.Module | None = None
         self._modules: list[NamedModule] = []
         self._turn = 0
         self._current: NamedModule | None = None
@@ -87,14 +86,12 @@ class GradientCheckRotation:
     def close(self) -> None:
         """Removes the hook, and lets the model go."""
         self._hooks.remove()
-        self._model, self._modules = None, []
+        self._modules = []
         self._current, self._captured = None, None
 
     def _watch_next(self, model: torch.nn.Module) -> None:
-        # What is watched stays so when another model steps meanwhile: two models may take turns.
-        if model is not self._model:
-            self._model = model
-            self._modules = [entry for entry in select_modules(model) if not entry.opaque]
+        # The model of now: two may take turns, and a layer may have been exchanged since the last check.
+        self._modules = [entry for entry in select_modules(model) if not entry.opaque]
         for _ in self._modules:
             entry = self._modules[self._turn % len(self._modules)]
             self._turn += 1

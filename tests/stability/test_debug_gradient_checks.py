@@ -28,6 +28,21 @@ class TestGradientChecks:
         assert set(checks["passed"]) == {"Linear", "0"}
         assert (checks["skipped"], hooks_of(first), hooks_of(second)) == ({}, 0, 0)
 
+    def test_a_layer_that_was_exchanged_has_its_turn_and_the_old_one_has_not(self):
+        model = nn.Sequential(nn.Linear(4, 4))
+        manager = stability(enable_grad_check=True, grad_check_every=1, grad_check_budget_s=30.0)
+        manager.start_debug_session("exchanged")
+        train(model, manager, steps=3)
+        old, model[0] = model[0], WrongLayer()
+        model.append(nn.Linear(4, 1))
+        train(model, manager, steps=6)
+        manager.stop_debug_session()
+
+        checks = manager.get_debug_summary()["gradient_checks"]
+        assert checks["failed"].keys() == {"0"}
+        assert "1" in checks["passed"]
+        assert hooks_of(old) == hooks_of(model) == 0
+
     def test_every_module_has_its_turn_and_the_wrong_one_is_told_once(self):
         emitter = MemoryEmitter()
         model = nn.Sequential(nn.Linear(4, 6), WrongLayer(), nn.Linear(6, 1))
