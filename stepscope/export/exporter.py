@@ -107,6 +107,8 @@ def export_runs(
                 if progress is not None:
                     progress(number, export.row_count)
         if not export.row_count:
+            if export.damaged:
+                raise ExportError(f"nothing to export: all {export.damaged} artifacts are damaged")
             raise ExportError(f"nothing to export: {_nothing(selection, len(folders))}")
         export.finish(folders)
     return Exported(
@@ -146,12 +148,15 @@ class _Export:
                 until = extent(run, rank)
                 latest = LatestAttempts(run, rank, self._selection, until)
                 builder = TableBuilder(run, label, rank, attachments)
-                for table, rows in read_rows(run, rank, self._selection, until):
+                for table, rows in read_rows(run, rank, self._selection, until, self._damage):
                     for name, chunk in builder.chunks(table, latest.kept(rows)):
                         self._write(name, chunk)
                     yield
         except sqlite3.Error as error:
             raise RunError(f"cannot read the run {run}: {error}") from error
+
+    def _damage(self, count: int) -> None:
+        self.damaged += count
 
     def finish(self, runs: Sequence[Path]) -> None:
         self.close()

@@ -7,7 +7,7 @@ that Python takes to build a row.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.errors import RunError
+from tracker_adapters.errors import DamagedError, RunError
 from tracker_adapters.store import layout, schema
-from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS
+from tracker_adapters.store.codec import ARTIFACT_COLUMNS, DAMAGED, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
+from tracker_adapters.store.histogram_codec import decode
+from tracker_adapters.store.soundness import floats, integers, salvaged, sound_rows
 from tracker_adapters.store.tail import MAX_LOOKS, Segment
 
 from stepscope.export.selection import Selection
@@ -138,18 +140,26 @@ def extent(run_folder: Path, rank: int) -> Extent:
     """Returns what a rank holds now; what comes later is not read, so that attempts and rows fit each other."""
     last_seq = last_attempt = 0
     for segment, _ in opened_segments(run_folder, rank):
-        last_attempt = max(last_attempt, segment.connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0])
+        found = segment.connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0]
+        last_attempt = max(last_attempt, found if type(found) is int else 0)
         last_seq = max(last_seq, segment.last_seq())
     return Extent(last_seq, last_attempt)
 
 
-def read_rows(run_folder: Path, rank: int, selection: Selection, until: Extent) -> Iterator[tuple[str, SegmentRows]]:
+def read_rows(
+    run_folder: Path,
+    rank: int,
+    selection: Selection,
+    until: Extent,
+    on_damage: Callable[[int], None] = lambda count: None,
+) -> Iterator[tuple[str, SegmentRows]]:
     """Yields ``(table, rows)`` of what a rank held then and the selection wants, by segment, table and arrival.
 
-    Several parts follow each other for each table; attempts are not looked at.
+    Several parts follow each other for each table; attempts are not looked at. What is damaged is left out, and
+    ``on_damage`` is told how many rows that are, as far as they can be told.
 
     Raises:
-        RunError: When the store cannot be read, or holds values of the wrong type.
+        RunError: When the store cannot be read.
     """
     tables = list(dict.fromkeys(map(table_of, sorted(selection.kinds))))
     for segment, after in opened_segments(run_folder, rank):
@@ -163,19 +173,28 @@ def read_rows(run_folder: Path, rank: int, selection: Selection, until: Extent) 
                 if wanted is not None:
                     conditions += f" AND series IN ({','.join(map(str, wanted))})"
                 read = _scalars if table == "scalar" else _others
-                try:
-                    for columns in read(segment.connection, table, conditions, seqs):
+                for part in read(segment.connection, table, conditions, seqs, on_damage):
+                    columns = part if isinstance(part, tuple) else _sound(part, table, series, on_damage)
+                    if columns is not None:
                         rows = SegmentRows(series, *columns)
-                        _check_numbers(rows)
-                        yield table, rows
-                except (ValueError, TypeError, OverflowError) as error:
-                    raise RunError(f"{run_folder} holds a damaged {table}: {error}") from error
+                        if not set(np.unique(rows.numbers).tolist()) <= series.keys():
+                            rows = rows.where(np.isin(rows.numbers, list(series)))
+                            on_damage(len(columns[0]) - len(rows))
+                        if len(rows):
+                            yield table, rows
 
 
-def _check_numbers(rows: SegmentRows) -> None:
-    # Series are numbered from 1 without gaps.
-    if rows.numbers.min() < 1 or rows.numbers.max() > len(rows.series):
-        raise ValueError(f"series {rows.numbers.min()} to {rows.numbers.max()}; expected 1 to {len(rows.series)}")
+def _sound(
+    rows: list[Any], table: str, series: dict[int, tuple[str, str]], on_damage: Callable[[int], None]
+) -> tuple[Any, ...] | None:
+    """The columns of those rows that are as they were written."""
+    sound = sound_rows(table, rows, series)
+    on_damage(len(rows) - len(sound))
+    if not sound:
+        return None
+    columns = list(zip(*sound, strict=True))
+    content: Any = columns[5] if table != "artifact" else [*zip(*columns[5:], strict=True)]
+    return (*map(integers, columns[:5]), floats(content) if table == "scalar" else content)
 
 
 def wanted_series(series: dict[int, tuple[str, str]], table: str, selection: Selection) -> list[int] | None:
@@ -188,30 +207,70 @@ def wanted_series(series: dict[int, tuple[str, str]], table: str, selection: Sel
 
 
 def _scalars(
-    connection: sqlite3.Connection, table: str, conditions: str, seqs: tuple[int, int]
-) -> Iterator[Sequence[Any]]:
+    connection: sqlite3.Connection,
+    table: str,
+    conditions: str,
+    seqs: tuple[int, int],
+    on_damage: Callable[[int], None],
+) -> Iterator[tuple[Any, ...] | list[Any]]:
+    """Yields columns, or rows where something is damaged."""
     joined = ", ".join(f"group_concat({column})" for column in _INTEGERS)
     rows = f"FROM {table} WHERE {conditions} ORDER BY {schema.in_order(table)}"
-    integers = f"SELECT {joined} FROM (SELECT {', '.join(_INTEGERS)} {rows})"
-    floats = f"SELECT value {rows}"
+    statement = f"SELECT {joined} FROM (SELECT {', '.join(_INTEGERS)} {rows})"
     first, last = seqs
     for start in range(first, last + 1, ROWS_AT_ONCE[table]):
         bounds = (start, min(start + ROWS_AT_ONCE[table] - 1, last))
-        texts = connection.execute(integers, bounds).fetchone()
-        if texts[0] is not None:
-            # NULL becomes NaN.
-            values = np.array(list(chain.from_iterable(connection.execute(floats, bounds))), np.float64)
-            yield *map(integers_of, texts), values
+        try:
+            texts = connection.execute(statement, bounds).fetchone()
+            if texts[0] is not None:
+                values = connection.execute(f"SELECT value {rows}", bounds).fetchall()
+                content = floats(list(chain.from_iterable(values)))  # NULL becomes NaN
+                columns = [integers_of(text) for text in texts]
+                if any(len(column) != len(content) or column.min() < 0 for column in columns):
+                    raise DamagedError("a column of integers holds something else")
+                yield *columns, content
+        except sqlite3.OperationalError:
+            raise
+        except (sqlite3.DatabaseError, *DAMAGED):
+            yield _rows_around_damage(connection, f"SELECT {SCALAR_COLUMNS} {rows}", bounds, on_damage)
 
 
 def _others(
-    connection: sqlite3.Connection, table: str, conditions: str, seqs: tuple[int, int]
-) -> Iterator[Sequence[Any]]:
-    statement = f"SELECT {_COLUMNS[table]} FROM {table} WHERE {conditions} ORDER BY seq LIMIT {ROWS_AT_ONCE[table]}"
+    connection: sqlite3.Connection,
+    table: str,
+    conditions: str,
+    seqs: tuple[int, int],
+    on_damage: Callable[[int], None],
+) -> Iterator[tuple[Any, ...] | list[Any]]:
+    """Yields columns, or rows where something is damaged."""
+    statement = f"SELECT {_COLUMNS[table]} FROM {table} WHERE {conditions} ORDER BY seq"
     first, last = seqs
-    while rows := connection.execute(statement, (first, last)).fetchall():
-        *integers, content = zip(
-            *((*row[:5], row[5] if table == "histogram" else row[5:]) for row in rows), strict=True
-        )
-        yield *(np.array(column, np.int64) for column in integers), content
+    while first <= last:
+        try:
+            rows = connection.execute(f"{statement} LIMIT {ROWS_AT_ONCE[table]}", (first, last)).fetchall()
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            end = min(first + ROWS_AT_ONCE["scalar"] - 1, last)
+            yield _rows_around_damage(connection, statement, (first, end), on_damage)
+            first = end + 1
+            continue
+        if not rows:
+            return
         first = rows[-1][0] + 1
+        try:
+            if table == "histogram":
+                decode([row[5] for row in rows])
+            content = [row[5] if table == "histogram" else row[5:] for row in rows]
+            yield *(integers(column) for column in zip(*(row[:5] for row in rows), strict=True)), content
+        except DAMAGED:
+            yield rows
+
+
+def _rows_around_damage(
+    connection: sqlite3.Connection, statement: str, bounds: tuple[int, int], on_damage: Callable[[int], None]
+) -> list[Any]:
+    def fetch(first: int, last: int) -> list[Any]:
+        return connection.execute(statement, (first, last)).fetchall()
+
+    return salvaged(fetch, *bounds, on_damage)

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from tracker_adapters.errors import RunError, StepscopeError
+from tracker_adapters.artifacts import Cell
+from tracker_adapters.errors import DamagedError, RunError, StepscopeError
 from tracker_adapters.histogram import Histogram
 from tracker_adapters.store.blobs import read_blob
 from tracker_adapters.store.histogram_codec import decode
@@ -45,6 +46,8 @@ class Functions:
                 return None
             try:
                 return function(*values)
+            except DamagedError:
+                return None
             except Exception as error:
                 self.error = error
                 raise
@@ -89,10 +92,13 @@ def _json(values: Any) -> str:
     return json.dumps(values.tolist())
 
 
-def _table_rows(data: bytes) -> str:
+def _table_rows(data: bytes) -> str | None:
+    try:
+        stored = msgspec.msgpack.decode(data, type=list[list[Cell]])
+    except msgspec.MsgspecError:  # damaged
+        return None
     rows = [
-        [repr(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row]
-        for row in msgspec.msgpack.decode(data)
+        [repr(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row] for row in stored
     ]
     return json.dumps(rows, ensure_ascii=False)
 

@@ -26,6 +26,12 @@ An ``origin`` is the number of a segment, a ``place`` that of a rank of a run.""
 
 CONTENT = {"scalar": ("value",), "histogram": ("data",), "artifact": ("kind", "meta", "data", "blob")}
 """The columns of each of a segment's tables that follow ``step`` and ``time_ns``."""
+_SOUND = {
+    "scalar": "typeof(a.value) IN ('real', 'null') AND typeof(a.step) = 'integer' AND typeof(a.time_ns) = 'integer'",
+    "histogram": "typeof(a.data) = 'blob'",
+    "artifact": "json_valid(a.meta)",
+}
+"""What a row must be to be shown: anything else is damaged."""
 _COMMON = "run, rank, attempt, name, step, time_ns"
 _FILE = "json_extract(meta, '$.filename') AS filename, json_extract(meta, '$.size') AS size, blob AS sha256"
 _VIEWS = {
@@ -83,7 +89,7 @@ def select_rows(
     query = (
         f"SELECT {origin} AS origin, s.run, s.rank, a.attempt, s.name, a.step, a.time_ns, {content} "
         f"FROM {schema}.{table} AS a CROSS JOIN main.wanted AS s ON s.origin = {origin} AND s.number = a.series "
-        f"WHERE a.step BETWEEN {steps[0]} AND {steps[1]} AND a.seq <= {last_seq}"
+        f"WHERE a.step BETWEEN {steps[0]} AND {steps[1]} AND a.seq <= {last_seq} AND {_SOUND[table]}"
     )
     if replaced_in is not None:
         query += f" AND NOT EXISTS (SELECT 1 FROM main.replaced AS r WHERE r.place = {replaced_in} AND r.seq = a.seq)"

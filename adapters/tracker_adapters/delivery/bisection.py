@@ -16,6 +16,8 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
+import msgspec
+
 from tracker_adapters.store.tail import MAX_ROWS
 
 FAILURES_TO_SPLIT = 3
@@ -104,8 +106,11 @@ class Bisection:
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Returns what ``encode`` stood for."""
-        return cls(**json.loads(text)) if text else cls()
+        """Returns what ``encode`` stood for; a new one for anything else."""
+        try:
+            return msgspec.convert(json.loads(text), cls) if text else cls()
+        except (ValueError, RecursionError, msgspec.MsgspecError):
+            return cls()
 
     def _clear_suspect(self) -> None:
         self.suspect, self.convictions = 0, 0

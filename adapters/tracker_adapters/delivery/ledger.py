@@ -8,10 +8,12 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+import msgspec
 
 from tracker_adapters.redaction import redact
 from tracker_adapters.store.connections import check_tables, connect
@@ -26,6 +28,7 @@ CREATE TABLE IF NOT EXISTS cursor(
     updated_ns INTEGER NOT NULL, trying INTEGER NOT NULL, failures INTEGER NOT NULL, bisection TEXT NOT NULL,
     thinning BLOB) WITHOUT ROWID
 """
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 _COLUMNS = (
     "sink, target, seq, token, delivered, failed, state, error, updated_ns, trying, failures, bisection, thinning"
 )
@@ -55,6 +58,29 @@ class Position:
     failures: int = 0
     bisection: str = ""
     thinning: bytes | None = None
+
+
+class _Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    """A line of the table, whose values may be anything."""
+
+    sink: str
+    target: str
+    seq: _Count
+    token: bytes | None
+    delivered: _Count
+    failed: dict[str, _Count]
+    state: LaneState
+    error: str
+    updated_ns: int
+    trying: _Count
+    failures: _Count
+    bisection: str
+    thinning: bytes | None
+
+    @classmethod
+    def position(cls, values: Sequence[Any]) -> Position:
+        row = msgspec.convert([*values[:5], json.loads(values[5]), *values[6:]], cls, builtin_types=(bytes,))
+        return Position(**msgspec.structs.asdict(row))
 
 
 def position_key(sink: str, target: str) -> str:
@@ -90,10 +116,13 @@ class Ledger:
     def positions(self) -> dict[str, Position]:
         """Returns all positions by key."""
         rows = self._connection.execute(f"SELECT key, {_COLUMNS} FROM cursor").fetchall()
-        return {
-            key: Position(sink, target, seq, token, delivered, json.loads(failed), *rest)
-            for key, sink, target, seq, token, delivered, failed, *rest in rows
-        }
+        found = {}
+        for row in rows:
+            try:
+                found[row[0]] = _Row.position(row[1:])
+            except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+                raise sqlite3.DatabaseError(f"{DELIVERY_DATABASE} is damaged: {error}") from error
+        return found
 
     def attempt(self, key: str, last_seq: int) -> None:
         """Notes that the sink is now given the artifacts up to ``last_seq``."""

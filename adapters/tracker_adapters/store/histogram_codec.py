@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.compilation import compile_cached
-from tracker_adapters.errors import RunError
+from tracker_adapters.errors import DamagedError
 from tracker_adapters.histogram import N_BINS
 from tracker_adapters.histogram_columns import AT_ONCE, MOMENTS, TALLIES, HistogramColumns
 from tracker_adapters.store import compiled_codec
@@ -61,7 +61,7 @@ def decode(blobs: Sequence[bytes]) -> HistogramColumns:
     """Returns the histograms of blobs.
 
     Raises:
-        RunError: When a blob holds no histogram, because its file is damaged or somebody else's.
+        DamagedError: When a blob holds no histogram, because its file is damaged or somebody else's.
     """
     return HistogramColumns.joined(
         [_decoded(blobs[start : start + AT_ONCE]) for start in range(0, max(len(blobs), 1), AT_ONCE)]
@@ -114,13 +114,13 @@ def _encoded(columns: HistogramColumns) -> list[bytes]:
 def _decoded(blobs: Sequence[bytes]) -> HistogramColumns:
     n = len(blobs)
     if not all(isinstance(blob, bytes) for blob in blobs):
-        raise RunError("the run store holds a histogram without data; its file is damaged")
+        raise DamagedError("the run store holds a histogram without data; its file is damaged")
     data = np.frombuffer(b"".join(blobs), np.uint8)
     sizes = np.fromiter(map(len, blobs), np.int64, n)
     blob_ends = np.cumsum(sizes)
     blob_starts = blob_ends - sizes
     if (sizes < _MOMENT_BYTES + len(TALLIES)).any() or (data[blob_ends - 1] >= 128).any():
-        raise RunError("the run store holds a histogram that ends too early; its file is damaged")
+        raise DamagedError("the run store holds a histogram that ends too early; its file is damaged")
     in_moments = blob_starts[:, None] + np.arange(_MOMENT_BYTES)
     moments = data[in_moments].view("<f8").astype(np.float64)
     is_end = data < 128
@@ -130,7 +130,7 @@ def _decoded(blobs: Sequence[bytes]) -> HistogramColumns:
     columns = _columns(_varints(data, stops, blob_starts, ends), ends, moments)
     fault = columns.fault()
     if fault is not None:
-        raise RunError(f"the run store holds a damaged histogram: {fault[1]}")
+        raise DamagedError(f"the run store holds a damaged histogram: {fault[1]}")
     return columns
 
 
@@ -166,7 +166,7 @@ def _varints(
     sizes = stops - starts + 1
     longest = int(sizes.max(initial=0))
     if longest > _LONGEST_VARINT:
-        raise RunError("the run store holds a histogram with a number beyond 64 bits; its file is damaged")
+        raise DamagedError("the run store holds a histogram with a number beyond 64 bits; its file is damaged")
     values = (data[starts] & 127).astype(np.uint64)
     for place in range(1, longest):
         rows = np.flatnonzero(sizes > place)
@@ -181,7 +181,7 @@ def _columns(
     heads = np.arange(1, n + 1) * len(TALLIES)
     numbers_in = np.diff(ends, prepend=0)
     if (numbers_in < len(TALLIES)).any():
-        raise RunError("the run store holds a histogram with too few numbers; its file is damaged")
+        raise DamagedError("the run store holds a histogram with too few numbers; its file is damaged")
     in_heads = (ends - numbers_in)[:, None] + np.arange(len(TALLIES))
     of_bins = np.ones(values.size, np.bool_)
     of_bins[in_heads] = False
@@ -190,7 +190,7 @@ def _columns(
     odd = (numbers & np.uint64(1)).astype(np.bool_)
     filled = np.diff(number_ends, prepend=0) > 0
     if odd[number_ends[filled] - 1].any():
-        raise RunError("the run store holds a histogram that ends within a gap; its file is damaged")
+        raise DamagedError("the run store holds a histogram that ends within a gap; its file is damaged")
     is_count = np.ones(numbers.size, np.bool_)
     is_count[1:] = ~odd[:-1]
     places = np.flatnonzero(is_count)
@@ -203,7 +203,7 @@ def _columns(
     lengths = np.diff(bin_ends, prepend=0)
     bins = reached[1:] - np.repeat(reached[bin_ends - lengths], lengths) - 1
     if bins.size and not 0 <= int(bins.min()) <= int(bins.max()) < N_BINS:
-        raise RunError(f"the run store holds a histogram with bins beyond {N_BINS - 1}; its file is damaged")
+        raise DamagedError(f"the run store holds a histogram with bins beyond {N_BINS - 1}; its file is damaged")
     return HistogramColumns(
         tallies=values[in_heads].view(np.int64),
         moments=moments,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,14 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, RunInfo, Table, Text
-from tracker_adapters.errors import ArtifactError, NotARunError, RunError
+from tracker_adapters.errors import ArtifactError, DamagedError, NotARunError, RunError, StepscopeError, UnsafeFileError
 from tracker_adapters.store import layout
 from tracker_adapters.store.attempts import latest
-from tracker_adapters.store.codec import ARTIFACT_COLUMNS, decode_artifact
+from tracker_adapters.store.codec import ARTIFACT_COLUMNS, DAMAGED, decode_artifact
+from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
 from tracker_adapters.store.ranges import ScalarRanges, read_ranges
+from tracker_adapters.store.soundness import floats, integers, sound_rows
 from tracker_adapters.store.tail import Segment, StoreReader, histogram_rows
+
+logger = logging.getLogger(__name__)
 
 Rank: TypeAlias = int | Literal["all"]
 A = TypeVar("A", bound=Artifact)
@@ -67,6 +72,10 @@ def _naming_the_run(read: Callable[Concatenate[RunRecord, P], T]) -> Callable[Co
             return read(self, *args, **kwargs)
         except sqlite3.DatabaseError as error:
             raise RunError(f"cannot read the run {self.path}: {error}") from error
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
+            if isinstance(error, StepscopeError):
+                raise
+            raise DamagedError(f"the run {self.path} is damaged: {error!r}") from error
 
     return reading
 
@@ -83,6 +92,8 @@ class RunRecord:
         self.path = Path(run_folder).absolute()
         load_manifest(self.path)
         self.ranks = tuple(layout.ranks(self.path))
+        self.damaged = 0
+        """How many rows, files and segments were left out so far because they are damaged or gone."""
         self._readers = {rank: StoreReader(self.path, rank) for rank in self.ranks}
 
     @property
@@ -115,8 +126,11 @@ class RunRecord:
                 "GROUP BY is_late, series ORDER BY is_late"
             ).fetchall()
             for number, count, last_step, last_value in rows:
-                kind, name = segment.series()[number]
-                if kind == "scalar" and last_value is None:
+                kind, name = segment.series().get(number, ("", ""))
+                if not kind or type(count) is not int or type(last_step) is not int:
+                    self._note_damage(1)
+                    continue
+                if kind == "scalar" and type(last_value) is not float:
                     last_value = float("nan")
                 key = (name, kind)
                 old = found.get(key)
@@ -219,7 +233,11 @@ class RunRecord:
                 return
             raise NotARunError(f"{self.path} has no rank {rank!r}; expected 'all' or one of {list(self.ranks)}")
         for number in self.ranks if rank == "all" else (rank,):
-            for segment in self._readers[number].segments():
+            reader = self._readers[number]
+            before = len(reader.damage())
+            segments = reader.segments()
+            self._note_damage(len(reader.damage()) - before)
+            for segment in segments:
                 yield number, segment
 
     @_naming_the_run
@@ -235,7 +253,7 @@ class RunRecord:
         for rank_number, segment in self._segments(rank):
             number = _series_number(segment, kind, name)
             if number is not None:
-                found = segment.rows_of(kind, number)
+                found = self._sound(segment, kind, segment.rows_of(kind, number, self._note_damage))
                 rows += found
                 counts.append(len(found))
                 sources.append((rank_number, segment.level > 0))
@@ -258,8 +276,42 @@ class RunRecord:
         return [rows[place] for place in order.tolist()]
 
     def _artifacts(self, cls: type[A], name: str, rank: Rank) -> list[A]:
-        rows = self._latest_rows(rank, name, cls.kind)
-        return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row in rows]
+        found = [self._decoded(cls, name, row) for row in self._latest_rows(rank, name, cls.kind)]
+        artifacts = [artifact for artifact in found if artifact is not None]
+        if not artifacts:
+            raise DamagedError(f"all {len(found)} of {cls.kind} {name!r} in {self.path} are gone or damaged")
+        return artifacts
+
+    def _decoded(self, cls: type[A], name: str, row: Any) -> A | None:
+        """An artifact; None, counted, when it is gone or damaged."""
+        try:
+            return _of_type(cls, decode_artifact(cls.kind, name, row, self.path))
+        except (FileNotFoundError, UnsafeFileError, *DAMAGED) as error:
+            logger.warning("%s %r at step %s of %s is left out: %s", cls.kind, name, row[3], self.path, error)
+            self._note_damage(1)
+            return None
+
+    def _sound(self, segment: Segment, kind: str, rows: list[Any]) -> list[Any]:
+        """The rows that are as they were written; looking at each takes a while, so that whole columns come first."""
+        table = kind if kind in ("scalar", "histogram") else "artifact"
+        try:
+            columns = list(zip(*rows, strict=True))
+            for column in columns[:5]:
+                integers(column)
+            if table == "scalar":
+                floats(columns[5] if columns else ())
+            elif table == "histogram" and columns:
+                decode(columns[5])
+        except DAMAGED:
+            sound = sound_rows(table, rows, segment.series())
+            self._note_damage(len(rows) - len(sound))
+            return sound
+        return rows
+
+    def _note_damage(self, count: int) -> None:
+        if count and not self.damaged:
+            logger.warning("%s holds damaged rows, which are left out", self.path)
+        self.damaged += count
 
     @_naming_the_run
     def _in_order(self, cls: type[A], rank: Rank) -> list[A]:
@@ -271,13 +323,14 @@ class RunRecord:
                 "WHERE series IN (SELECT id FROM series WHERE kind = ?) ORDER BY seq",
                 (cls.kind,),
             ).fetchall()
-            for row in found:
+            for row in self._sound(segment, cls.kind, found):
                 # A clock that jumps back changes nothing in the order within its rank.
                 arrived[number] = max(arrived.get(number, 0), row[4])
                 rows.append((row, segment.series()[row[1]][1], arrived[number]))
         if rank == "all":
             rows.sort(key=lambda item: item[2])
-        return [_of_type(cls, decode_artifact(cls.kind, name, row, self.path)) for row, name, _ in rows]
+        found_artifacts = [self._decoded(cls, name, row) for row, name, _ in rows]
+        return [artifact for artifact in found_artifacts if artifact is not None]
 
     def _no_such(self, kind: str, name: str) -> ArtifactError:
         import difflib

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from tracker_adapters.artifacts import Artifact, Image
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
-from tracker_adapters.errors import RunError
+from tracker_adapters.errors import DamagedError, RunError, UnsafeFileError
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, DAMAGED, HISTOGRAM_COLUMNS, SCALAR_COLUMNS, decode_artifact
 from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.layout import rank_folder, segments
+from tracker_adapters.store.segment_meta import segment_meta, stored_last_seq
+from tracker_adapters.store.soundness import floats, integers, salvaged, sound_rows, sound_series
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 MAX_ROWS = 10_000
@@ -38,6 +41,8 @@ class StoreReader:
         self._folder = rank_folder(run_folder, rank)
         self._opened: dict[Path, Segment] = {}
         self._first_seqs: dict[Path, int] = {}
+        self._damaged: dict[Path, RunError] = {}
+        """The segments that cannot be opened, and why."""
 
     def segments(self) -> list[Segment]:
         """Returns the segments that exist now, opened, in order."""
@@ -56,10 +61,12 @@ class StoreReader:
         """
         try:
             return self._retried(lambda: self._read(after, max_rows))
-        except (FileNotFoundError, *DAMAGED):
+        except sqlite3.OperationalError:
+            raise
+        except (FileNotFoundError, sqlite3.DatabaseError, *DAMAGED):
             if not self._run_folder.exists():
                 raise
-            return self._read(after, max_rows, leave_out_unreadable=True)
+            return self._retried(lambda: self._read(after, max_rows, leave_out_unreadable=True))
 
     def close(self) -> None:
         """Closes the connections."""
@@ -72,21 +79,48 @@ class StoreReader:
                 return read()
         return read()
 
+    def damage(self) -> list[RunError]:
+        """Returns why segments were left out, so far."""
+        return list(self._damaged.values())
+
     def _segments(self) -> list[Segment]:
         paths = segments(self._folder)
         for path in self._opened.keys() - set(paths):
             self._opened.pop(path).connection.close()
-        return [segment for path in paths if (segment := self._open(path)) is not None]
+        # Where only one of several is damaged, the others are read.
+        opened = [self._opened[path] for path in paths if self._first_seq(path) is not None and self._open(path)]
+        if self._damaged and not opened:
+            raise next(iter(self._damaged.values()))
+        return opened
 
     def _read(self, after: int, max_rows: int, *, leave_out_unreadable: bool = False) -> Batch | None:
-        for path in reversed(segments(self._folder)):
+        paths = segments(self._folder)
+        next_seq: int | None = None
+        for path in reversed(paths):
             first_seq = self._first_seq(path)
             if first_seq is not None and first_seq <= after + 1:
                 self._close_all_but(path)
                 segment = self._open(path)
                 if segment is None:
                     return None
-                return segment.read(after, max_rows, leave_out_unreadable=leave_out_unreadable)
+                try:
+                    batch = segment.read(after, max_rows, leave_out_unreadable=leave_out_unreadable)
+                except sqlite3.OperationalError:
+                    raise
+                except sqlite3.DatabaseError as error:
+                    if not leave_out_unreadable:
+                        raise
+                    self._leave_out(path, _damage(path, error))
+                    return self._read(after, max_rows, leave_out_unreadable=True)
+                if batch is not None:
+                    return batch
+                break
+            next_seq = next_seq if first_seq is None else first_seq
+        if next_seq is not None and next_seq > after + 1 and segments(self._folder) == paths:
+            # What lay between was moved away or cannot be opened; a pass that is cut short changes no path.
+            return Batch(first_seq=after + 1, last_seq=next_seq - 1, unreadable=next_seq - 1 - after)
+        if paths and paths[-1] in self._damaged:
+            raise self._damaged[paths[-1]]
         return None
 
     def _open(self, path: Path) -> Segment | None:
@@ -96,27 +130,49 @@ class StoreReader:
             except sqlite3.OperationalError:
                 path.stat()
                 raise
-            except sqlite3.DatabaseError as error:
-                raise RunError(
-                    f"the segment {path} is damaged ({error}); move it away to read the others, without what it holds"
-                ) from error
+            except (sqlite3.DatabaseError, UnsafeFileError) as error:
+                raise _damage(path, error) from error
             if connection is None:
                 return None
-            self._opened[path] = Segment(connection, self._run_folder)
+            try:
+                self._opened[path] = Segment(connection, self._run_folder)
+            except sqlite3.DatabaseError as error:
+                connection.close()
+                if isinstance(error, sqlite3.OperationalError):
+                    raise
+                raise _damage(path, error) from error
         return self._opened[path]
 
     def _first_seq(self, path: Path) -> int | None:
+        if path in self._damaged:
+            return None
         if path not in self._first_seqs:
-            segment = self._open(path)
+            try:
+                segment = self._open(path)
+            except DamagedError as error:
+                self._leave_out(path, error)
+                return None
             if segment is None:
                 return None
             self._first_seqs[path] = segment.first_seq
         return self._first_seqs[path]
 
+    def _leave_out(self, path: Path, error: DamagedError) -> None:
+        logger.error("%s", error)
+        self._damaged[path] = error
+        if path in self._opened:
+            self._opened.pop(path).connection.close()
+
     def _close_all_but(self, keep: Path | None) -> None:
         # A delivery reads a long run for days: each segment that it left open would cost it three files.
         for path in [path for path in self._opened if path != keep]:
             self._opened.pop(path).connection.close()
+
+
+def _damage(path: Path, error: Exception) -> DamagedError:
+    return DamagedError(
+        f"the segment {path} is damaged ({error}); move it away to read the others, without what it holds"
+    )
 
 
 class Segment:
@@ -126,7 +182,8 @@ class Segment:
         self.connection = connection
         self._run_folder = run_folder
         self._series: dict[int, tuple[str, str]] = {}
-        self._meta: dict[str, int] = dict(self.connection.execute("SELECT key, value FROM meta"))
+        self._last_series = 0
+        self._meta = segment_meta(connection)
         self.first_seq = self._meta["first_seq"]
 
     @property
@@ -138,8 +195,7 @@ class Segment:
         """Number of the last artifact committed here, 0 when there is none."""
         if "last_seq" in self._meta:
             return self._meta["last_seq"]
-        last: int = self.connection.execute(schema.LAST_SEQ).fetchone()[0]
-        return last
+        return stored_last_seq(self.connection)
 
     def ranges(self, *, fine: bool, scalars: bool = False) -> tuple[str, int]:
         """Returns the table of roll-ups, for a FROM clause, and the binary logarithm of the steps that each row covers.
@@ -155,16 +211,24 @@ class Segment:
 
     def series(self) -> dict[int, tuple[str, str]]:
         """The (kind, name) of every series number."""
-        known = len(self._series)
-        rows = self.connection.execute("SELECT id, kind, name FROM series WHERE id > ?", (known,))
-        self._series.update((number, (kind, name)) for number, kind, name in rows)
+        rows = self.connection.execute(
+            "SELECT id, kind, name FROM series WHERE id > ? ORDER BY id", (self._last_series,)
+        ).fetchall()
+        if rows:
+            self._last_series = rows[-1][0]
+            self._series.update(sound_series(rows))
         return self._series
 
-    def rows_of(self, kind: str, number: int) -> list[Any]:
-        """The rows of one series, in no order."""
+    def rows_of(self, kind: str, number: int, on_loss: Callable[[int], None] = lambda count: None) -> list[Any]:
+        """The rows of one series, in no order, without those whose pages are damaged; see ``salvaged``."""
         table, columns = _TABLES.get(kind, ("artifact", ARTIFACT_COLUMNS))
-        groups = (self.first_seq >> schema.GROUP_SHIFT, self.last_seq() >> schema.GROUP_SHIFT)
-        return self.connection.execute(schema.select_series(table, columns), (*groups, number)).fetchall()
+        statement = schema.select_series(table, columns)
+        return salvaged(
+            lambda first, last: self.connection.execute(statement, (first, last, number)).fetchall(),
+            self.first_seq >> schema.GROUP_SHIFT,
+            self.last_seq() >> schema.GROUP_SHIFT,
+            on_loss,
+        )
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -189,51 +253,67 @@ class Segment:
             started = self.connection.execute(
                 "SELECT attempt, first_seq FROM attempt ORDER BY first_seq, attempt"
             ).fetchall()
-            attempt = max(number for number, first in started if first <= after + 1)
+            started = [row for row in started if all(type(value) is int for value in row)]
+            attempt = max((number for number, first in started if first <= after + 1), default=1)
             # An attempt that stored nothing starts where the next one does.
             last = min([last, *(first - 1 for _, first in started if first > after + 1)])
             series = self.series()
             others: dict[str, tuple[list[int], list[Artifact]]] = defaultdict(lambda: ([], []))
             payload = unreadable = 0
-            for row in self.connection.execute(
-                f"SELECT {ARTIFACT_COLUMNS} FROM artifact WHERE seq BETWEEN ? AND ? ORDER BY seq", (after + 1, last)
-            ):
+            for row in self._artifact_rows(after + 1, last, leave_out_unreadable):
                 kind, name = series[row[1]]
-                seqs, artifacts = others[_COLUMN_OF_KIND[kind]]
                 try:
-                    artifacts.append(decode_artifact(kind, name, row, self._run_folder, check_files=True))
-                except (FileNotFoundError, *DAMAGED):
+                    artifact = decode_artifact(kind, name, row, self._run_folder, check_files=True)
+                except (FileNotFoundError, UnsafeFileError, *DAMAGED):
                     if not leave_out_unreadable:
                         raise
                     unreadable += 1
                     continue
+                seqs, artifacts = others[_COLUMN_OF_KIND[kind]]
+                artifacts.append(artifact)
                 seqs.append(row[0])
-                payload += _payload_bytes(row, artifacts[-1])
+                payload += _payload_bytes(row, artifact)
                 if payload > MAX_PAYLOAD_BYTES:
                     last = row[0]
                     break
-            bounds = (after + 1, last)
-            histograms = self.connection.execute(
-                f"SELECT {HISTOGRAM_COLUMNS} FROM histogram WHERE seq BETWEEN ? AND ? ORDER BY seq", bounds
-            ).fetchall()
-            scalars = self.connection.execute(
-                f"SELECT seq, series, step, time_ns, value FROM scalar WHERE {schema.between('scalar')} "
-                f"ORDER BY {schema.in_order('scalar')}",
-                bounds,
-            ).fetchall()
+            found = {
+                table: self._rows_between(table, columns, after + 1, last, leave_out_unreadable)
+                for table, columns in (("histogram", HISTOGRAM_COLUMNS), ("scalar", SCALAR_COLUMNS))
+            }
         columns: dict[str, Any] = {key: Column(*pair) for key, pair in others.items()}
-        if histograms:
-            rows = histogram_rows(histograms, [series[row[1]][1] for row in histograms])
+        if histograms := found["histogram"]:
+            rows = histogram_rows(histograms, _names(series, "histogram", [row[1] for row in histograms]))
             columns["histograms"] = Column([row[0] for row in histograms], rows)
         batch = Batch(
             first_seq=after + 1,
             last_seq=last,
             attempt=attempt,
-            scalars=_scalar_columns(scalars, series),
+            scalars=_scalar_columns(found["scalar"], series),
             **columns,
         )
-        absent = last - after - len(batch) - unreadable
-        return replace(batch, absent=absent, unreadable=unreadable) if absent or unreadable else batch
+        missing = last - after - len(batch)
+        if leave_out_unreadable and not self.level:  # where nothing was compacted, what is not here is damaged
+            unreadable = missing
+        absent = missing - unreadable
+        return replace(batch, absent=absent, unreadable=unreadable) if missing else batch
+
+    def _artifact_rows(self, first: int, last: int, leave_out_unreadable: bool) -> Iterable[Any]:
+        if leave_out_unreadable:
+            return self._rows_between("artifact", ARTIFACT_COLUMNS, first, last, leave_out_unreadable)
+        statement = f"SELECT {ARTIFACT_COLUMNS} FROM artifact WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq"
+        found: Iterable[Any] = self.connection.execute(statement, (first, last))
+        return found
+
+    def _rows_between(self, table: str, columns: str, first: int, last: int, leave_out_unreadable: bool) -> list[Any]:
+        statement = f"SELECT {columns} FROM {table} WHERE {schema.between(table)} ORDER BY {schema.in_order(table)}"
+
+        def fetch(start: int, end: int) -> list[Any]:
+            found: list[Any] = self.connection.execute(statement, (start, end)).fetchall()
+            return found
+
+        if not leave_out_unreadable:
+            return fetch(first, last)
+        return sound_rows(table, salvaged(fetch, first, last), self.series())
 
 
 def histogram_rows(rows: Sequence[Any], names: Sequence[str]) -> HistogramRows:
@@ -243,20 +323,26 @@ def histogram_rows(rows: Sequence[Any], names: Sequence[str]) -> HistogramRows:
         RunError: When a row holds no histogram.
     """
     _, _, _, steps, times_ns, blobs = zip(*rows, strict=True)
-    return HistogramRows(names, np.array(steps, np.int64), np.array(times_ns, np.int64), decode(blobs))
+    return HistogramRows(names, integers(steps), integers(times_ns), decode(blobs))
 
 
 def _scalar_columns(rows: list[Any], series: dict[int, tuple[str, str]]) -> ScalarColumns:
     if not rows:
         return ScalarColumns.of(())
-    seqs, numbers, steps, times_ns, values = zip(*rows, strict=True)
+    seqs, numbers, _, steps, times_ns, values = zip(*rows, strict=True)
     return ScalarColumns(
-        seqs=np.array(seqs, dtype=np.int64),
-        names=[series[number][1] for number in numbers],
-        steps=np.array(steps, dtype=np.int64),
-        times_ns=np.array(times_ns, dtype=np.int64),
-        values=np.array(values, dtype=np.float64),  # NULL becomes NaN
+        seqs=integers(seqs),
+        names=_names(series, "scalar", numbers),
+        steps=integers(steps),
+        times_ns=integers(times_ns),
+        values=floats(values),
     )
+
+
+def _names(series: dict[int, tuple[str, str]], kind: str, numbers: Iterable[int]) -> list[str]:
+    """The names of series of a kind; raises KeyError for another one's number."""
+    known = {number: name for number, (of, name) in series.items() if of == kind}
+    return [known[number] for number in numbers]
 
 
 def _payload_bytes(row: Any, artifact: Artifact) -> int:
