@@ -82,6 +82,22 @@ def step_back() -> None:
                 Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")
 
 
+def set_niceness(pid: int, niceness: int) -> None:
+    """Sets the priority of a child that has stepped back, or will: up while its parent waits for it, and down again.
+
+    Where only the system's administrator may raise it, a part of it works: a child in a session of its own then shares
+    the processors evenly with the other sessions, unless a container's limits take their place.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        if os.getsid(pid) == pid:
+            Path(f"/proc/{pid}/autogroup").write_text(str(max(0, niceness)), encoding="ascii")
+    threads = [int(entry.name) for entry in Path(f"/proc/{pid}/task").glob("*")] or [pid]
+    for thread in threads:  # Linux keeps a priority for each
+        with contextlib.suppress(OSError):
+            if os.getpriority(os.PRIO_PROCESS, thread) != niceness:
+                os.setpriority(os.PRIO_PROCESS, thread, niceness)
+
+
 def collect_rarely() -> None:
     """Looks for garbage less often than usual.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from tracker_adapters.child_process import leave_alone, start_module
+from tracker_adapters.child_process import NICENESS, leave_alone, set_niceness, start_module
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.lane import EXIT_CODES
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
@@ -121,6 +121,7 @@ class DeliveryProcess:
         """Waits until the process has left by itself, starting it again if it crashes; once the run has ended.
 
         One that left before, since the run's folder was away, is started again; while the folder is away, none is.
+        It has the priority of this process meanwhile: on a busy machine the lowest one could take all the time.
 
         Returns:
             Whether it has left before ``time.monotonic()`` was ``deadline``.
@@ -137,6 +138,8 @@ class DeliveryProcess:
                 time.sleep(pause_s)
                 self.restart_if_dead()
             else:
+                # Again and again: one that has just started steps back a moment later.
+                set_niceness(self._child.pid, os.getpriority(os.PRIO_PROCESS, 0))
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._child.wait(pause_s)
         return True
@@ -161,7 +164,9 @@ class DeliveryProcess:
         self._child.wait()
 
     def abandon(self) -> None:
-        """Lets the process go on by itself."""
+        """Lets the process go on by itself, behind everybody else again."""
+        if self._child is not None and self._child.poll() is None:
+            set_niceness(self._child.pid, NICENESS)
         leave_alone(self._child)
 
     def _say(self, cause: str, message: str, *values: object) -> None:

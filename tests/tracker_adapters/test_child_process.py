@@ -1,0 +1,60 @@
+"""A process beside the training takes the lowest priority, and its parent's while that waits for it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tracker_adapters.child_process import NICENESS, python_environment, set_niceness
+
+CHILD = """
+import sys, threading
+from tracker_adapters.child_process import step_back
+gate = threading.Event()
+step_back()
+thread = threading.Thread(target=gate.wait)
+thread.start()
+print("ready", flush=True)
+sys.stdin.readline()
+gate.set()
+"""
+
+
+@pytest.fixture
+def child():
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=python_environment(),
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == b"ready\n"
+    yield process
+    if process.poll() is None:
+        process.communicate(b"\n", timeout=30)
+
+
+def priorities(process):
+    """Returns the niceness of each thread; on Linux, the only system that keeps one for each."""
+    threads = [int(entry.name) for entry in Path(f"/proc/{process.pid}/task").glob("*")] or [process.pid]
+    return {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads}
+
+
+def may_raise_priorities():
+    return subprocess.run([sys.executable, "-c", "import os; os.nice(1); os.nice(-1)"], check=False).returncode == 0
+
+
+def test_every_thread_comes_forward_while_it_is_waited_for_and_goes_back(child):
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert priorities(child) == {NICENESS}
+    set_niceness(child.pid, own)
+    assert priorities(child) == ({own} if may_raise_priorities() else {NICENESS})
+    set_niceness(child.pid, NICENESS)
+    assert priorities(child) == {NICENESS}
+
+
+def test_a_process_that_has_gone_is_no_error(child):
+    child.communicate(b"\n", timeout=30)
+    set_niceness(child.pid, 0)
