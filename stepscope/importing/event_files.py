@@ -123,6 +123,12 @@ def _hyperparameters(content: bytes) -> dict[str, Any]:
 
     try:
         found = HParamsPluginData.FromString(content).session_start_info.hparams
-        return redact_config({name: MessageToDict(value) for name, value in found.items()})
+        # JSON has no NaN and no infinity, which these numbers may be.
+        return redact_config(
+            {
+                name: value.number_value if value.WhichOneof("kind") == "number_value" else MessageToDict(value)
+                for name, value in found.items()
+            }
+        )
     except (DecodeError, ValueError) as error:
         raise NotImportable("hyperparameters that cannot be read") from error

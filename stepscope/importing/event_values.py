@@ -76,7 +76,7 @@ def _add_tensor(run: NewRun, tensor: TensorProto, plugin: str, common: dict[str,
         raise NotImportable(f"a tensor of more than {MAX_CELLS} elements")
     try:
         array = make_ndarray(tensor)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, KeyError, OverflowError, MemoryError) as error:  # KeyError: a type without values
         raise NotImportable(f"a tensor that cannot be read ({error})") from error
     if array.dtype.kind not in "biuf":
         raise NotImportable(f"a tensor of dtype {array.dtype}")
