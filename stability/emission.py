@@ -25,9 +25,15 @@ class StabilityEmission:
         for name, value in (("parameter_norms_every", parameter_norms_every), ("histogram_every", histogram_every)):
             if value is not None and value < 1:
                 raise StabilityError(f"{name} is {value}; expected a positive number of steps or None")
+        self._given = emitter
         self._emitter = None if emitter is None else emitter.scoped("stability")
+        self._leaves_loss = False
         self._parameter_norms_every = parameter_norms_every
         self._histogram_every = histogram_every
+
+    def leave_loss_to(self, other: Emitter | None) -> None:
+        """Leaves the loss out from now on if ``other``, to which somebody else emits it, is where this emits to."""
+        self._leaves_loss = other is not None and other is self._given
 
     def scalars(self, result: StabilityResult, gradients: Gradients, norms: Norms, *, memory: bool) -> None:
         """Emits ``loss``, ``gradient_norm``, ``clip_coefficient``, ``score`` and ``non_finite_gradients`` (values).
@@ -39,7 +45,8 @@ class StabilityEmission:
         emitter, step = self._emitter, result["step"]
         if emitter is None:
             return
-        emitter.scalar("loss", result["loss"], step=step)
+        if not self._leaves_loss:
+            emitter.scalar("loss", result["loss"], step=step)
         emitter.scalar("gradient_norm", result["clipping_stats"]["total_norm"], step=step)
         emitter.scalar("clip_coefficient", result["clipping_stats"]["clip_coefficient"], step=step)
         threshold = result["clipping_stats"]["threshold"]

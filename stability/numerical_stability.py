@@ -196,6 +196,10 @@ class NumericalStabilityManager(HistoryViews):
             self._clipper.check(collect_gradients(model))
             self._checked.add(model)
 
+    def leave_loss_to(self, emitter: Emitter | None) -> None:
+        """Emits no loss as long as somebody else emits it to the same emitter; None takes that back."""
+        self._emission.leave_loss_to(emitter)
+
     @property
     def scaler(self) -> torch.amp.GradScaler | None:
         """The loop's GradScaler."""

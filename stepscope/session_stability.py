@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tracker_adapters.emitter import Emitter
+
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
@@ -30,6 +32,11 @@ class SessionStability:
         """Says that the coming step is the first one, or the first after something else than training."""
         if self._manager is not None and self._model is not None:
             self._manager.keep_buffers(self._model)
+
+    def leave_loss_to(self, emitter: Emitter | None) -> None:
+        """Has the manager emit no loss where the session does; None takes that back."""
+        if self._manager is not None:
+            self._manager.leave_loss_to(emitter)
 
     def note_error(self, error: BaseException) -> None:
         """Takes the exception that ends the training."""

@@ -184,3 +184,16 @@ def test_a_training_wrapper_is_no_manager():
         SessionError, match="stability is of type TrainingWrapper; expected a NumericalStabilityManager"
     ):
         stepscope.DebugSession(model, adamw(model), stability=wrapper)
+
+
+def test_the_loss_is_one_series_and_the_managers_own_again_after_the_session():
+    model, emitter = network(), MemoryEmitter()
+    optimizer = adamw(model)
+    manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), emitter=emitter)
+    with stepscope.DebugSession(model, optimizer, run=emitter, stability=manager, on_error="raise") as session:
+        losses = train(model, optimizer, session.step)
+    names = [item.name for item in emitter.artifacts if item.kind == "scalar"]
+    assert (names.count("loss"), names.count("stability/loss")) == (len(losses), 0)
+    assert names.count("stability/score") == len(losses)
+    train(model, optimizer, lambda loss: manager.step(model, loss, optimizer))
+    assert any(item.name == "stability/loss" for item in emitter.artifacts)
