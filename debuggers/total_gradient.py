@@ -14,6 +14,7 @@ from tracker_adapters.emitter import Emitter
 from debuggers.arrival_queue import ArrivalQueue
 from debuggers.detectors import Finding, total_detectors
 from debuggers.detectors.observation import Observation
+from debuggers.detectors.total_gradient import TotalLimit
 from debuggers.parameters import Gradients
 from debuggers.series_names import norm_names
 from debuggers.step_probe import GradientReading, PendingReading, probe_gradients
@@ -65,6 +66,8 @@ class TotalGradient:
         self.steps = self.non_finite_steps = 0
         self._emitter, self._arrivals, self._announce = emitter, arrivals, announce
         self._detectors = total_detectors()
+        self._limit = TotalLimit()
+        self._was_faulty = False
         self._probed: _Probed | None = None
 
     def probe(self, step: int, found: Gradients, scale: torch.Tensor | None, *, expected_overflow: bool) -> Probe:
@@ -110,8 +113,14 @@ class TotalGradient:
     def _see(self, step: int, reading: GradientReading, *, expected_overflow: bool) -> list[Finding]:
         self.steps += 1
         self.non_finite_steps += not reading.finite
-        values = {"norm": np.array([reading.total_norm]), "non_finite": np.array([0.0 if reading.finite else 1.0])}
-        return self._detectors.see(Observation(step, (ALL,), np.ones(1, np.bool_), values, expected_overflow))
+        limit = self._limit.value()
+        self._limit.push(reading.total_norm)
+        if reading.finite and reading.total_norm <= limit and not self._was_faulty:
+            return []  # a detector need not see what came before the first fault
+        self._was_faulty = True
+        values = {"norm": reading.total_norm, "limit": limit, "non_finite": float(not reading.finite)}
+        columns = {name: np.array([value]) for name, value in values.items()}
+        return self._detectors.see(Observation(step, (ALL,), np.ones(1, np.bool_), columns, expected_overflow))
 
     def _take(self, probed: _Probed) -> None:
         reading = probed.pending.resolve()

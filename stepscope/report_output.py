@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from os import PathLike
 from pathlib import Path
 
@@ -40,15 +39,13 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
 
 
 def closing_line(report: DebugReport) -> str:
-    """Returns the verdict, what it rests on, what was found, and at last the cost, in one line."""
-    kinds = Counter(finding.kind for finding in report.findings)
-    found = "".join(f" {kind} ({count})," for kind, count in kinds.items())
+    """Returns the verdict, what it rests on, and the cost, in one line."""
     if report.disabled or not report.coverage.steps:
         if inspected := report.tensors["inspected"]:  # a loop that hands over its tensors, and tells no step
-            return f"{inspected:,} tensors were inspected." + (f" Found:{found[:-1]}." if found else "")
+            found = ", ".join(f"{kind} ({count})" for kind, count in report.verdict.found.items())
+            return f"{inspected:,} tensors were inspected." + (f" Found: {found}." if found else "")
         return overhead_line(report.overhead)
-    parts = [str(report.verdict), f"Found:{found[:-1]}." if found else report.coverage.summary()]
-    return " ".join([*parts, overhead_line(report.overhead)])
+    return f"{report.verdict} {report.coverage.summary()} {overhead_line(report.overhead)}"
 
 
 def print_to_stderr(line: str) -> None:

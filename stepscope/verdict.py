@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from debuggers.detectors import Finding
@@ -22,11 +23,13 @@ class Verdict:
         score: From 0 to 1 by ``health_score`` over all findings of the session, at most 0.99 where something was not
             looked at; None where nothing was.
         gaps: What was not looked at.
+        found: How many findings there are of each kind.
     """
 
     health: Health
     score: float | None
     gaps: tuple[str, ...]
+    found: Mapping[str, int]
 
     def __str__(self) -> str:
         """The verdict in one sentence."""
@@ -34,7 +37,10 @@ class Verdict:
         if self.score is not None:
             # Never rounded up to a full score.
             text += f" (score {min(self.score, 0.99) if self.score < 1 else 1:.2f})"
-        return f"{text}: {'; '.join(self.gaps)}." if self.gaps else f"{text}."
+        if not self.found:
+            return f"{text}: {'; '.join(self.gaps)}." if self.gaps else f"{text}."
+        text += ": " + ", ".join(f"{kind} ({count})" for kind, count in self.found.items()) + "."
+        return f"{text} Beside that: {'; '.join(self.gaps)}." if self.gaps else text
 
 
 def verdict_of(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
@@ -45,9 +51,10 @@ def verdict_of(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
         coverage: What was looked at.
     """
     gaps = coverage.gaps
+    found = Counter(finding.kind for finding in findings)
     if not coverage.probed and not findings:
-        return Verdict(health=Health.UNKNOWN, score=None, gaps=gaps)
+        return Verdict(health=Health.UNKNOWN, score=None, gaps=gaps, found=found)
     score = health_score(findings, coverage.measured * max(1, coverage.parameters))
     if gaps:
         score = min(score, BEST_PARTIAL_SCORE)
-    return Verdict(health=health_of(findings, score, complete=not gaps), score=score, gaps=gaps)
+    return Verdict(health=health_of(findings, score, complete=not gaps), score=score, gaps=gaps, found=found)

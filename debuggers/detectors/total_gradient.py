@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
+
 import numpy as np
 
-from debuggers.detectors.exploding_gradient import MIN_POINTS, ExplodingGradient
+from debuggers.detectors.detector import Detector
+from debuggers.detectors.exploding_gradient import (
+    ABSOLUTE_LIMIT,
+    MIN_POINTS,
+    SIGMAS,
+    SMALLEST_SIGMA,
+    WINDOW,
+    ExplodingGradient,
+)
 from debuggers.detectors.non_finite import NonFiniteGradient
 from debuggers.detectors.observation import Bools, Floats, Observation
 
@@ -12,35 +23,62 @@ EARLY_FACTOR = 50.0
 EARLY_LEAST = 10.0
 
 
-class ExplodingTotal(ExplodingGradient):
-    """The rule of ``ExplodingGradient``, and another one as long as there is no window to compare with.
+class TotalLimit:
+    """The limit of the next norm, by the norms before it; plain numbers, because every step has one.
 
-    Until 16 norms were seen, one above 50 times the smallest of them and above 10 breaks the rule: a learning rate
-    that is far too high shows in the second or third step. Not of a single tensor, whose first gradients may be tiny
-    by construction. Both numbers are stepscope's own choice.
+    That of ``ExplodingGradient``, and another one as long as there is no window to compare with: until 16 norms were
+    seen, 50 times the smallest of them, and at least 10. A learning rate that is far too high shows in the second or
+    third step. Not for a single tensor, whose first gradients may be tiny by construction. Both numbers are stepscope's
+    own choice.
     """
 
+    def __init__(self) -> None:
+        self._logs: deque[float] = deque(maxlen=WINDOW)
+        self._sum = self._squares = 0.0
+        self._smallest = math.inf
+
+    def value(self) -> float:
+        """The largest norm that is in order."""
+        points = len(self._logs)
+        if points < MIN_POINTS:
+            return min(ABSOLUTE_LIMIT, max(EARLY_LEAST, EARLY_FACTOR * self._smallest))
+        mean = self._sum / points
+        variance = (self._squares - points * mean * mean) / (points - 1)
+        log = mean + SIGMAS * math.sqrt(max(variance, SMALLEST_SIGMA**2))
+        return min(ABSOLUTE_LIMIT, math.pow(10.0, min(log, 300.0)))
+
+    def push(self, norm: float) -> None:
+        """Takes a norm; those that are zero or not finite stay out."""
+        if not 0 < norm < math.inf:
+            return
+        log = math.log10(norm)
+        if len(self._logs) == WINDOW:
+            self._sum -= self._logs[0]
+            self._squares -= self._logs[0] ** 2
+        self._logs.append(log)
+        self._sum += log
+        self._squares += log * log
+        self._smallest = min(self._smallest, norm)
+
+
+class ExplodingTotal(Detector):
+    """The norm of all gradients together is above its ``TotalLimit``."""
+
+    kind = ExplodingGradient.kind
+    level = ExplodingGradient.level
+    statistics = frozenset({"norm", "limit"})
+    judged = "norm"
     rule = (
         "log10 |g| > mean + 6 σ over the last 128 values, σ at least 0.1, from 16 values on; |g| > 1e6; "
         "before that |g| > 10 and 50 times the smallest so far"
     )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._smallest = np.inf
-        self._seen = 0
+    evidence = ExplodingGradient.evidence
+    worst = np.fmax
 
     def check(self, observation: Observation) -> tuple[Bools, Floats]:
         """See the class."""
-        broken, limits = super().check(observation)
-        norm = float(observation.values["norm"][0])
-        if self._seen < MIN_POINTS and 0 < norm < np.inf:
-            self._seen += 1
-            early = max(EARLY_LEAST, EARLY_FACTOR * self._smallest)
-            if norm > early:
-                broken, limits = np.array([True]), np.minimum(limits, early)
-            self._smallest = min(self._smallest, norm)
-        return broken, limits
+        limits = observation.values["limit"]
+        return observation.values["norm"] > limits, limits
 
 
 class NonFiniteTotal(NonFiniteGradient):
