@@ -40,7 +40,7 @@ def test_the_demo_trains_and_every_kind_is_emitted(demo: Demo) -> None:
     record = stepscope.read_run(demo.folder)
     assert record.info.status == "finished"
     assert record.scalars("validation/accuracy").values[-1] > 0.95
-    assert len(record.scalars("train/loss")) == 6 * 23
+    assert len(record.scalars("loss")) == 6 * 23
 
 
 @pytest.mark.parametrize("name", SINKS)

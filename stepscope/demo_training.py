@@ -95,7 +95,6 @@ class Trainer:
                 histogram_every=1,
                 weights=True,
                 updates=True,
-                enable_model_diagnostics=False,
                 max_overhead=None,
             ),
         )
@@ -129,9 +128,6 @@ class Trainer:
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves Tensor.backward without annotations
         self.session.step(loss, step=self.step)
-        emitter = self.run.at(self.step)
-        emitter.scalar("train/loss", loss)
-        emitter.scalar("train/learning_rate", self.schedule.get_last_lr()[0])
         self.optimizer.step()
         self.schedule.step()
         self.step += 1
