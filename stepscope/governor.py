@@ -62,8 +62,8 @@ class Governor:
 
     A step earns ``limit`` times its own time, or 1 ms if that is more: measuring that costs up to 1 ms a step is never
     limited, however short the steps are. The first 100 steps are granted whatever they cost, and are not charged: most
-    faults show there, and the first of them load code and allocate. The budget never holds more than two measured
-    steps: a long pause, such as a validation, buys no burst.
+    faults show there, and the first of them load code and allocate. The budget never holds, nor owes, more than two
+    measured steps: a long pause, such as a validation, buys no burst, and a busy time is forgotten.
     """
 
     def __init__(self, limit: float | None) -> None:
@@ -103,7 +103,8 @@ class Governor:
             self._cost_s += (spent_s - self._cost_s) * (_SMOOTHING if self._cost_s else 1.0)
         if self._limit is not None and self._steps > FREE_STEPS:
             earned_s = max(self._limit * plain_s, FLOOR_S)
-            self._budget_s = min(self._budget_s + earned_s - spent_s, max(2 * self._cost_s, FLOOR_S))
+            most_s = max(2 * self._cost_s, FLOOR_S)
+            self._budget_s = min(max(self._budget_s + earned_s - spent_s, -most_s), most_s)
 
     def overhead(self) -> Overhead:
         """Returns the sums so far."""
