@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint fast integrations slow bench wheel browser clean
+.PHONY: demo test lint fast integrations slow memcheck bench wheel browser clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -23,8 +23,13 @@ integrations: $(VENV)/dev.ready browser
 	$(BIN)/pytest integrations_tests -m "not slow"
 
 # What takes minutes: fifty kills, long outages, a thousand forks, a hundred thousand artifacts, PostgreSQL.
-slow: $(VENV)/dev.ready
+slow: $(VENV)/dev.ready memcheck
 	$(BIN)/pytest integrations_tests -m slow
+
+# The measuring tests with all memory overwritten that is given back: what is read of it afterwards is wrong for sure.
+memcheck: $(VENV)/dev.ready
+	PYTHONMALLOC=malloc MALLOC_PERTURB_=165 $(BIN)/pytest tests/debuggers/test_measured_differences.py \
+	  tests/debuggers/test_measurement_cpu.py tests/debuggers/test_spread_kernel.py tests/debuggers/test_update_measurement.py
 
 bench: $(VENV)/dev.ready
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
