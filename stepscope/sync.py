@@ -18,7 +18,7 @@ from tracker_adapters.config import SINKS_VARIABLE, SinkConfig, SinksSpec, choos
 from tracker_adapters.delivery.lane import EXIT_CODES
 from tracker_adapters.delivery.ledger import Ledger, Position
 from tracker_adapters.delivery.process import DeliveryProcess
-from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
+from tracker_adapters.errors import NotARunError, RunError, SinkConfigError, UnsafeFileError
 from tracker_adapters.store.layout import rank_folder, ranks
 from tracker_adapters.store.tail import StoreReader
 
@@ -200,7 +200,7 @@ class _Sync:
         try:
             with Ledger(rank_folder(self._folder, self._rank)) as ledger:
                 return ledger.register(self._config.type, self._config.target)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnsafeFileError) as error:
             raise RunError(
                 f"cannot keep the cursor of sink {self._config.type!r} in {self._folder}: {error}; "
                 "expected a writable run: copy it to another folder"

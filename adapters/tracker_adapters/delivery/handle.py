@@ -77,7 +77,7 @@ class Delivery:
             # Opened for each look: forked children would inherit a connection that stays.
             with Ledger(self._folder, timeout_s=READ_TIMEOUT_S) as ledger:
                 known = ledger.positions()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._warn_once("ledger", "cannot read how far the sinks of %s are: %s", self._run_folder, error)
             known = {}
         self._positions = {key: known.get(key, position) for key, position in self._positions.items()}

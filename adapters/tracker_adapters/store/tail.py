@@ -158,7 +158,8 @@ class StoreReader:
         return self._first_seqs[path]
 
     def _leave_out(self, path: Path, error: DamagedError) -> None:
-        logger.error("%s", error)
+        if len(segments(self._folder)) > 1:  # else it is raised
+            logger.error("%s", error)
         self._damaged[path] = error
         if path in self._opened:
             self._opened.pop(path).connection.close()
