@@ -14,6 +14,7 @@ from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.config import Missing, SinksSpec, choose_sinks
 from tracker_adapters.delivery.handle import DeliveryMode
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
+from tracker_adapters.store.layout import ranks
 from tracker_adapters.store.manifest import Manifest, claim_folder, new_run_id
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
@@ -21,7 +22,7 @@ from tracker_adapters.store.run_store import RunStore
 from stepscope.byte_sizes import parse_bytes
 from stepscope.interrupts import interrupts_held
 from stepscope.live_run import OnError, Run
-from stepscope.run_claims import RANK_VARIABLES, Exists, belongs, is_alone, job_of_process, places_for, say_which
+from stepscope.run_claims import RANK_VARIABLES, Claim, Exists, belongs, family_of_process, places_for, say_which
 from stepscope.run_places import RunPlace, open_record, place_of
 from stepscope.stats import RunStats, SinkStats
 from stepscope.unclosed_runs import close_reopened
@@ -70,7 +71,9 @@ def open_run(
             flush or close, for tests.
         delivery: ``process`` delivers from a child process; ``thread`` from threads, for tests.
         rank: This process's rank; from ``RANK``, ``SLURM_PROCID`` or ``JSM_NAMESPACE_RANK`` by default. Each rank
-            has a store of its own; the sinks show rank 0.
+            has a store of its own; the sinks show rank 0. A rank that is given here joins the run of that name that
+            this process has made, or another one that ``multiprocessing`` started with it, whether or not the other
+            ranks still run; where a launcher such as torchrun or Slurm numbers its starts, that decides.
         max_run_bytes: What the run's store may take with the files beside it: bytes, or such as ``"10GB"``, at least
             20 MB. Older parts are then compacted: every name stays readable over its whole range, more coarsely.
             ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
@@ -92,20 +95,20 @@ def open_run(
         raise RunError(f"exists is {exists!r}; expected 'number' or 'raise'")
     limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
     asked = place_of(path)
-    alone = is_alone(rank)
-    rank = _rank_of_process() if rank is None else _checked_rank(rank)
+    claim = Claim.of(rank, _rank_of_process() if rank is None else _checked_rank(rank))
+    rank = claim.rank
     given: dict[str, Any] = {"name": name, "config": config, "tags": tags}
     given = {key: value for key, value in given.items() if value is not None}
     Manifest(RunInfo(**{"id": "-", "name": asked.name, **given}))
     close_reopened(asked.shown, rank)
     keeps_name = resume or exists == "raise"
-    places: Iterable[RunPlace] = [asked] if keeps_name else places_for(asked, rank, alone=alone)
+    places: Iterable[RunPlace] = [asked] if keeps_name else places_for(asked, claim)
     for place in places:
         # Everything that the caller can have got wrong is checked before anything is written.
         chosen = choose_sinks(sinks, place.output, missing=missing, number=place.number) if rank == 0 else ()
         make = partial(Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown)
         try:
-            run = _open_at(place, given, make, rank, resume=resume, limit=limit, alone=alone, keeps_name=keeps_name)
+            run = _open_at(place, given, make, claim, resume=resume, limit=limit, keeps_name=keeps_name)
         except (RunExistsError, RunBusyError):
             if keeps_name:
                 raise
@@ -114,7 +117,7 @@ def open_run(
             if isinstance(error, RunError):
                 raise
             raise RunError(f"cannot open the run in {place.folder}: {error}; expected a writable folder") from error
-        if rank == 0:
+        if rank == 0 or ranks(place.folder) == [rank]:  # it is the first one there
             say_which(asked, place, resume=resume)
         return run
     raise RunExistsError(f"{asked.shown} and all numbers after it are taken; choose another name")
@@ -124,18 +127,18 @@ def _open_at(
     place: RunPlace,
     given: Mapping[str, Any],
     make: Callable[[Manifest, RunStore], Run],
-    rank: int,
+    claim: Claim,
     *,
     resume: bool,
     limit: int | None,
-    alone: bool,
     keeps_name: bool,
 ) -> Run:
-    folder = place.folder
-    fresh = Manifest(RunInfo(**{"id": new_run_id(), "name": place.name, **given}), job=job_of_process())
+    folder, rank = place.folder, claim.rank
+    info = RunInfo(**{"id": new_run_id(), "name": place.name, **given})
+    fresh = Manifest(info, job=claim.job, family=family_of_process())
     remote = place.opened(resume=resume) if rank == 0 else None
     manifest = claim_folder(folder) or fresh.save_new(folder)
-    if manifest.info.id != fresh.info.id and not keeps_name and (alone or not belongs(folder, rank, fresh.job)):
+    if manifest.info.id != fresh.info.id and not keeps_name and not belongs(folder, claim):
         raise RunExistsError(f"{folder} holds a run")
     plain = {key: getattr(fresh.info, key) for key in given}
     manifest = replace(manifest, info=replace(manifest.info, status="running", **plain), ended_ns=None)

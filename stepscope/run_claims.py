@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -29,6 +31,35 @@ MAX_LOCAL_GAP = 100
 """So many numbers another rank looks at: of runs at a URL not all have a copy on this machine."""
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who asks for a run: the process's rank, and by what it tells its own job's runs from others.
+
+    ``job`` is what ``job_of_process`` returns. ``family`` is what ``family_of_process`` does where the caller gave the
+    rank, else empty: processes that a launcher numbers can be several jobs of one family. ``alone`` says that the job
+    has no other process, so that no run that exists is its own.
+    """
+
+    rank: int
+    job: str
+    family: str
+    alone: bool
+
+    @classmethod
+    def of(cls, given_rank: int | None, rank: int) -> Claim:
+        """Returns this process's claim; ``given_rank`` is what the caller gave, ``rank`` what follows from it."""
+        family = "" if given_rank is None else family_of_process()
+        return cls(rank, job_of_process(), family, is_alone(given_rank))
+
+
+def family_of_process() -> str:
+    """Returns what a process and all that it started with ``multiprocessing`` have in common, and no other process has.
+
+    It is a checksum of the key by which they trust each other.
+    """
+    return hashlib.sha256(b"stepscope" + multiprocessing.current_process().authkey).hexdigest()[:16]
+
+
 def job_of_process(environ: Mapping[str, str] = os.environ) -> str:
     """Returns what the ranks of this start of a job have in common, and no other start has; empty where unknown.
 
@@ -48,21 +79,14 @@ def is_alone(rank: int | None, environ: Mapping[str, str] = os.environ) -> bool:
     return rank is None and ("1" in sizes or not any(environ.get(variable) for variable in RANK_VARIABLES))
 
 
-def places_for(asked: RunPlace, rank: int, *, alone: bool) -> Iterator[RunPlace]:
-    """Yields where a new run can lie, the name itself first; another process may be quicker to take a place.
-
-    Args:
-        asked: The place that was asked for.
-        rank: This process's rank.
-        alone: Whether the job has no other process, so that no run that exists is its own.
-    """
-    job = job_of_process()
-    if asked.url and rank:
-        yield _joined_place(asked, rank, job)
+def places_for(asked: RunPlace, claim: Claim) -> Iterator[RunPlace]:
+    """Yields where a new run can lie, the name itself first; another process may be quicker to take a place."""
+    if asked.url and claim.rank:
+        yield _joined_place(asked, claim)
         return
     for number in range(1, MAX_NUMBER):
         place = _numbered(asked, number)
-        if _is_free(place.folder, rank, job, alone=alone, is_numbered=number > 1):
+        if _is_free(place.folder, claim, is_numbered=number > 1):
             yield place
 
 
@@ -92,23 +116,23 @@ def _newest(asked: RunPlace) -> RunPlace | None:
     return newest
 
 
-def _joined_place(asked: RunPlace, rank: int, job: str) -> RunPlace:
+def _joined_place(asked: RunPlace, claim: Claim) -> RunPlace:
     """The place that rank 0 has found, which alone asks the file system at a URL what is free.
 
     Where the job is known it waits for rank 0, at most a minute. Otherwise, or if rank 0 opens no run, it is ``asked``.
     """
-    deadline = time.monotonic() + (RANK_ZERO_TIMEOUT_S if job else 0.0)
+    deadline = time.monotonic() + (RANK_ZERO_TIMEOUT_S if claim.job else 0.0)
     while True:
         for number in range(1, MAX_LOCAL_GAP):
             place = _numbered(asked, number)
-            if (place.folder / MANIFEST).exists() and belongs(place.folder, rank, job):
+            if (place.folder / MANIFEST).exists() and belongs(place.folder, claim):
                 return place
         if time.monotonic() >= deadline:
             return asked
         time.sleep(_LOOK_INTERVAL_S)
 
 
-def _is_free(folder: Path, rank: int, job: str, *, alone: bool, is_numbered: bool) -> bool:
+def _is_free(folder: Path, claim: Claim, *, is_numbered: bool) -> bool:
     if is_numbered and folder.is_symlink():  # what the user did not name is not followed
         return False
     try:
@@ -118,21 +142,27 @@ def _is_free(folder: Path, rank: int, job: str, *, alone: bool, is_numbered: boo
     except (OSError, ValueError):  # of a name that the user gave, claiming it says what is wrong
         return not is_numbered
     if MANIFEST in entries:
-        return not alone and belongs(folder, rank, job)
+        return belongs(folder, claim)
     # The user's own files may lie in a folder that the user named. Files with a dot are those of a rank that claims it.
     return not is_numbered or all(entry.startswith(".") for entry in entries)
 
 
-def belongs(folder: Path, rank: int, job: str) -> bool:
-    """Whether the run in the folder is this job's, and this rank is not in it yet."""
-    if segments(rank_folder(folder, rank)):
+def belongs(folder: Path, claim: Claim) -> bool:
+    """Whether the run in the folder is this job's, and this rank is not in it yet.
+
+    A launcher's word decides where there is one. Else a rank that was given belongs to the run that a process of its
+    own family has made, also when the other ranks have ended or died; any other one joins only a run that goes on, or
+    has just been made.
+    """
+    if claim.alone or segments(rank_folder(folder, claim.rank)):
         return False
     try:
-        theirs = load_manifest(folder).job
+        theirs = load_manifest(folder)
     except NotARunError:
         return False
-    if job or theirs:
-        return job == theirs
-    # Nothing tells the jobs apart: a rank that comes later belongs to a run which goes on, or has just been made.
+    if claim.job or theirs.job:
+        return claim.job == theirs.job
+    if claim.family and claim.family == theirs.family:
+        return True
     known = [rank_folder(folder, number) for number in ranks(folder)]
     return not any(map(segments, known)) or any(is_locked(store / WRITER_LOCK) for store in known)

@@ -50,6 +50,7 @@ PUBLIC = {
         "NO_ROOM",
         "RunInfo",
         "RunStatus",
+        "SCRIPT_VARIABLE",
         "ScalarColumns",
         "Sink",
         "SinkConfigError",

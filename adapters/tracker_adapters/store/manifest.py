@@ -28,13 +28,15 @@ class Manifest:
     """What run.json says.
 
     ``lost`` counts rank 0's artifacts of all attempts by reason, as of the last close. ``job`` is what the ranks that
-    began the run have in common, empty where that is unknown.
+    began the run have in common, empty where that is unknown; ``family`` is what a process has in common with those
+    that it starts.
     """
 
     info: RunInfo
     lost: dict[str, int] = field(default_factory=dict)
     ended_ns: int | None = None
     job: str = ""
+    family: str = ""
 
     def with_status(self, status: RunStatus, **changes: Any) -> Manifest:
         """Returns a copy with another status."""
@@ -76,6 +78,7 @@ class Manifest:
             "ended_ns": self.ended_ns,
             "lost": self.lost,
             "job": self.job,
+            "family": self.family,
         }
         temporary = f".{MANIFEST}.{secrets.token_hex(4)}"
         try:
@@ -127,6 +130,7 @@ def load_manifest(run_folder: Path) -> Manifest:
             lost=_checked_counts(content["lost"]),
             ended_ns=_checked_time(content["ended_ns"]),
             job=str(content.get("job", "")),
+            family=str(content.get("family", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise NotARunError(f"{path} is damaged: {error!r}") from error
