@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from tracker_adapters.safe_files import status_of
+from tracker_adapters.errors import UnsafeFileError
+from tracker_adapters.safe_files import open_file, status_of
 from tracker_adapters.store.fork_gate import inside
 from tracker_adapters.store.layout import below_run
 
 SUFFIXES = ("", "-wal", "-shm", "-journal")
 """What SQLite opens for a database, behind its path."""
 _ROWS_AT_ONCE = 1024
+_END_OF_A_NAME = bytes.fromhex("d9d505f920a163d7")
+"""With which a rollback journal ends that names another file: https://www.sqlite.org/fileformat.html#the_rollback_journal."""
 
 
 class GatedCursor(sqlite3.Cursor):
@@ -95,7 +100,7 @@ def connect(
 
     Raises:
         UnsafeFileError: When it, a file that belongs to it, or a folder on the way from the run's is a link or no
-            regular file.
+            regular file, or its journal names another file.
         sqlite3.Error: When it cannot be opened.
     """
     check_files(path)
@@ -109,9 +114,19 @@ def connect(
 
 
 def check_files(path: Path) -> None:
-    """Raises UnsafeFileError unless a database, and what SQLite keeps beside it, are regular files or missing."""
+    """Raises UnsafeFileError unless a database, and what SQLite keeps beside it, are regular files or missing.
+
+    A journal may end in the name of a file that several databases were changed with. SQLite deletes that file, wherever
+    it is, once it has put the database right. No run has such a journal.
+    """
     for suffix in SUFFIXES:
         status_of(*below_run(Path(f"{path}{suffix}")))
+    with suppress(FileNotFoundError), open_file(*below_run(Path(f"{path}-journal"))) as journal:
+        journal.seek(max(0, journal.seek(0, os.SEEK_END) - len(_END_OF_A_NAME)))
+        if journal.read() == _END_OF_A_NAME:
+            raise UnsafeFileError(
+                f"{path}-journal names another file, which SQLite would delete; no run has such a journal"
+            )
 
 
 def check_tables(connection: sqlite3.Connection, *ddl: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from pathlib import Path
 
 import pytest
 from tracker_adapters.delivery.ledger import Ledger, position_key
 from tracker_adapters.emitter import Emitter
-from tracker_adapters.errors import RunError
+from tracker_adapters.errors import RunError, UnsafeFileError
+from tracker_adapters.store.connections import connect
 from tracker_adapters.store.layout import segments
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
@@ -68,3 +70,28 @@ def test_numbers_that_a_sink_has_taken_are_not_given_again(run_folder: Path, cap
     batch = StoreReader(run_folder).read(90)
     assert batch is not None
     assert (batch.first_seq, batch.absent) == (91, 10)
+
+
+@pytest.mark.parametrize("opened", ["segment", "delivery"])
+def test_a_journal_that_names_another_file_deletes_nothing(run_folder: Path, tmp_path: Path, opened: str) -> None:
+    """SQLite puts the database right by the journal, and then deletes the file whose name the journal ends in."""
+    store = RunStore(run_folder)
+    Emitter(store).scalar("loss", 1.0, step=0)
+    assert store.close(60)
+    Ledger(store.folder).close()
+    database = segments(store.folder)[-1] if opened == "segment" else store.folder / "delivery.db"
+    elsewhere = tmp_path / "thesis.txt"
+    elsewhere.write_text("two years of work")
+    connection = sqlite3.connect(database)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    pages, page_bytes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    connection.close()
+    magic, name = bytes.fromhex("d9d505f920a163d7"), bytes(elsewhere)
+    head = magic + struct.pack(">IIIII", 0, 0, pages, 512, page_bytes)
+    end = struct.pack(">I", (1 << 30) // page_bytes + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
+    Path(f"{database}-journal").write_bytes(head.ljust(512, b"\0") + end)
+    with pytest.raises(RunError, match="names another file"):
+        RunStore(run_folder, resume=True)
+    with pytest.raises(UnsafeFileError, match="names another file"):
+        connect(database, "rw")
+    assert elsewhere.read_text() == "two years of work"
