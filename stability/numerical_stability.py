@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.manager import PyTorchDebuggingManager
 from stability.debugging.results import GradientCheck
 from stability.debugging.tool import StepSeen
-from stability.emission import StabilityEmission
+from stability.emission import Series, StabilityEmission
 from stability.errors import StabilityError
 from stability.first_nan.finder import FirstNaNFinder
 from stability.gradients import Gradients, Norms, check_any_gradient, check_loss, collect_gradients
@@ -99,7 +99,9 @@ class NumericalStabilityManager(HistoryViews):
         self._first_nan = None if find_first_nan is None else find_first_nan.bind(emitter, scaler)
         self._debugging = PyTorchDebuggingManager(debug_config, emitter)
         self._alerts = AnomalyAlerts(emitter)
-        super().__init__(History(), StabilityEmission(emitter, parameter_norms_every, histogram_every))
+        norm_type = clipping_config.norm_type
+        emission = StabilityEmission(emitter, parameter_norms_every, histogram_every, norm_type=norm_type)
+        super().__init__(History(), emission)
         self._optimizers = OptimizerCheck()
         self._checked: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._score = StabilityScore()
@@ -196,9 +198,15 @@ class NumericalStabilityManager(HistoryViews):
             self._clipper.check(collect_gradients(model))
             self._checked.add(model)
 
-    def leave_loss_to(self, emitter: Emitter | None) -> None:
-        """Emits no loss as long as somebody else emits it to the same emitter; None takes that back."""
-        self._emission.leave_loss_to(emitter)
+    def leave_to(self, emitter: Emitter | None, series: Collection[Series] = ()) -> None:
+        """Leaves series out as long as somebody else emits them to the same emitter; None takes that back.
+
+        Args:
+            emitter: Where they are emitted; where that is not this manager's emitter, nothing is left out.
+            series: Some of ``loss``, ``norms`` and ``histograms``. Norms of another order than 2, and of sharded
+                gradients, are emitted in any case: a session has other ones.
+        """
+        self._emission.leave_to(emitter, series)
 
     @property
     def scaler(self) -> torch.amp.GradScaler | None:

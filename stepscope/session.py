@@ -149,8 +149,8 @@ class DebugSession:
         if self._started:
             raise SessionError("this session was started before; expected a new DebugSession for each training")
         self._started = True
-        if self.config.enable_model_diagnostics and not self.disabled:
-            self._stability.leave_loss_to(self._run)
+        if not self.disabled:
+            self._stability.leave_series_to(self._run, self.config)
         if isinstance(self._run, Run):
             self._run.call_before_close(self.stop)
         running_sessions.begin(self, self._model, self._optimizer)
@@ -273,7 +273,7 @@ class DebugSession:
         if self._stopped:
             return self.report()
         self._stopped = True
-        self._stability.leave_loss_to(None)
+        self._stability.leave_series_to(None, self.config)
         running_sessions.end(self)
         with self._isolation.guard("ending the session"):
             self._instruments.close()

@@ -9,10 +9,12 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from stepscope.debug_config import DebugConfig
 from stepscope.errors import SessionError
 
 if TYPE_CHECKING:
     from stability import NumericalStabilityManager
+    from stability.emission import Series
     from stability.first_nan.finder import FirstNaNFinder
     from stability.results import StabilityResult
 
@@ -33,10 +35,15 @@ class SessionStability:
         if self._manager is not None and self._model is not None:
             self._manager.keep_buffers(self._model)
 
-    def leave_loss_to(self, emitter: Emitter | None) -> None:
-        """Has the manager emit no loss where the session does; None takes that back."""
-        if self._manager is not None:
-            self._manager.leave_loss_to(emitter)
+    def leave_series_to(self, emitter: Emitter | None, config: DebugConfig) -> None:
+        """Has the manager leave out what the session emits by its configuration; None takes that back."""
+        if self._manager is None:
+            return
+        measures = config.enable_gradient_debugging and config.gradients
+        series: list[Series] = ["loss"] if config.enable_model_diagnostics else []
+        series += ["norms"] if measures else []
+        series += ["histograms"] if measures and config.enable_visualization else []
+        self._manager.leave_to(emitter, series)
 
     def note_error(self, error: BaseException) -> None:
         """Takes the exception that ends the training."""

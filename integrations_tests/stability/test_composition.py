@@ -129,6 +129,7 @@ def test_a_session_changes_nothing_of_what_the_manager_finds_and_does(session, e
     assert faulty == [FAULTS_AT_START, LOSS_IS_NAN, GRADIENT_IS_NAN]
     assert all(torch.equal(one, other) for one, other in zip(state, expected_state, strict=True))
     assert all(tensor.isfinite().all() for tensor in state)
-    for name in ("loss", "stability/loss", "stability/score"):
+    for name in ("loss", "total_norm/gradients", "stability/score"):
         steps = [one.step for one in emitter.artifacts if isinstance(one, Scalar) and one.name == name]
         assert steps == list(range(STEPS))
+    assert not {"stability/loss", "stability/total_norm/gradients"} & {one.name for one in emitter.artifacts}

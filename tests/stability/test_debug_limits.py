@@ -129,8 +129,8 @@ def test_what_step_raises_is_recorded_and_the_session_goes_on_with_the_next_step
     manager.stop_debug_session()
     read = stepscope.read_run(tmp_path / "run")
     assert read.scalars("loss").steps.tolist() == [0, 1, 2, 3]
-    assert read.scalars("stability/loss").steps.tolist() == [0, 1, 2, 3]
-    assert math.isnan(read.scalars("stability/loss").values[2])
+    assert math.isnan(read.scalars("loss").values[2])
+    assert read.scalars("stability/score").steps.tolist() == [0, 1, 2, 3]
     assert {"nan_loss", "nan_gradient"} <= {alert.name for alert in read.alerts() if alert.step == 2}
 
 

@@ -125,7 +125,7 @@ def test_a_step_emits_its_scalars_before_clipping(model, optimizer):
     norm = math.sqrt(6.0)
     assert {
         "stability/loss": 0.25,
-        "stability/gradient_norm": norm,
+        "stability/total_norm/gradients": norm,
         "stability/clip_coefficient": 0.5 / norm,
         "stability/score": 1.0,
         "stability/non_finite_gradients": 0.0,
@@ -144,7 +144,7 @@ def test_norms_of_parameters_and_histograms_come_at_their_intervals(model, optim
         stability.step(model, 0.5, optimizer)
 
     norms = [a.step for a in emitter.artifacts if a.name == "stability/gradient_norm/weight"]
-    histograms = [a for a in emitter.artifacts if isinstance(a, Histogram) and a.name == "stability/gradient/weight"]
+    histograms = [a for a in emitter.artifacts if isinstance(a, Histogram) and a.name == "stability/gradients/weight"]
     assert norms == [0, 2, 4]
     assert [histogram.step for histogram in histograms] == [0, 3]
     assert histograms[1].max == 5.0, "taken before clipping"

@@ -1,5 +1,6 @@
 """A session beside a stability manager, a GradScaler, and values that are not finite."""
 
+import contextlib
 import math
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from stability import (
     GradientClippingConfig,
     NaNHandlingConfig,
     NumericalStabilityManager,
+    PyTorchDebuggingConfig,
     create_training_wrapper,
 )
 from stepscope.errors import SessionError
@@ -186,14 +188,82 @@ def test_a_training_wrapper_is_no_manager():
         stepscope.DebugSession(model, adamw(model), stability=wrapper)
 
 
-def test_the_loss_is_one_series_and_the_managers_own_again_after_the_session():
+OF_THE_MANAGER = {
+    "loss": {"stability/loss"},
+    "norms": {"stability/total_norm/gradients", "stability/gradient_norm/0.weight"},
+    "histograms": {"stability/gradients/0.weight"},
+}
+
+
+def emitted_with(config, *, emitters=None, clipping=None, training=train):
+    """Trains with a manager in a session; returns the names that were emitted."""
+    run, own = emitters or [MemoryEmitter()] * 2
+    model = network()
+    optimizer = adamw(model)
+    manager = NumericalStabilityManager(
+        clipping or GradientClippingConfig(),
+        NaNHandlingConfig(),
+        emitter=own,
+        parameter_norms_every=1,
+        histogram_every=1,
+    )
+    session = stepscope.DebugSession(model, optimizer, run=run, stability=manager, config=config, on_error="raise")
+    with session:
+        training(model, optimizer, session.step)
+    names = {item.name for item in run.artifacts}
+    training(model, optimizer, lambda loss: manager.step(model, loss, optimizer))
+    assert {name for names in OF_THE_MANAGER.values() for name in names} <= {item.name for item in own.artifacts}
+    return names
+
+
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        (stepscope.DebugConfig(), []),
+        (stepscope.DebugConfig.preset("economy", sampling_rate=1.0), []),
+        (stepscope.DebugConfig(enable_visualization=False), ["histograms"]),
+        (stepscope.DebugConfig(enable_model_diagnostics=False), ["loss"]),
+        (stepscope.DebugConfig(gradients=False, weights=True), ["norms", "histograms"]),
+        (stepscope.DebugConfig(enable_gradient_debugging=False), ["norms", "histograms"]),
+    ],
+    ids=["standard", "economy", "no histograms", "no diagnostics", "weights only", "no gradients"],
+)
+def test_a_manager_leaves_out_what_its_session_emits_and_nothing_else_and_only_meanwhile(config, kept):
+    names = emitted_with(config)
+
+    theirs = {name for name in names if name.startswith("stability/")}
+    assert {series for series, theirs_of in OF_THE_MANAGER.items() if theirs_of & theirs} == set(kept)
+    for series, own in OF_THE_MANAGER.items():
+        if series not in kept:
+            assert {name.removeprefix("stability/") for name in own} <= names
+    assert {"stability/score", "stability/clip_coefficient"} <= theirs
+
+
+def test_a_manager_with_other_norms_or_another_emitter_emits_them_all():
+    standard = stepscope.DebugConfig()
+    largest = GradientClippingConfig(norm_type=math.inf)
+    assert emitted_with(standard, clipping=largest) >= OF_THE_MANAGER["norms"] | {"total_norm/gradients"}
+    elsewhere = MemoryEmitter()
+    names = emitted_with(standard, emitters=[MemoryEmitter(), elsewhere])
+    assert not any(name.startswith("stability/") for name in names)
+
+
+@pytest.mark.filterwarnings("ignore:Error detected in MulBackward0")
+def test_the_step_that_backward_ended_is_the_last_of_the_sessions_losses():
     model, emitter = network(), MemoryEmitter()
     optimizer = adamw(model)
-    manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), emitter=emitter)
-    with stepscope.DebugSession(model, optimizer, run=emitter, stability=manager, on_error="raise") as session:
-        losses = train(model, optimizer, session.step)
-    names = [item.name for item in emitter.artifacts if item.kind == "scalar"]
-    assert (names.count("loss"), names.count("stability/loss")) == (len(losses), 0)
-    assert names.count("stability/score") == len(losses)
-    train(model, optimizer, lambda loss: manager.step(model, loss, optimizer))
-    assert any(item.name == "stability/loss" for item in emitter.artifacts)
+    debug = PyTorchDebuggingConfig(enable_autograd_anomaly=True, autograd_anomaly_mode="raise", save_debug_info=False)
+    manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), debug, emitter=emitter)
+    manager.start_debug_session("x")
+
+    with (
+        contextlib.closing(manager),
+        pytest.raises(RuntimeError, match="returned nan values"),
+        stepscope.DebugSession(model, optimizer, run=emitter, stability=manager) as session,
+    ):
+        train(model, optimizer, session.step, steps=2)
+        (loss_of(model) + (model[4].weight * 0).sqrt().sum()).backward()
+
+    assert steps_of(emitter, "scalar", "loss") == [0, 1, 2]
+    assert steps_of(emitter, "scalar", "stability/score") == [0, 1, 2]
+    assert steps_of(emitter, "scalar", "stability/loss") == []
