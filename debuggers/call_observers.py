@@ -26,6 +26,7 @@ class Observer:
 
     def __init__(self, module: torch.nn.Module, event: Event, function: Callable[..., None]) -> None:
         compiled_code.prepare()
+        _keep_out_of_scripts()
         # The same for all observers, also when one comes while the module runs that another has left.
         self._call = _known_call(module) or _ObservedCall(module)
         self._event, self._function = event, function
@@ -115,6 +116,13 @@ class _ObservedCall:
 
 # By identity: a class of modules may define equality. An entry lives as long as an observer, or a call that runs.
 _calls: weakref.WeakValueDictionary[int, _ObservedCall] = weakref.WeakValueDictionary()
+
+
+def _keep_out_of_scripts() -> None:
+    # A class without annotations shows torch.jit those of torch.nn.Module, and it cannot express the one of this place.
+    ignored = torch.jit._recursive.ignored_attributes
+    if _PLACE not in ignored:
+        ignored.append(_PLACE)
 
 
 def _known_call(module: torch.nn.Module) -> _ObservedCall | None:

@@ -29,6 +29,15 @@ def network():
     return nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 
 
+class Unannotated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.inner(x).relu()
+
+
 def reduced(model):
     return copy._reconstruct(model, None, *model.__reduce_ex__(4))
 
@@ -74,8 +83,9 @@ def test_a_file_of_an_observed_model_is_read_without_this_package(tmp_path):
 @pytest.mark.parametrize(
     "convert", [torch.jit.script, lambda model: torch.jit.trace(model, ONE), torch.fx.symbolic_trace]
 )
-def test_an_observed_model_can_be_converted(convert):
-    model = network()
+@pytest.mark.parametrize("make", [network, Unannotated])
+def test_an_observed_model_can_be_converted(convert, make):
+    model = make()
     expected = model(ONE)
     observed(model)
     assert torch.equal(expected, convert(model)(ONE))
