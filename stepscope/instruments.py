@@ -149,7 +149,7 @@ class Instruments:
         """Looks at the loss of a step; returns whether something begins that a full measurement may explain."""
         if loss is None:
             return False
-        return self._loss.see(step, loss, expected_overflow=self._scaler is not None and self._scaler.is_enabled())
+        return self._loss.see(step, loss)
 
     def probe(self, step: int) -> bool:
         """Looks at the gradients of a step that is not to be measured; returns whether it should be after all.

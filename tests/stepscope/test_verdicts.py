@@ -120,11 +120,13 @@ def test_a_dead_layer_gets_no_advice_to_raise_the_learning_rate(digits, preset):
     assert not [text for text in report.recommendations if "Raise" in text]
 
 
-def test_a_loss_on_the_host_is_looked_at_in_every_step():
+@pytest.mark.parametrize("scaler", [None, torch.amp.GradScaler("cpu")])
+def test_a_loss_on_the_host_is_looked_at_in_every_step(scaler):
     model, emitter = nn.Linear(4, 2), MemoryEmitter()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     config = stepscope.DebugConfig(schedule=stepscope.Schedule(every=1000))
-    with stepscope.DebugSession(model, optimizer, run=emitter, config=config, on_error="raise") as session:
+    options = {"run": emitter, "scaler": scaler, "config": config, "on_error": "raise"}
+    with stepscope.DebugSession(model, optimizer, **options) as session:
         for step in range(6):
             model(torch.randn(3, 4)).sum().backward()
             session.step(math.nan if step in (3, 4) else 0.5)
