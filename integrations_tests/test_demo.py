@@ -41,6 +41,8 @@ def test_the_demo_trains_and_every_kind_is_emitted(demo: Demo) -> None:
     assert record.info.status == "finished"
     assert record.scalars("validation/accuracy").values[-1] > 0.95
     assert len(record.scalars("loss")) == 6 * 23
+    assert record.scalars("validation/loss").steps.tolist() == [23, 46, 69, 92, 115, 138]
+    assert record.scalars("validation/conv1_maps/stats/mean").steps.tolist() == [46, 92, 138]
 
 
 @pytest.mark.parametrize("name", SINKS)

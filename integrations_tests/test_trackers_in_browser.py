@@ -29,9 +29,14 @@ def test_tensorboard_shows_scalars_histograms_images_and_text(demo: Demo, tmp_pa
     assert tensorboard == "tensorboard"
     command = [sys.executable, "-m", "tensorboard.main", *arguments, "--host", "127.0.0.1", "--port", str(port)]
     with serving(command, port=port, log=tmp_path / "server.log") as url, browser_page(tmp_path) as page:
-        page.goto(f"{url}/#timeseries")
+        page.goto(TensorBoardSink.first_page.replace("http://localhost:6006", url))
+        # Before any group of charts, and under the run's own name.
+        first = page.locator("card-view").first
+        first.get_by_text("loss", exact=True).wait_for()
+        first.get_by_text(f"{demo.folder.name}/tensorboard").first.wait_for()
+        screenshot(page, "tensorboard_first", tmp_path)
         tags = page.get_by_role("combobox", name="Filter tags (regex)")
-        tags.fill("^loss$|gradient_norm$|validation/(loss|accuracy)")
+        tags.fill("^loss$|total_norm/gradients|validation/(loss|accuracy)")
         tags.press("Escape")
         page.get_by_text("4 cards").first.wait_for()
         # The value at the last step stands in the table below each chart once it is drawn.

@@ -102,13 +102,16 @@ def _delivery_table(run: Run, trained_ns: int) -> Table:
 def _how_to_look(run: Run) -> list[str]:
     """The commands, one a line, with paths from the working folder."""
     here = str(Path.cwd()).rstrip("/") + "/"
-    commands = {
-        config.type: redact(_with_path(load_sink(config.type).look(config.options)))
-        for config in run.sinks
-        if isinstance(config, SinkConfig)
-    }
-    commands["here"] = _with_path(f"stepscope ls {run.path}")
-    return ["look at the run", *(f"{name:<12} {command.replace(here, '')}" for name, command in commands.items())]
+    lines = ["look at the run"]
+    for config in run.sinks:
+        if isinstance(config, SinkConfig):
+            sink = load_sink(config.type)
+            command = redact(_with_path(sink.look(config.options)))
+            lines.append(f"{config.type:<12} {command.replace(here, '')}")
+            if page := getattr(sink, "first_page", ""):
+                lines.append(f"{'':<12} {page}")
+    command = _with_path(f"stepscope ls {run.path}")
+    return [*lines, f"{'here':<12} {command.replace(here, '')}"]
 
 
 def _with_path(command: str) -> str:

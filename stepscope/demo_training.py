@@ -31,7 +31,6 @@ CONFIG: dict[str, Any] = {
     "seed": 0,
 }
 VALIDATION_SIZE = 360
-VALIDATION_BATCH = 60
 
 
 class DigitsNet(nn.Module):
@@ -69,7 +68,7 @@ class Trainer:
         order = torch.randperm(len(digits.target))
         images = torch.from_numpy(digits.images).float()[order, None] / 16
         labels = torch.from_numpy(digits.target)[order]
-        self.validation = list(enumerate(zip(images[:VALIDATION_SIZE], labels[:VALIDATION_SIZE], strict=True)))
+        self.validation = images[:VALIDATION_SIZE], labels[:VALIDATION_SIZE]
         self.images, self.labels = images[VALIDATION_SIZE:], labels[VALIDATION_SIZE:]
         self.run = run
         self.epochs = epochs
@@ -135,29 +134,25 @@ class Trainer:
 
     def _validate(self, epoch: int) -> None:
         self.model.eval()
+        # All digits in one batch: what debuggers put out is one point for each validation, at the step of the training.
         self.debugger.step = self.step
-        losses, predictions = [], []
-        for start in range(0, VALIDATION_SIZE, VALIDATION_BATCH):
-            rows = self.validation[start : start + VALIDATION_BATCH]
-            images = torch.stack([image for _, (image, _) in rows])
-            labels = torch.stack([label for _, (_, label) in rows])
-            with torch.no_grad():
-                scores = self.model(images)
-            losses.append(nn.functional.cross_entropy(scores, labels))
-            predictions.append(scores.argmax(1))
-            if self.debugger.enabled:
-                datapoint = {
-                    "inputs": images,
-                    "labels": labels,
-                    "outputs": scores,
-                    "correct": predictions[-1] == labels,
-                    "meta_info": {"idx": [index for index, _ in rows]},
-                }
-                self.debugger(datapoint, self.model)
-        self._emit_validation(epoch, float(torch.stack(losses).mean()), torch.cat(predictions))
+        images, labels = self.validation
+        with torch.no_grad():
+            scores = self.model(images)
+        predictions = scores.argmax(1)
+        if self.debugger.enabled:
+            datapoint = {
+                "inputs": images,
+                "labels": labels,
+                "outputs": scores,
+                "correct": predictions == labels,
+                "meta_info": {"idx": list(range(len(labels)))},
+            }
+            self.debugger(datapoint, self.model)
+        self._emit_validation(epoch, float(nn.functional.cross_entropy(scores, labels)), predictions)
 
     def _emit_validation(self, epoch: int, loss: float, predictions: torch.Tensor) -> None:
-        labels = torch.stack([label for _, (_, label) in self.validation])
+        images, labels = self.validation
         wrong = torch.nonzero(predictions != labels).flatten().tolist()
         self.accuracy = 1 - len(wrong) / len(labels)
         emitter = self.run.scoped("validation").at(self.step)
@@ -167,7 +162,7 @@ class Trainer:
         confusion.index_put_((labels, predictions), torch.ones_like(labels), accumulate=True)
         emitter.table("confusion", ["digit", *map(str, range(10))], [[d, *confusion[d].tolist()] for d in range(10)])
         if wrong:
-            emitter.image("wrong_digits", _strip([self.validation[i][1][0] for i in wrong[:16]]), layout="HW",
+            emitter.image("wrong_digits", _strip([images[i] for i in wrong[:16]]), layout="HW",
                           value_range=(0.0, 1.0))  # fmt: skip
         if self.debugger.enabled:
             self._checkpoint(epoch, loss)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 # 0 would mean everything to the data server, and nothing to the time series page (TensorBoard 2.21).
 WHOLE_SERIES = "scalars=1000000,histograms=100000,images=10000,text=10000"
+LOSS_FIRST = "http://localhost:6006/?pinnedCards=%5B%7B%22plugin%22:%22scalars%22,%22tag%22:%22loss%22%7D%5D#timeseries"
+"""TensorBoard sorts the charts by their names; a card that is pinned in the address stands above all."""
 
 
 class TensorBoardSink:
@@ -68,6 +70,7 @@ class TensorBoardSink:
     """
 
     kinds: ClassVar[frozenset[str]] = frozenset({"scalar", "histogram", "image", "text"})
+    first_page: ClassVar[str] = LOSS_FIRST
     folder_per_run: ClassVar[bool] = True
 
     def __init__(self, target: str) -> None:
@@ -94,8 +97,9 @@ class TensorBoardSink:
     @classmethod
     def look(cls, options: Mapping[str, Any]) -> str:
         """Returns the command that starts TensorBoard, with limits above what long series hold."""
-        # Started one folder up, TensorBoard calls the run by the target's name instead of ".".
-        folder = shlex.quote(str(Path(options["target"]).parent))
+        from tracker_adapters.sinks.tensorboard.log_folder import log_folder
+
+        folder = shlex.quote(str(log_folder(Path(options["target"]))))
         return f"tensorboard --logdir {folder} --samples_per_plugin {WHOLE_SERIES}"
 
     def open(self, info: RunInfo, token: bytes | None) -> None:

@@ -1,0 +1,40 @@
+"""Where TensorBoard is started, so that it calls a run by the run's name and searches nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tracker_adapters.sinks.tensorboard import TensorBoardSink
+
+import stepscope
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for name in ("exp1", "exp2"):
+        stepscope.open_run(tmp_path / "runs" / name, sinks=[]).close()
+    (tmp_path / "runs" / "mlartifacts").mkdir()
+    (tmp_path / "runs" / "mlflow.db").touch()
+    return tmp_path / "runs"
+
+
+def command(options: dict[str, str], run: Path) -> str:
+    return TensorBoardSink.look(TensorBoardSink.resolve(options, run)).split(" --samples_per_plugin")[0]
+
+
+def test_in_a_folder_of_runs_it_shows_them_all_by_their_names(runs: Path) -> None:
+    assert command({}, runs / "exp1") == f"tensorboard --logdir {runs}"
+
+
+@pytest.mark.parametrize("beside", ["data", "many runs"])
+def test_beside_anything_else_it_looks_at_one_run(runs: Path, beside: str) -> None:
+    for name in [f"exp{number}" for number in range(3, 60)] if beside == "many runs" else ["data"]:
+        (runs / name).mkdir()
+        if beside == "many runs":
+            (runs / name / "run.json").touch()
+    assert command({}, runs / "exp1") == f"tensorboard --logdir {runs / 'exp1'}"
+
+
+def test_a_target_elsewhere_is_called_by_its_own_name(runs: Path, tmp_path: Path) -> None:
+    assert command({"target": str(tmp_path / "events")}, runs / "exp1") == f"tensorboard --logdir {tmp_path}"
