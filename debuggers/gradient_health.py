@@ -21,6 +21,7 @@ _WEIGHTS = {
     "non_finite_activation": 1.0,
     "weights_stand_still": 0.8,
     "outside_optimizer": 0.8,
+    "skipped_steps": 1.0,
 }
 _OTHER_WEIGHT = 0.6
 _TOO_FAST = frozenset({"non_finite_gradient", "non_finite_loss", "exploding_gradient", "large_update", "dead_units"})
@@ -41,6 +42,10 @@ _ADVICE = {
     "zero_gradient": (
         "Nothing reaches {names}: check for dead units behind them, for a branch that the loss does not depend on, "
         "and for underflow in narrow dtypes; freeze them if that is meant."
+    ),
+    "skipped_steps": (
+        "Nothing is learnt any more: look for NaN in the inputs and in the loss, and lower the learning rate; "
+        "session.step(loss, replay=...) of a DebugSession names where the first NaN arises."
     ),
     "dead_units": (
         "Wake the dead units of {names}: lower the learning rate, start their biases at zero or above, or use a "

@@ -21,6 +21,8 @@ class Coverage:
         probed: Those of which it was seen whether all gradients are finite, and what their norm is together.
         measured: Those at which each parameter's gradient was measured in full.
         parameters: Parameters of the model, each once.
+        skipped: Steps that a GradScaler skipped since the last one that it made, at least, where only those that it
+            makes are seen.
         frozen: Names of those that require no gradient.
         without_gradient: Names of those that require one, and never had it.
         outside_optimizer: Names of those that require one, and are in no group of the optimizer.
@@ -35,6 +37,7 @@ class Coverage:
     probed: int
     measured: int
     parameters: int
+    skipped: int
     frozen: tuple[str, ...]
     without_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
@@ -57,6 +60,7 @@ class Coverage:
             probed=min(instruments.gradients.probed_steps, overhead.steps),
             measured=overhead.measured,
             parameters=0 if roles is None else len(roles.parameters),
+            skipped=instruments.skipped.count(),
             frozen=() if roles is None else roles.frozen,
             without_gradient=() if roles is None else roles.without_gradient,
             outside_optimizer=() if roles is None else roles.outside_optimizer,
@@ -79,6 +83,8 @@ class Coverage:
             found.append(f"the gradients of {_of(self.steps - self.probed, self.steps, 'steps')} were not looked at")
         if self.measured < self.steps:
             found.append(f"single parameters were measured at {_of(self.measured, self.steps, 'steps')}")
+        if self.skipped:
+            found.append(f"{self.skipped} steps or more at the end were skipped by the GradScaler and not looked at")
         if not self.movement:
             found.append(f"whether weights move takes an optimizer and {FIRST_LOOK} steps to see")
         for names, are in (

@@ -14,6 +14,7 @@ from debuggers.isolation import OnError
 from debuggers.kernel_compilation import compilation
 from debuggers.loss_watch import LossWatch
 from debuggers.measurement import prepare
+from debuggers.skipped_steps import SkippedSteps
 from debuggers.step_probe import GradientReading
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_table import SummaryTable
@@ -29,6 +30,7 @@ class Instruments:
         gradients: Measures parameters and analyses their gradients.
         activations: Measures layers; None unless configured.
         tensors: Takes single tensors.
+        skipped: Knows of the steps that a GradScaler skips, where those that it makes are told to it.
         summaries: The gradients of the last step, if it was measured in full and they are on the host, else None.
         reading: What a probe saw of the last step, likewise.
     """
@@ -86,8 +88,9 @@ class Instruments:
             enabled=config.enable_tensor_inspection,
             counts_rounds=model is None and optimizer is None,  # nothing else tells where a step of such a loop ends
         )
-        self._loss = LossWatch(partial(announce, emitter=emitter) if tells_loss else None)
-        self._scaler = scaler
+        self._announce = partial(announce, emitter=emitter)
+        self._loss = LossWatch(self._announce if tells_loss else None)
+        self.skipped = SkippedSteps(scaler)
         self.summaries: SummaryTable | None = None
         self.reading: GradientReading | None = None
 
@@ -99,7 +102,7 @@ class Instruments:
 
     def findings(self) -> list[Finding]:
         """Returns all findings so far; waits for the device."""
-        found = self.gradients.findings() + self._loss.findings()
+        found = self.gradients.findings() + self._loss.findings() + self.skipped.findings()
         return found if self.activations is None else found + self.activations.findings()
 
     def prepare(self) -> None:
@@ -129,6 +132,7 @@ class Instruments:
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""
+        self.skipped.scaler = scaler
         self.gradients.use_scaler(scaler)
         if self.activations is not None:
             self.activations.use_scaler(scaler)
@@ -180,3 +184,4 @@ class Instruments:
             self.activations.close()
         self.gradients.close()
         self.tensors.drain()
+        self._announce(self.skipped.findings())

@@ -50,6 +50,8 @@ class Watch(DebugSession):
             self._instruments.start_over()
         else:
             self.step()
+            with self._isolation.guard("watching the GradScaler"):
+                self._instruments.skipped.made(self.last_step)
 
     def _end_step_of(self, optimizer: torch.optim.Optimizer) -> None:
         # Further calls of a closure ran the model on the way to the weights that this step ends with.

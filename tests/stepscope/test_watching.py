@@ -148,3 +148,35 @@ def test_what_is_done_in_a_pause_is_left_out():
     assert {item.step for item in emitter.artifacts if item.name == "activations/0"} == {0, 1, 2}
     assert overhead.steps == 3
     assert overhead.plain_s < pause_s
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(("bad_steps", "health"), [(0, "healthy"), (3, "healthy so far as measured"), (40, "critical")])
+def test_a_training_that_a_scaler_skips_to_its_end_is_not_healthy(given, bad_steps, health):
+    model, emitter = network(), MemoryEmitter()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
+
+    with stepscope.watch(model, optimizer, run=emitter, scaler=scaler if given else None) as session:
+        train(model, optimizer, scaler=scaler, steps=30)
+        assert session.report().verdict.health == "healthy"
+        train(model, optimizer, scaler=scaler, steps=bad_steps, factor=float("nan"))
+
+    report = session.report()
+    assert report.overhead.steps == 30
+    assert report.verdict.health == health
+    assert report.coverage.skipped == bad_steps
+    alerts = [(item.name, item.level, item.step) for item in emitter.artifacts if item.kind == "alert"]
+    assert alerts == ([("skipped_steps", "error", 29)] if bad_steps == 40 else [])
+
+
+def test_a_scale_that_a_scaler_has_brought_to_zero_tells_of_skipped_steps():
+    model = network()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+
+    with stepscope.watch(model, optimizer) as session:
+        train(model, optimizer, scaler=scaler, steps=2)
+        train(model, optimizer, scaler=scaler, steps=200, factor=float("nan"))
+
+    assert scaler.get_scale() == 0.0
+    assert session.report().coverage.skipped == 165  # from 2**16 to 2**-149
+    assert session.report().failures == {}
