@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from tracker_adapters.errors import DamagedError
 from tracker_adapters.store.record import RunRecord
 
 REPORT_NAME = "stepscope/report"
@@ -13,8 +16,12 @@ def stored_reports(record: RunRecord) -> dict[str, str]:
     """Returns the last report of each session by its name, which ends in ``stepscope/report``."""
     names = [info.name for info in record.names() if info.kind == "text"]
     ours = [name for name in names if f"/{name}".endswith(f"/{REPORT_NAME}")]
-    # In the store two spaces break a line, as in Markdown.
-    return {name: record.texts(name)[-1].text.replace("  \n", "\n") for name in ours}
+    found = {}
+    for name in ours:
+        with suppress(DamagedError):  # the record counts it, and says so in the log
+            # In the store two spaces break a line, as in Markdown.
+            found[name] = record.texts(name)[-1].text.replace("  \n", "\n")
+    return found
 
 
 def verdict_in(report: str) -> str:

@@ -30,6 +30,8 @@ def main() -> None:
             logger.info(
                 "%d segments became %d: %d -> %d bytes", done.replaced, done.made, done.bytes_before, done.bytes_after
             )
+        for path, fault in done.damaged.items():
+            logger.warning("%s is damaged and stays as it is: %s", path, fault)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -35,7 +36,8 @@ def command(runs: tuple[str, ...], max_bytes: str | None, dry_run: bool) -> None
 
     Every name stays readable over its whole range, more coarsely: histograms are merged with their neighbours, of
     scalars the lowest, highest, first and last points of each stretch stay, of images, pages and files every second
-    one. Alerts and texts stay as long as they can. What a sink has not taken yet stays whole longest.
+    one. Alerts and texts stay as long as they can. What a sink has not taken yet stays whole longest. A segment that is
+    damaged is named and stays as it is.
     """
     limit = None if max_bytes is None else parse_bytes("--max-bytes", max_bytes)
     if url := next(filter(is_url, runs), None):
@@ -52,16 +54,25 @@ def _report(run: Path, limit: int | None, *, dry_run: bool) -> str:
         if dry_run:
             return _planned(run, taken, limit)
         done = retain(run, limit)
+    except RunError:
+        raise
     except (OSError, sqlite3.Error) as error:
         raise RunError(f"cannot compact {run}: {error}") from error
     line = f"{short_path(run)}: {format_bytes(done.bytes_before)} -> {format_bytes(done.bytes_after)}"
-    return line if done.bytes_after <= limit else f"{line}; nothing more of it can be made smaller"
+    if done.bytes_after > limit:
+        line += "; nothing more of it can be made smaller"
+    return "\n".join([line, *_damaged(done.damaged)])
+
+
+def _damaged(segments: Mapping[Path, str]) -> list[str]:
+    return [f"  {short_path(path)} is damaged and stays as it is: {fault}" for path, fault in segments.items()]
 
 
 def _planned(run: Path, taken: int, limit: int) -> str:
     found = plan(run, limit)
     if not found.made:
-        return f"{short_path(run)}: {format_bytes(taken)}; nothing of it could be made smaller"
+        line = f"{short_path(run)}: {format_bytes(taken)}; nothing of it could be made smaller"
+        return "\n".join([line, *_damaged(found.damaged)])
     lines = [f"{short_path(run)}: {format_bytes(taken)} would be compacted to about {format_bytes(found.bytes_after)}"]
     if found.bytes_after > limit:
         lines[0] += "; nothing more of it could be made smaller"
@@ -72,4 +83,4 @@ def _planned(run: Path, taken: int, limit: int) -> str:
             f"{line}, thinned to 1/{2**one.level}" + ("" if one.is_taken else "; not delivered everywhere yet")
         )
     lines.append(f"  segments that stay as they are: {found.kept}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_damaged(found.damaged)])

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from tracker_adapters.artifacts import Scalar
 from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.errors import StepscopeError
+from tracker_adapters.store.retention import retain
 from tracker_adapters.testing.sinks import MemorySink
 
 import stepscope
 from stepscope.export.exporter import export_runs
 from stepscope.query.database import query_runs
+from stepscope.stored_reports import stored_reports
 
 RANK = "store/rank_00000"
 STEPS = 40
@@ -31,7 +33,7 @@ COLUMNS = [
         "meta": ["value"],
         "attempt": ["attempt", "first_seq", "started_ns"],
         "series": ["id", "kind", "name"],
-        "scalar": ["series", "attempt", "step", "time_ns", "value"],
+        "scalar": ["seq", "series", "attempt", "step", "time_ns", "value"],
         "histogram": ["series", "attempt", "step", "time_ns", "data"],
         "artifact": ["series", "attempt", "step", "time_ns", "meta", "data", "blob"],
         "rollup": ["count", "last_step", "last_value", "first_step"],
@@ -49,10 +51,38 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
             run.scalar("loss", step, step=step)
             run.histogram("weights", [1.0, step], step=step)
         run.text("notes", "text", step=0)
+        run.text("stepscope/report", "Verdict: healthy", step=0)
         run.table("table", ["a"], [[1]], step=0)
         run.alert("alert", "message", step=0)
         run.file(folder / "notes.txt", step=0)
     return folder / "run"
+
+
+def copied(sound: Path, run: Path) -> Path:
+    """A copy of the run to damage."""
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(sound, run)
+    return run
+
+
+def damage_cell(segment: Path, table: str, column: str, value: object, row: int) -> bool:
+    """Puts a value into a cell; false when the table refuses it."""
+    key = {"meta": "key", "attempt": "attempt", "series": "id", "rollup": "bucket"}.get(table, "seq")
+    chosen = f"(SELECT {key} FROM {table} ORDER BY {key} LIMIT 1 OFFSET {row} % (SELECT max(count(*), 1) FROM {table}))"
+    with closing(sqlite3.connect(segment)) as connection, connection:
+        try:
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = {chosen}", (value,))
+        except sqlite3.IntegrityError:
+            return False
+    return True
+
+
+def damage_bytes(segment: Path, at: int, mask: int, length: int) -> None:
+    content = bytearray(segment.read_bytes())
+    start = at % len(content)
+    for place in range(start, min(start + length, len(content))):
+        content[place] ^= mask
+    segment.write_bytes(content)
 
 
 def ended(call: Callable[[], object]) -> None:
@@ -84,7 +114,8 @@ def read_everything(run: Path, output: Path) -> MemorySink:
             for info in record.names():
                 reads = {"scalar": record.scalars, "histogram": record.histograms, "text": record.texts}
                 ended(lambda info=info, reads=reads: reads.get(info.kind, record.tables)(info.name))
-            for call in (record.alerts, record.files, lambda: record.scalar_ranges("loss")):
+            reports = lambda: stored_reports(record)  # noqa: E731
+            for call in (record.alerts, record.files, lambda: record.scalar_ranges("loss"), reports):
                 ended(call)
 
     def query(sql: str) -> None:
@@ -116,19 +147,10 @@ def quiet() -> Iterator[None]:
 def test_a_damaged_cell_costs_no_more_than_its_row(
     sound: Path, tmp_path: Path, where: tuple[str, str], value: object, row: int
 ) -> None:
-    run, (table, column) = tmp_path / "run", where
-    shutil.rmtree(run, ignore_errors=True)
-    shutil.copytree(sound, run)
-    with closing(sqlite3.connect(run / RANK / "segment_000000.db")) as segment, segment:
-        keys = {"meta": "key", "attempt": "attempt", "series": "id", "rollup": "bucket"}
-        key = keys.get(table, "seq")
-        chosen = (
-            f"(SELECT {key} FROM {table} ORDER BY {key} LIMIT 1 OFFSET {row} % (SELECT max(count(*), 1) FROM {table}))"
-        )
-        try:
-            segment.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = {chosen}", (value,))
-        except sqlite3.IntegrityError:
-            return
+    table, column = where
+    run = copied(sound, tmp_path / "run")
+    if not damage_cell(run / RANK / "segment_000000.db", table, column, value, row):
+        return
     sink = read_everything(run, tmp_path / "out")
     if table in ("scalar", "histogram", "artifact"):
         steps = [one.step for one in sink.artifacts if isinstance(one, Scalar)]
@@ -139,13 +161,58 @@ def test_a_damaged_cell_costs_no_more_than_its_row(
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**31), st.integers(1, 255), st.sampled_from([1, 16, 512]))
 def test_damaged_bytes_are_one_clear_word(sound: Path, tmp_path: Path, at: int, mask: int, length: int) -> None:
-    run = tmp_path / "run"
-    shutil.rmtree(run, ignore_errors=True)
-    shutil.copytree(sound, run)
-    segment = run / RANK / "segment_000000.db"
-    content = bytearray(segment.read_bytes())
-    start = at % len(content)
-    for place in range(start, min(start + length, len(content))):
-        content[place] ^= mask
-    segment.write_bytes(content)
+    run = copied(sound, tmp_path / "run")
+    damage_bytes(run / RANK / "segment_000000.db", at, mask, length)
     read_everything(run, tmp_path / "out")
+
+
+def values_of(run: Path) -> dict[int, str]:
+    """What can be read of the losses, by step, with NaN as a text that equals itself."""
+    try:
+        with stepscope.read_run(run) as record:
+            found = record.scalars("loss")
+            return dict(zip(found.steps.tolist(), map(str, found.values.tolist()), strict=True))
+    except (StepscopeError, sqlite3.DatabaseError):
+        return {}
+
+
+def compacted_and_resumed(run: Path) -> None:
+    """Whatever is damaged, compacting and going on lose nothing that could be read before."""
+    before, beside = values_of(run), sorted(path.name for path in (run / "blobs").rglob("*") if path.is_file())
+    damaged: dict[Path, str] = {}
+    with suppress(StepscopeError):
+        damaged = dict(retain(run, 1, blob_grace_s=0.0).damaged)
+    after = values_of(run)
+    if damaged:
+        assert after == before
+        assert sorted(path.name for path in (run / "blobs").rglob("*") if path.is_file()) == beside
+    else:
+        assert set(after.items()) <= set(before.items())
+    try:
+        going_on = stepscope.open_run(run, sinks=[], resume=True)
+    except StepscopeError as error:
+        assert str(run) in str(error)
+        return
+    going_on.scalar("loss", -1.0, step=STEPS)
+    assert going_on.close()
+    assert (going_on.stats.lost, values_of(run)) == ({}, after | {STEPS: "-1.0"})
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(COLUMNS), st.sampled_from(ODD), st.integers(0, 10))
+def test_a_damaged_cell_is_not_compacted_away_and_a_run_goes_on(
+    sound: Path, tmp_path: Path, where: tuple[str, str], value: object, row: int
+) -> None:
+    run = copied(sound, tmp_path / "run")
+    if damage_cell(run / RANK / "segment_000000.db", *where, value, row):
+        ended(lambda: compacted_and_resumed(run))
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 2**31), st.integers(1, 255), st.sampled_from([1, 16, 512]))
+def test_damaged_bytes_are_not_compacted_away_and_a_run_goes_on_or_says_why(
+    sound: Path, tmp_path: Path, at: int, mask: int, length: int
+) -> None:
+    run = copied(sound, tmp_path / "run")
+    damage_bytes(run / RANK / "segment_000000.db", at, mask, length)
+    ended(lambda: compacted_and_resumed(run))

@@ -250,6 +250,7 @@ class RunRecord:
         """
         rows: list[Any] = []
         counts, sources = [], []
+        found_damaged = self.damaged
         for rank_number, segment in self._segments(rank):
             number = _series_number(segment, kind, name)
             if number is not None:
@@ -257,6 +258,8 @@ class RunRecord:
                 rows += found
                 counts.append(len(found))
                 sources.append((rank_number, segment.level > 0))
+        if not rows and self.damaged > found_damaged:
+            raise DamagedError(f"all of {kind} {name!r} in {self.path} is damaged")
         if not rows:
             raise self._no_such(kind, name)
         ranks, compacted = np.repeat(np.array(sources, np.int64), counts, axis=0).T

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import time
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracker_adapters.delivery.ledger import Ledger
-from tracker_adapters.errors import RunBusyError
-from tracker_adapters.safe_files import files_below, remove_file, status_of
+from tracker_adapters.errors import DamagedError, RunBusyError
+from tracker_adapters.safe_files import files_below, status_of
 from tracker_adapters.store import schema
+from tracker_adapters.store.blob_sweep import BLOB_GRACE_S, sweep_blobs
 from tracker_adapters.store.compaction import compact, remove_segment
 from tracker_adapters.store.layout import (
     BLOBS,
@@ -29,6 +29,7 @@ from tracker_adapters.store.layout import (
 )
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.segment import SEGMENT_BYTES
+from tracker_adapters.store.segment_check import Faults
 from tracker_adapters.store.tail import Segment
 
 SEGMENTS_IN_LIMIT = 16
@@ -44,8 +45,6 @@ RECENT_SHARE = 0.25
 UNTAKEN_LEVELS = 4
 """What some sink has not taken yet is thinned when what all have taken is as much coarser: 2**4 times."""
 NOTES_SHARE = 0.25
-BLOB_GRACE_S = 300.0
-"""A file beside the store that came this recently may belong to a row that is not committed yet."""
 LOCK_TIMEOUT_S = 10.0
 
 
@@ -62,12 +61,16 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What was done: the run's bytes before and after, and how many segments were replaced by how many."""
+    """What was done: the run's bytes before and after, and how many segments were replaced by how many.
+
+    ``damaged`` are the segments that stay as they are since not all of them can be read, and what is wrong with each.
+    """
 
     bytes_before: int
     bytes_after: int
     replaced: int = 0
     made: int = 0
+    damaged: Mapping[Path, str] = field(default_factory=dict)
 
 
 def segment_bytes_within(max_bytes: int) -> int:
@@ -85,7 +88,8 @@ def retain(run_folder: Path, max_bytes: int, *, whole: bool = True, blob_grace_s
 
     The least compacted ones come first, of these the oldest, and two neighbours of one level become one of the next.
     Recent segments come after the others. Those that some sink has not taken yet stay whole until the others are 16
-    times as coarse.
+    times as coarse. A segment that is damaged somewhere stays as it is, and while one is, so do files beside the store
+    that it may refer to.
 
     Args:
         run_folder: The run.
@@ -110,9 +114,9 @@ def retain(run_folder: Path, max_bytes: int, *, whole: bool = True, blob_grace_s
 
 def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) -> Retained:
     folders = [rank_folder(run_folder, rank) for rank in ranks(run_folder)]
+    faults = Faults(run_folder)
     for folder in folders:
-        for path in replaced_segments(folder):
-            remove_segment(path)
+        _remove_replaced(folder, faults)
     before = run_bytes(run_folder)
     replaced = made = 0
     stuck: set[Path] = set()
@@ -121,30 +125,43 @@ def _retain(run_folder: Path, max_bytes: int, whole: bool, blob_grace_s: float) 
         ended = {folder for folder in folders if whole and _hold_if_ended(folder, held)}
         if len(ended) == len(folders):  # nobody writes, so what no row refers to is left over
             blob_grace_s = 0.0
-        in_use = _bytes_in_use(run_folder, blob_grace_s)
+        in_use = _bytes_in_use(run_folder, faults, blob_grace_s)
         while in_use > max_bytes:
-            found = {folder: sealed_segments(folder, folder in ended, last_seqs) for folder in folders}
-            choice = cheapest(found, max_bytes, stuck)
+            found = {folder: sealed_segments(folder, folder in ended, last_seqs, faults) for folder in folders}
+            choice = cheapest(found, max_bytes, stuck | faults.named().keys())
             if choice is None:
                 break
             _, level, parts = choice
+            if any(faults.of(part) for part in parts):
+                continue
             nbytes = sum(map(_size, parts))
-            made_segment = compact(
-                run_folder, parts, level, notes_bytes=int(NOTES_SHARE * max_bytes / SEGMENTS_IN_LIMIT)
-            )
+            made_segment = None
+            with faults.noted(*parts):
+                made_segment = compact(
+                    run_folder, parts, level, notes_bytes=int(NOTES_SHARE * max_bytes / SEGMENTS_IN_LIMIT)
+                )
             if made_segment is None:
                 stuck.update(parts)
                 continue
-            before_it, in_use = in_use, _bytes_in_use(run_folder, blob_grace_s)
+            before_it, in_use = in_use, _bytes_in_use(run_folder, faults, blob_grace_s)
             if before_it - in_use < (1 - WORTHWHILE) * nbytes:
                 stuck.add(made_segment)
             replaced, made = replaced + len(parts), made + 1
-    return Retained(before, run_bytes(run_folder), replaced, made)
+    return Retained(before, run_bytes(run_folder), replaced, made, faults.named())
 
 
-def _bytes_in_use(run_folder: Path, blob_grace_s: float) -> int:
+def _remove_replaced(folder: Path, faults: Faults) -> None:
+    """Removes what a compaction that was cut short has left, unless what stands for it is damaged."""
+    names = {path: segment_name(path) for path in segments(folder)}
+    for path in replaced_segments(folder):
+        first = segment_name(path).first
+        if not any(faults.of(made) for made, name in names.items() if name.first <= first <= name.last):
+            remove_segment(path)
+
+
+def _bytes_in_use(run_folder: Path, faults: Faults, blob_grace_s: float) -> int:
     """What a run takes without the files that will go when they are old enough; removes those that are."""
-    waiting = sweep_blobs(run_folder, blob_grace_s)
+    waiting = sweep_blobs(run_folder, faults, blob_grace_s)
     return run_bytes(run_folder) - waiting
 
 
@@ -204,63 +221,32 @@ def _resulting_level(parts: Sequence[Sealed], segment_bytes: int) -> int | None:
     return max(levels) if nbytes <= segment_bytes // 2 else None
 
 
-def sealed_segments(folder: Path, ended: bool, last_seqs: dict[Path, int]) -> list[Sealed]:
-    """Returns a rank's sealed segments in order.
+def sealed_segments(folder: Path, ended: bool, last_seqs: dict[Path, int], faults: Faults) -> list[Sealed]:
+    """Returns a rank's sealed segments in order, also those that cannot be opened.
 
     Args:
         folder: The rank's folder.
         ended: Whether nobody writes to it: then the last segment counts as sealed.
         last_seqs: What is known of paths already; filled in.
+        faults: Told of the segments that cannot be opened.
     """
     taken = _taken(folder)
     found = []
-    for path in segments(folder)[: None if ended else -1]:
+    paths = segments(folder)
+    for path in paths[: None if ended else -1]:
         if path not in last_seqs:
-            connection = schema.open_for_reading(path)
-            if connection is None:
-                continue
-            with contextlib.closing(connection):
-                last_seqs[path] = Segment(connection, folder).last_seq()
-        last_seq = last_seqs[path]
-        found.append(Sealed(path, _size(path), segment_name(path).level, last_seq, last_seq <= taken))
+            with faults.noted(path):
+                connection = schema.open_for_reading(path)
+                if connection is None:
+                    if path == paths[-1]:  # a crash has left it, and there is nothing in it
+                        continue
+                    raise DamagedError("it has no tables")
+                with contextlib.closing(connection):
+                    last_seqs[path] = Segment(connection, folder).last_seq()
+        last_seq = last_seqs.get(path, 0)
+        is_taken = path in last_seqs and last_seq <= taken
+        found.append(Sealed(path, _size(path), segment_name(path).level, last_seq, is_taken))
     return found
-
-
-def sweep_blobs(run_folder: Path, grace_s: float = BLOB_GRACE_S) -> int:
-    """Removes files beside the store that no segment refers to and that came before ``grace_s`` seconds ago.
-
-    Returns:
-        The bytes of those that no segment refers to and that came later.
-    """
-    # Looked for first: what comes after the segments were read is younger than the grace.
-    latest = time.time() - grace_s
-    found = [*files_below(run_folder, BLOBS)]
-    if not found:
-        return 0
-    waiting = 0
-    wanted = {
-        sha256
-        for rank in ranks(run_folder)
-        for path in segments(rank_folder(run_folder, rank))
-        for sha256 in blobs_of(path)
-    }
-    for path, _ in found:
-        if path.name in wanted or (status := status_of(run_folder, path)) is None:
-            continue
-        # The time of the last link or rename: a page may be old when it is taken.
-        if status.st_ctime < latest:
-            remove_file(run_folder, path, missing_ok=True)
-        else:
-            waiting += status.st_size
-    return waiting
-
-
-def blobs_of(segment: Path) -> Iterator[str]:
-    """Yields the checksums of the files beside the store that a segment refers to."""
-    connection = schema.open_for_reading(segment)
-    if connection is not None:
-        with contextlib.closing(connection):
-            yield from (row[0] for row in connection.execute("SELECT blob FROM artifact WHERE blob IS NOT NULL"))
 
 
 def _taken(folder: Path) -> float:

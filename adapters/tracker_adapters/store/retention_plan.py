@@ -20,11 +20,11 @@ from tracker_adapters.store.retention import (
     SLACK_BYTES,
     WORTHWHILE,
     Sealed,
-    blobs_of,
     cheapest,
     run_bytes,
     sealed_segments,
 )
+from tracker_adapters.store.segment_check import Faults, blobs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,15 @@ class PlannedSegment:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The segments that would come about, the run's bytes then, and how many sealed segments stay as they are."""
+    """The segments that would come about, the run's bytes then, and how many sealed segments stay as they are.
+
+    ``damaged`` are those of the latter that cannot be read, and what is wrong with each.
+    """
 
     made: tuple[PlannedSegment, ...]
     bytes_after: int
     kept: int
+    damaged: Mapping[Path, str]
 
 
 def plan(run_folder: Path, max_bytes: int) -> Plan:
@@ -66,13 +70,19 @@ def plan(run_folder: Path, max_bytes: int) -> Plan:
         OSError: Likewise.
     """
     found: dict[Path, list[Sealed]] = {}
+    faults = Faults(run_folder)
     for folder in (rank_folder(run_folder, rank) for rank in ranks(run_folder)):
-        found[folder] = sealed_segments(folder, not is_locked(folder / WRITER_LOCK), {})
+        found[folder] = sealed_segments(folder, not is_locked(folder / WRITER_LOCK), {}, faults)
     before = {folder: list(sealed) for folder, sealed in found.items()}
-    beside = _bytes_beside(run_folder, found)
+    beside = _bytes_beside(run_folder, found, faults)
     total, stuck = run_bytes(run_folder), set[Path]()
-    while total > max_bytes and (choice := cheapest(found, max_bytes, stuck)) is not None:
+    while total > max_bytes:
+        choice = cheapest(found, max_bytes, stuck | faults.named().keys())
+        if choice is None:
+            break
         folder, level, paths = choice
+        if any(faults.of(path) for path in paths if path.exists()):  # others would be made of those that exist
+            continue
         parts = [sealed for sealed in found[folder] if sealed.path in paths]
         made = _estimated(folder, parts, level)
         nbytes = sum(part.nbytes for part in parts)
@@ -92,15 +102,17 @@ def plan(run_folder: Path, max_bytes: int) -> Plan:
         for sealed in now
         if sealed not in before[folder]
     ]
-    return Plan(tuple(planned), total, sum(map(len, found.values())) - len(planned))
+    return Plan(tuple(planned), total, sum(map(len, found.values())) - len(planned), faults.named())
 
 
-def _bytes_beside(run_folder: Path, found: Mapping[Path, Sequence[Sealed]]) -> dict[Path, int]:
+def _bytes_beside(run_folder: Path, found: Mapping[Path, Sequence[Sealed]], faults: Faults) -> dict[Path, int]:
     """The bytes of the files that each segment refers to; one that several refer to counts for the first of them."""
     counted = set[str]()
     beside = {}
     for sealed in (sealed for of_rank in found.values() for sealed in of_rank):
-        new = set(blobs_of(sealed.path)) - counted
+        new: set[str] = set()
+        with faults.noted(sealed.path):
+            new = blobs_of(sealed.path) - counted
         counted |= new
         beside[sealed.path] = sum(blob_size(run_folder, sha256) or 0 for sha256 in new)
     return beside

@@ -108,10 +108,12 @@ FROM (
     FROM rollup GROUP BY 1, 2) AS found
 """
 
-LAST_SEQ = """
-SELECT max(coalesce((SELECT max(seq) FROM scalar WHERE seq_group = (SELECT max(seq_group) FROM scalar)), 0),
-           coalesce((SELECT max(seq) FROM histogram), 0), coalesce((SELECT max(seq) FROM artifact), 0))
+LAST_SEQS = """
+SELECT (SELECT max(seq_group) FROM scalar),
+       (SELECT max(seq) FROM scalar WHERE seq_group = (SELECT max(seq_group) FROM scalar)),
+       (SELECT max(seq) FROM histogram), (SELECT max(seq) FROM artifact)
 """
+"""The last group of scalars, and the last number in it, of a histogram and of an artifact."""
 
 
 def roll_up(connection: sqlite3.Connection, last_seq: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -12,8 +13,11 @@ from tracker_adapters.recording import Storable
 from tracker_adapters.safe_files import remove_file
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import StoreBlob
+from tracker_adapters.store.last_words import last_words
 from tracker_adapters.store.layout import SCHEMA_VERSION, below_run, segment_name, segment_path, segments
 from tracker_adapters.store.rows import Rows, SeriesNumbers
+
+logger = logging.getLogger(__name__)
 
 SEGMENT_BYTES = 256 * 1024 * 1024
 MAX_LOG_BYTES = 4 * 1024 * 1024
@@ -83,21 +87,20 @@ class SegmentWriter:
         _fold_and_close(self._connection)
 
     def _adopt_last_segment(self) -> None:
-        meta = dict(self._connection.execute("SELECT key, value FROM meta"))
-        if meta["schema_version"] != SCHEMA_VERSION:
-            raise sqlite3.DatabaseError(
-                f"{self._path} has schema version {meta['schema_version']}; expected {SCHEMA_VERSION}"
-            )
-        rows = self._connection.execute("SELECT kind, name, id FROM series").fetchall()
-        self._series = SeriesNumbers(rows)
-        found = self._connection.execute(schema.LAST_SEQ).fetchone()[0]
-        self.last_seq = max(found, meta["first_seq"] - 1, meta.get("last_seq", 0))
-        self.attempt = 1 + self._connection.execute("SELECT max(attempt) FROM attempt").fetchone()[0]
-        self._rolled_seq = meta.get("rolled_seq", meta["first_seq"] - 1)
-        if "last_seq" in meta:  # it was sealed, as compacting a run that nobody writes does
+        """Goes on in the last segment; where what it says about itself is damaged, behind it, in a new one."""
+        connection = self._connection
+        last = last_words(connection, self._path)
+        self.last_seq, self.attempt = last.last_seq, 1 + last.attempt
+        if last.fault:
+            logger.warning("%s is damaged: %s; the run goes on behind it, in a new segment", self._path, last.fault)
+            self._open_new(segment_name(self._path).last + 1)
+            connection.close()
+            return
+        self._series, self._rolled_seq = SeriesNumbers(last.series), last.rolled_seq
+        if last.is_sealed:  # as compacting a run that nobody writes does
             self._go_on()
         else:
-            self._connection.execute("INSERT INTO attempt VALUES (?,?,?)", self._attempt_row())
+            connection.execute("INSERT INTO attempt VALUES (?,?,?)", self._attempt_row())
 
     def _make_ready(self) -> None:
         if not self._path.exists():  # SQLite would go on writing into a file that nobody can open again

@@ -35,9 +35,24 @@ def segment_meta(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 def stored_last_seq(connection: sqlite3.Connection) -> int:
-    """Returns the number of the last row of a segment, 0 when there is none or it is no number."""
-    found = connection.execute(schema.LAST_SEQ).fetchone()[0]
-    return found if type(found) is int and 0 <= found < MAX_SEQ else 0
+    """Returns the number of the last row of a segment that has one, 0 when there is none."""
+    group, *lasts = connection.execute(schema.LAST_SEQS).fetchone()
+    is_sound = all(one is None or (type(one) is int and 0 < one < MAX_SEQ) for one in lasts)
+    if is_sound and (None if lasts[0] is None else lasts[0] >> schema.GROUP_SHIFT) == group:
+        return max(one or 0 for one in lasts)
+    return highest(connection, "seq", MAX_SEQ)
+
+
+def highest(connection: sqlite3.Connection, column: str, limit: int) -> int:
+    """Returns the highest number below a limit in a column of all rows, 0 when there is none; reads all of them."""
+    found = [
+        connection.execute(
+            f"SELECT max({column}) FROM {table} WHERE typeof({column}) = 'integer' AND {column} BETWEEN 1 AND ?",
+            (limit - 1,),
+        ).fetchone()[0]
+        for table in schema.WIDTHS
+    ]
+    return max(one or 0 for one in found)
 
 
 def _first_seq(connection: sqlite3.Connection, said: int, recorded: int) -> int:

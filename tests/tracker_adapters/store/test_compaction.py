@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,13 +16,15 @@ from tracker_adapters.artifacts import Alert, File, Histogram, Image, Page, Text
 from tracker_adapters.delivery.ledger import Ledger, position_key
 from tracker_adapters.errors import RunBusyError
 from tracker_adapters.store import compaction, layout
-from tracker_adapters.store.blobs import adopt_file, store_bytes
+from tracker_adapters.store.blobs import adopt_file, read_blob, store_bytes
 from tracker_adapters.store.compaction import compact
 from tracker_adapters.store.layout import COMPACTION_LOCK, STORE, segment_name, segments
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.retention import Sealed, cheapest, retain, run_bytes, sealed_segments
+from tracker_adapters.store.retention_plan import plan
 from tracker_adapters.store.segment import SegmentWriter
+from tracker_adapters.store.segment_check import Faults
 from tracker_adapters.store.tail import StoreReader
 
 STEPS = 4000
@@ -141,7 +144,7 @@ def test_the_oldest_come_first_and_the_newest_stay_whole(run: Path) -> None:
 
 def test_what_a_sink_has_not_taken_yet_comes_last(run: Path) -> None:
     folder = layout.rank_folder(run, 0)
-    second = sealed_segments(folder, True, {})[1]
+    second = sealed_segments(folder, True, {}, Faults(run))[1]
     with Ledger(folder) as ledger:
         position = ledger.register("local", "out")
         ledger.advance(position_key("local", "out"), position, seq=second.last_seq, token=b"", unshown={})
@@ -331,3 +334,35 @@ def test_pictures_beside_the_store_go_where_the_store_itself_cannot_become_small
     writer.close()
     limit = run_bytes(run_folder) // 3
     assert limit // 2 < retain(run_folder, limit).bytes_after <= limit
+
+
+def test_a_damaged_segment_stays_with_its_files_and_its_neighbours_are_compacted(run: Path) -> None:
+    paths = segments(layout.rank_folder(run, 0))
+    damaged = paths[2]
+    connection = sqlite3.connect(damaged)
+    connection.execute("UPDATE histogram SET data = x'00' WHERE seq = (SELECT max(seq) FROM histogram)")
+    connection.execute("UPDATE artifact SET blob = 'damaged' WHERE seq = (SELECT max(seq) FROM artifact)")
+    connection.commit()
+    connection.close()
+    content, beside = damaged.read_bytes(), store_bytes(run, b"what the damaged row may have meant")
+    foretold = plan(run, int(run_bytes(run) * KEPT_SMALL))
+    done = retain(run, int(run_bytes(run) * KEPT_SMALL), blob_grace_s=0.0)
+    assert done.damaged.keys() == foretold.damaged.keys() == {damaged}
+    assert done.made
+    assert damaged.read_bytes() == content
+    assert read_blob(run, beside)
+    names = [segment_name(path) for path in segments(layout.rank_folder(run, 0))]
+    assert (2, 2, 0) in names
+    assert [one.first for one in names] == [0, *(one.last + 1 for one in names[:-1])]
+
+
+def test_what_a_damaged_compacted_segment_stands_for_stays(run: Path) -> None:
+    folder = layout.rank_folder(run, 0)
+    first = segments(folder)[0]
+    made = layout.compacted_path(folder, layout.SegmentName(0, 1, 1))
+    made.write_bytes(b"no database" * 1000)
+    content = first.read_bytes()
+    assert made in retain(run, 10**12).damaged
+    assert first.read_bytes() == content
+    made.unlink()
+    assert RunRecord(run).scalars("loss").steps[0] == 0

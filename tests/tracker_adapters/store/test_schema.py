@@ -37,7 +37,7 @@ def test_rows_come_in_order_from_their_groups_alone(connection: sqlite3.Connecti
     assert "TEMP B-TREE FOR ORDER BY" not in steps  # it sorts a group at a time
 
 
-@pytest.mark.parametrize("query", [schema.LAST_SEQ, f"SELECT * FROM {schema.OPEN_SCALAR_RANGES}"])
+@pytest.mark.parametrize("query", [schema.LAST_SEQS, f"SELECT * FROM {schema.OPEN_SCALAR_RANGES}"])
 def test_the_last_number_and_new_roll_ups_read_the_newest_groups(connection: sqlite3.Connection, query: str) -> None:
     steps = steps_of(connection, query)
     assert "scalar USING PRIMARY KEY (seq_group" in steps

@@ -95,3 +95,40 @@ def test_a_journal_that_names_another_file_deletes_nothing(run_folder: Path, tmp
     with pytest.raises(UnsafeFileError, match="names another file"):
         connect(database, "rw")
     assert elsewhere.read_text() == "two years of work"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE meta SET value = 'x' WHERE key = 'first_seq'",
+        "UPDATE series SET id = 7 WHERE id = 1",
+        "UPDATE series SET name = '' WHERE id = 1",
+        "DELETE FROM attempt",
+        "UPDATE attempt SET attempt = 9223372036854775807",
+        "UPDATE scalar SET seq = 'x' WHERE seq = 90",
+        "UPDATE scalar SET seq_group = 'x' WHERE seq = 90",
+        "INSERT OR REPLACE INTO meta VALUES ('rolled_seq', 1000000)",
+    ],
+)
+def test_a_run_whose_last_segment_is_damaged_in_a_cell_goes_on_and_gives_no_number_again(
+    run_folder: Path, damage: str
+) -> None:
+    store = RunStore(run_folder)
+    for step in range(100):
+        Emitter(store).scalar("loss", step, step=step)
+    assert store.close(60)
+    connection = sqlite3.connect(segments(store.folder)[-1])
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    store = RunStore(run_folder, resume=True)
+    assert (store.attempt, store.last_seq) == (2, 100)
+    Emitter(store).scalar("loss", -1, step=50)
+    Emitter(store).scalar("other", -2, step=0)
+    assert store.close(60)
+    assert store.counts().lost == {}
+    with RunRecord(run_folder) as record:
+        assert record.scalars("other").values.tolist() == [-2]
+        assert -1 in record.scalars("loss").values
+        if not damage.startswith("UPDATE series"):
+            assert len(record.scalars("loss")) >= 99
