@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 _DEVICE_TYPES = "cpu", "cuda"
 _ALWAYS_COPIED = 1 << 20
 
+FEW_PASSES = 10
+"""So many passes without a step are ordinary: micro-batches that are left over at the end."""
+
 
 class ForwardCapture:
     """Keeps the start of the last forward pass of a model that ran with gradients on; ``close`` removes its hooks.
@@ -52,6 +55,7 @@ class ForwardCapture:
         self._model = plain_model(model)
         self._keeps_gradients = gradients
         self._number = 0
+        self._training_passes = self._most_passes = 0
         self._passes: list[PassStart] = []
         self._first_buffers: dict[str, torch.Tensor] = {}
         self._copies: dict[str, torch.Tensor] = {}
@@ -60,6 +64,11 @@ class ForwardCapture:
         self._hooks = Hooks()
         self._hooked = outside_of_graphs(model)
         self.attach()
+
+    @property
+    def unused_passes(self) -> int:
+        """Passes in training mode since ``release``, if far more than there were before any of them; else 0."""
+        return self._training_passes if self._training_passes > FEW_PASSES + 2 * self._most_passes else 0
 
     def attach(self) -> None:
         """Goes on watching after ``detach``."""
@@ -74,6 +83,8 @@ class ForwardCapture:
 
     def release(self) -> None:
         """Lets go of the last forward pass, at the end of a step."""
+        self._most_passes = max(self._most_passes, self._training_passes)
+        self._training_passes = 0
         self._number = 0
         self._passes = []
         self._first_buffers = {}
@@ -98,6 +109,7 @@ class ForwardCapture:
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not is_training_forward():
             return
+        self._training_passes += self._model.training
         self._forget()
         try:
             self._keep(args, kwargs)

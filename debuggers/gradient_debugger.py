@@ -261,12 +261,14 @@ class GradientDebugger(Closing):
     def close(self) -> None:
         """Emits what is left and removes the hook; waits for the device. Calling it again does nothing."""
         with self._stopwatch, self._isolation.guard("closing the gradient debugger"):
-            if self.watch is not None and not self._closed:
-                self.watch.look()
-            self._closed = True
+            was_open, self._closed = not self._closed, True
             if self._updates is not None:
                 self._updates.close()
             self._wait()
+            if self.watch is not None and was_open:
+                non_finite = any(finding.kind.startswith("non_finite") for finding in self._findings.all())
+                self.watch.close(look_for_nan=not non_finite)
+                self._wait()
             self._stream.drain()
 
     def _wait(self) -> None:
@@ -279,7 +281,7 @@ class GradientDebugger(Closing):
         if not found.tensors:
             if self.steps_without_gradients == 0:
                 _log.warning(
-                    "step %d: no parameter has a gradient; expected a call after backward() and before zero_grad()",
+                    "step %d: no parameter has a gradient; expected backward() before a step and zero_grad() after it",
                     step,
                 )
             self.steps_without_gradients += 1

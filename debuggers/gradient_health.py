@@ -19,6 +19,7 @@ _WEIGHTS = {
     "small_update": 0.4,
     "non_finite_loss": 1.0,
     "non_finite_activation": 1.0,
+    "non_finite_weight": 1.0,
     "weights_stand_still": 0.8,
     "outside_optimizer": 0.8,
     "skipped_steps": 1.0,
@@ -30,6 +31,10 @@ _ADVICE = {
     "non_finite_gradient": (
         "Find where the first NaN or infinity arises in {names}: look for NaN in the inputs and for log, sqrt and "
         "division near zero in the loss, lower the learning rate, and under float16 use a GradScaler."
+    ),
+    "non_finite_weight": (
+        "Go back to a checkpoint without NaN in {names}; running statistics keep the NaN of a single batch for good, "
+        "also where the loop leaves its step out: check inputs before the forward pass."
     ),
     "exploding_gradient": (
         "Clip the gradient norm or lower the learning rate; {names} exploded: check their initialisation and the "

@@ -10,6 +10,7 @@ from functools import partial
 from debuggers.arrival_queue import ArrivalQueue
 from debuggers.detectors import Finding
 from debuggers.detectors.finding import name_some
+from debuggers.late_changes import LateChanges
 from debuggers.parameters import Gradients, Parameters
 from debuggers.torch_import import torch
 from debuggers.weight_movement import Movement, WeightMovement
@@ -22,6 +23,7 @@ STILL = 1e-6
 _RULES = {
     "weights_stand_still": f"|Δw| / |w| of all parameters of the optimizer, over all steps, is below {STILL:g}",
     "outside_optimizer": "no parameter that has gradients and is outside the optimizer ever changed",
+    "non_finite_weight": "any NaN in a parameter or buffer at the end",
 }
 
 
@@ -47,9 +49,17 @@ class ParameterWatch:
 
     After 25 steps, then every 100 and at the end, up to 64 elements of each parameter are compared with what they
     were at the first step. ``weights_stand_still``: all elements of the optimizer's parameters together changed by less
-    than 1e-6 of their norm. ``outside_optimizer``: parameters with gradient are in no
+    than 1e-6 of their norm, whenever it was looked. ``outside_optimizer``: parameters with gradient are in no
     group of the optimizer, and not one of these changed, so that no other optimizer seems to hold them either. Both
     are stepscope's own rules.
+
+    ``close`` looks once at all parameters and buffers: ``non_finite_weight`` are NaN that no gradient showed, such as
+    running statistics of a batch norm that saw a batch with NaN, whose step the loop left out.
+
+    Attributes:
+        eval_steps: Steps at which the model was in eval mode.
+        eval_layers: Names of its dropouts and batch norms that were, found at the first such step that had any.
+        changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
     """
 
     def __init__(
@@ -65,6 +75,11 @@ class ParameterWatch:
         self._seen: set[str] = set()
         self._last: list[torch.Tensor] = []
         self._movement = WeightMovement()
+        self._moved = False
+        self._late = LateChanges()
+        self.changed_late = False
+        self.eval_steps = 0
+        self.eval_layers: list[str] = []
         self._findings: dict[str, Finding] = {}
         self._steps = 0
         self._last_step = 0
@@ -72,6 +87,10 @@ class ParameterWatch:
     def see(self, step: int, found: Gradients) -> None:
         """Takes the gradients of a step, before the optimizer's step."""
         self._last_step = step
+        self._late.see(found.parameters)
+        if self._parameters.in_eval_mode:
+            self.eval_layers = self.eval_layers or self._parameters.bound_to_mode()
+            self.eval_steps += 1
         if found.parameters is not self._last:
             self._last = found.parameters
             self._seen.update(found.names)
@@ -87,6 +106,14 @@ class ParameterWatch:
         watched = {name: tensor for name, tensor in self._named().items() if name in self._seen}
         movement = self._movement.compare(watched)
         self._arrivals.push(movement, partial(self._take, self._last_step, self._steps, movement))
+
+    def close(self, *, look_for_nan: bool) -> None:
+        """Looks for the last time; with ``look_for_nan`` at all values, which waits for the device."""
+        self.look()
+        self.changed_late = self._late.are_there()
+        broken = self._parameters.with_nan() if look_for_nan and self._steps else []
+        evidence = "NaN in weights or buffers at the end, that no gradient showed"
+        self._judge("non_finite_weight", name_some(broken), self._last_step, evidence if broken else None, math.nan)
 
     @property
     def sees_movement(self) -> bool:
@@ -125,8 +152,11 @@ class ParameterWatch:
         change, size = (math.hypot(*column) for column in zip(*mine, strict=True))
         # A parameter that starts at zero has no size of its own to compare with: only all together tell.
         ratio = change / size if size else math.inf
+        # What was seen to move does not stand still where its first values are loaded again, as after a search for a
+        # learning rate.
+        self._moved = self._moved or ratio >= STILL
         evidence = f"in {steps} steps they changed by {ratio:.2g} of their size, less than {STILL:g}"
-        self._judge("weights_stand_still", "all weights", step, evidence if ratio < STILL else None, ratio)
+        self._judge("weights_stand_still", "all weights", step, None if self._moved else evidence, ratio)
         forgotten = outside and not any(moved[name][0] for name in outside)
         evidence = f"in no group of the optimizer, and unchanged in {steps} steps, though there are gradients"
         self._judge("outside_optimizer", name_some(outside), step, evidence if forgotten else None, 0.0)
@@ -144,7 +174,7 @@ class ParameterWatch:
         self._findings[kind] = Finding(
             kind=kind,
             name=name,
-            level="warning",
+            level="error" if kind == "non_finite_weight" else "warning",
             step=step,
             last_step=step,
             steps=1,

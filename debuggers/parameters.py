@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter, is_, methodcaller
 
+from debuggers.deferred import plain_tensor
 from debuggers.module_selection import WRAPPED, WRAPPERS
 from debuggers.torch_import import torch
 
 _parameters_of, _children_of = attrgetter("_parameters"), attrgetter("_modules")
 _values = methodcaller("values")
+_BatchNorm, _Dropout = torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +67,33 @@ class Parameters:
     def frozen(self) -> int:
         """How many parameters require no gradient now."""
         return sum(not parameter.requires_grad for parameter in self.tensors)
+
+    @property
+    def in_eval_mode(self) -> bool:
+        """Whether the model is in eval mode now."""
+        return not self._model.training
+
+    def bound_to_mode(self) -> list[str]:
+        """Returns the names of the dropouts and batch norms that are in eval mode now, as they act otherwise there."""
+        return [
+            name
+            for name, module in self._model.named_modules()
+            if not module.training and (isinstance(module, _BatchNorm) or (isinstance(module, _Dropout) and module.p))
+        ]
+
+    @torch.no_grad()
+    def with_nan(self) -> list[str]:
+        """Returns the names of the parameters and buffers that hold a NaN, of shards those here; waits for the device.
+
+        What has no dense values is left out.
+        """
+        named = dict(zip(self.names, self.tensors, strict=True)) | dict(self._model.named_buffers())
+        flags = {}
+        for name, tensor in named.items():
+            dense = tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_quantized
+            if dense and (tensor.is_floating_point() or tensor.is_complex()):
+                flags[name] = plain_tensor(tensor).isnan().any()
+        return [name for name, flag in flags.items() if flag]
 
     def gradients(self) -> Gradients:
         """Returns the gradients that are there now."""

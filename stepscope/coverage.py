@@ -26,6 +26,10 @@ class Coverage:
         frozen: Names of those that require no gradient.
         without_gradient: Names of those that require one, and never had it.
         outside_optimizer: Names of those that require one, and are in no group of the optimizer.
+        eval_steps: Steps at which the model was in eval mode, though it has layers that act otherwise there.
+        eval_layers: Names of these layers.
+        changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
+        unused_passes: Forward passes in training mode after the last step, if far more than steps take.
         movement: Whether there were enough steps and an optimizer, to see whether weights move at all.
         layers: Layers whose outputs were asked for; 0 if none were.
         unseen_layers: Names of those whose output was never seen.
@@ -41,6 +45,10 @@ class Coverage:
     frozen: tuple[str, ...]
     without_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
+    eval_steps: int
+    eval_layers: tuple[str, ...]
+    changed_late: bool
+    unused_passes: int
     movement: bool
     layers: int
     unseen_layers: tuple[str, ...]
@@ -49,7 +57,13 @@ class Coverage:
 
     @classmethod
     def of(
-        cls, instruments: Instruments, overhead: Overhead, *, failures: int, ended_tools: Sequence[str] = ()
+        cls,
+        instruments: Instruments,
+        overhead: Overhead,
+        *,
+        failures: int,
+        unused_passes: int = 0,
+        ended_tools: Sequence[str] = (),
     ) -> Self:
         """Returns the coverage of a session."""
         watch = instruments.gradients.watch
@@ -64,6 +78,10 @@ class Coverage:
             frozen=() if roles is None else roles.frozen,
             without_gradient=() if roles is None else roles.without_gradient,
             outside_optimizer=() if roles is None else roles.outside_optimizer,
+            eval_steps=0 if watch is None or not watch.eval_layers else watch.eval_steps,
+            eval_layers=() if watch is None else tuple(watch.eval_layers),
+            changed_late=watch is not None and watch.changed_late,
+            unused_passes=unused_passes,
             movement=watch is not None and watch.sees_movement,
             layers=0 if activations is None else len(activations.chosen),
             unseen_layers=() if activations is None else tuple(activations.never_seen),
@@ -75,13 +93,14 @@ class Coverage:
     def gaps(self) -> tuple[str, ...]:
         """What was not looked at, a phrase each; empty when all of it was."""
         if not self.steps:
-            return ("no step was taken",)
+            calls = f" in {self.unused_passes:,} forward passes" if self.unused_passes else ""
+            return (f"no step was taken{calls}",)
         if not self.parameters:
             return ("no gradients were watched",)
         found = []
         if self.probed < self.steps:
             found.append(f"the gradients of {_of(self.steps - self.probed, self.steps, 'steps')} were not looked at")
-        if self.measured < self.steps:
+        if self.probed and self.measured < self.steps:
             found.append(f"single parameters were measured at {_of(self.measured, self.steps, 'steps')}")
         if self.skipped:
             found.append(f"{self.skipped} steps or more at the end were skipped by the GradScaler and not looked at")
@@ -97,10 +116,23 @@ class Coverage:
         if self.unseen_layers:
             unseen = _of(len(self.unseen_layers), self.layers, "layers")
             found.append(f"the outputs of {unseen} were never seen ({name_some(list(self.unseen_layers))})")
+        found += self._beside_steps()
         found += self.ended_tools
         if self.failures:
             found.append(f"something inside stepscope failed, {self.failures} times")
         return tuple(found)
+
+    def _beside_steps(self) -> list[str]:
+        """What the steps themselves do not show: the model's mode, and what goes on without them."""
+        found = []
+        if self.eval_steps:
+            layers = f"{name_some(list(self.eval_layers))} act otherwise there"
+            found.append(f"the model was in eval mode at {_of(self.eval_steps, self.steps, 'steps')} ({layers})")
+        if self.changed_late:
+            found.append("weights went on changing after the last step that was seen (by another optimizer?)")
+        if self.unused_passes:
+            found.append(f"no step followed the last {self.unused_passes:,} forward passes")
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields and the gaps as plain values."""

@@ -62,6 +62,7 @@ class DebugReport:
         failures: Mapping[tuple[str, str], int],
         disabled: bool,
         first_nans: tuple[FirstNaN, ...] = (),
+        unused_passes: int = 0,
         ended_tools: Sequence[str] = (),
     ) -> Self:
         """Returns the report of instruments; waits for the device."""
@@ -70,7 +71,13 @@ class DebugReport:
         # Growth over steps and depth is found only when the history is looked at.
         findings += [finding for finding in analysis.findings if finding not in findings]
         findings.sort(key=lambda finding: finding.step)
-        coverage = Coverage.of(instruments, overhead, failures=sum(failures.values()), ended_tools=ended_tools)
+        coverage = Coverage.of(
+            instruments,
+            overhead,
+            failures=sum(failures.values()),
+            unused_passes=unused_passes,
+            ended_tools=ended_tools,
+        )
         inspector = instruments.tensors
         return cls(
             verdict=verdict_of(findings, coverage),

@@ -44,7 +44,7 @@ def closing_line(report: DebugReport) -> str:
         if inspected := report.tensors["inspected"]:  # a loop that hands over its tensors, and tells no step
             found = ", ".join(f"{kind} ({count})" for kind, count in report.verdict.found.items())
             return f"{inspected:,} tensors were inspected." + (f" Found: {found}." if found else "")
-        return overhead_line(report.overhead)
+        return overhead_line(report.overhead) if report.disabled else str(report.verdict)
     return f"{report.verdict} {report.coverage.summary()} {overhead_line(report.overhead)}"
 
 

@@ -262,6 +262,7 @@ class DebugSession:
             failures={**self._isolation.counts, **self._instruments.failures},
             disabled=self.disabled,
             first_nans=self._first_nan.found,
+            unused_passes=self._first_nan.unused_passes,
             ended_tools=self._stability.ended_tools,
         )
 

@@ -27,6 +27,7 @@ class SessionFirstNaN:
     ) -> None:
         self._model, self._emitter, self._scaler, self._stability = model, emitter, scaler, stability
         self.own: SessionFinder | None = None
+        self._unused_passes: int | None = None
 
     def start(self) -> None:
         """Begins to observe the model's calls, unless a manager's finder does."""
@@ -41,6 +42,13 @@ class SessionFirstNaN:
         """The answers so far."""
         finder = self._stability.finder or self.own
         return () if finder is None else tuple(finder.found)
+
+    @property
+    def unused_passes(self) -> int:
+        """Forward passes in training mode after the last step, or the end of the last pause; 0 if they are few."""
+        if self._unused_passes is not None:
+            return self._unused_passes
+        return 0 if self.own is None else self.own.unused_passes
 
     def look(
         self,
@@ -78,5 +86,6 @@ class SessionFirstNaN:
 
     def close(self) -> None:
         """Ends observing, and removes what lies on the disk for the time of the session."""
+        self._unused_passes = self.unused_passes
         if self.own is not None:
             self.own.close()

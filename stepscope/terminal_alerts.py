@@ -9,7 +9,14 @@ import threading
 from tracker_adapters.artifacts import Alert
 
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_SHARED = ("_gradient", "_update", "weights_stand_still", "outside_optimizer", "skipped_steps")
+_SHARED = (
+    "_gradient",
+    "_update",
+    "weights_stand_still",
+    "non_finite_weight",
+    "outside_optimizer",
+    "skipped_steps",
+)
 """Ends of names of alerts that all ranks have: they share gradients and weights."""
 _log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from debuggers.detectors.detector import Detector
+from debuggers.detectors.module_parts import ModuleParts
 from debuggers.detectors.observation import Bools, Observation
 
 
@@ -13,6 +14,8 @@ class ZeroGradient(Detector):
 
     Behind units that are dead, in a branch without influence on the loss, or where a product of small factors
     underflowed. One such step is ordinary: a layer behind weights that start at zero gets no gradient at first.
+    A bias is left out while another parameter of its module gets gradient: where the loss is a difference of outputs,
+    as of a critic, that of the last layer cancels out.
     """
 
     kind = "zero_gradient"
@@ -24,6 +27,14 @@ class ZeroGradient(Detector):
     patience = 3
     worst = np.fmax
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._modules = ModuleParts()
+
     def check(self, observation: Observation) -> tuple[Bools, float]:
         """See the class."""
-        return observation.values["zero_fraction"] == 1, 1.0
+        zeros = observation.values["zero_fraction"]
+        broken = zeros == 1
+        if broken.any():
+            broken &= ~self._modules.idle_biases(observation, zeros < 1)
+        return broken, 1.0

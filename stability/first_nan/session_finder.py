@@ -63,6 +63,11 @@ class SessionFinder(FirstNaNFinder):
         fault = Fault(step, loss, loss_is_finite is not False)
         return self._take(fault, replay, finite=finite, is_ours=is_faulty)
 
+    @property
+    def unused_passes(self) -> int:
+        """See ``ForwardCapture.unused_passes``."""
+        return self._capture.unused_passes
+
     def pause(self) -> None:
         """Observes nothing until ``resume``."""
         self._capture.detach()

@@ -201,7 +201,7 @@ def test_a_step_without_any_gradient_is_said_once_and_counted(caplog):
         assert [debugger.step(step) for step in range(3)] == [None] * 3
         optimizer.step()
     assert (debugger.steps_without_gradients, len(caplog.records), emitter.artifacts) == (3, 1, [])
-    assert "step 0: no parameter has a gradient; expected a call after backward()" in caplog.text
+    assert "step 0: no parameter has a gradient; expected backward() before a step" in caplog.text
 
 
 def test_a_measurement_that_was_made_already_is_used():

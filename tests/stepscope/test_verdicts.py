@@ -252,3 +252,109 @@ def test_one_training_in_several_sessions_mixes_nothing():
         stepscope.watch(model, optimizer, run=emitter.at(0)).close()
 
     assert not [item for item in emitter.artifacts if item.kind == "alert"]
+
+
+def loop(model, optimizers, *, steps=60, skips=lambda step: False, at=lambda step: None):
+    """A healthy training that is watched with the first optimizer and made with the last one from half of it on."""
+    torch.manual_seed(0)
+    emitter = MemoryEmitter()
+    with stepscope.watch(model, optimizers[0], run=emitter) as session:
+        for step in range(steps):
+            at(step)
+            optimizer = optimizers[-1 if 2 * step >= steps else 0]
+            optimizer.zero_grad()
+            inputs = torch.randn(16, 4)
+            model(inputs).sub(inputs.sum(1, keepdim=True)).square().mean().backward()
+            if not skips(step):
+                optimizer.step()
+    return session.report(), [item.name for item in emitter.artifacts if item.kind == "alert"]
+
+
+def normalised():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 1))
+
+
+@pytest.mark.parametrize("make", [torch.optim.AdamW, torch.optim.SGD])
+def test_an_optimizer_that_takes_the_place_of_the_watched_one_is_a_gap(make):
+    model = normalised()
+    first, second = make(model.parameters(), lr=1e-3), make(model.parameters(), lr=1e-3)
+
+    report, _ = loop(model, [first, second])
+
+    assert report.coverage.changed_late
+    assert report.verdict.health is Health.PARTIAL
+    assert "weights went on changing after the last step" in str(report.verdict)
+
+
+def test_weights_that_are_loaded_at_the_end_are_no_gap():
+    model = normalised()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def load(step):
+        if step == 59:
+            model.load_state_dict(before)
+
+    report, alerts = loop(model, [torch.optim.AdamW(model.parameters())], at=load, skips=lambda step: step == 59)
+
+    assert (report.verdict.health, report.verdict.gaps, alerts) == (Health.HEALTHY, (), [])
+
+
+def test_passes_without_a_step_at_the_end_are_a_gap():
+    model = normalised()
+
+    report, _ = loop(model, [torch.optim.AdamW(model.parameters())], skips=lambda step: step >= 40)
+    assert report.verdict.gaps == ("no step followed the last 20 forward passes",)
+
+    report, _ = loop(model, [torch.optim.AdamW(model.parameters())], skips=lambda step: True)
+    assert str(report.verdict) == "unknown: no step was taken in 60 forward passes."
+
+
+def test_a_training_in_eval_mode_is_a_gap():
+    model = normalised()
+
+    report, _ = loop(model, [torch.optim.AdamW(model.parameters())], at=lambda step: model.train(step < 50))
+
+    assert report.verdict.gaps == ("the model was in eval mode at 10 of 60 steps (1, 3 act otherwise there)",)
+
+    plain = nn.Linear(4, 1).eval()
+    assert not loop(plain, [torch.optim.AdamW(plain.parameters())])[0].verdict.gaps
+
+
+@pytest.mark.parametrize("name", ["1.running_mean", "4.bias"])
+def test_nan_that_no_gradient_showed_are_found_at_the_end(name):
+    model = normalised()
+
+    def break_one(step):
+        if step == 59:
+            model.state_dict()[name][0] = math.nan
+
+    last = [torch.optim.SGD(model.parameters(), lr=0.01)]
+    report, alerts = loop(model, last, at=break_one, skips=lambda step: step == 59)
+
+    assert [(finding.kind, finding.name) for finding in report.findings] == [("non_finite_weight", name)]
+    assert (report.verdict.health, alerts) == (Health.CRITICAL, ["non_finite_weight"])
+    assert "checkpoint" in report.recommendations[0]
+
+
+def test_a_mask_of_infinities_in_a_buffer_is_no_finding():
+    model = normalised()
+    model.register_buffer("mask", torch.full((4, 4), -math.inf).triu(1))
+
+    report, alerts = loop(model, [torch.optim.AdamW(model.parameters())])
+
+    assert (report.verdict.health, alerts) == (Health.HEALTHY, [])
+
+
+def test_the_bias_of_a_critic_has_no_gradient_by_construction():
+    torch.manual_seed(0)
+    critic = nn.Sequential(nn.Linear(2, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(critic.parameters(), lr=1e-3)
+    with stepscope.watch(critic, optimizer) as session:
+        for _ in range(30):
+            optimizer.zero_grad()
+            (critic(torch.randn(8, 2)).mean() - critic(torch.randn(8, 2) + 2).mean()).backward()
+            assert not critic[2].bias.grad.any()
+            optimizer.step()
+
+    assert session.report().verdict.health is Health.HEALTHY
