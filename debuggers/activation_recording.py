@@ -147,7 +147,7 @@ class Recording:
             return False
         if _scale_version(self.scaler) != self._scale_version:
             return True
-        if any(parameter.grad is not None for parameter in self._model.parameters()):
+        if any(parameter.is_leaf and parameter.grad is not None for parameter in self._model.parameters()):
             return False
         if self._was_differentiated:
             return True

@@ -2,6 +2,7 @@
 
 import copy
 import time
+import warnings
 
 import pytest
 import torch
@@ -180,3 +181,25 @@ def test_a_scale_that_a_scaler_has_brought_to_zero_tells_of_skipped_steps():
     assert scaler.get_scale() == 0.0
     assert session.report().coverage.skipped == 165  # from 2**16 to 2**-149
     assert session.report().failures == {}
+
+
+def test_a_training_through_functional_calls_gets_no_warning_of_torch():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with stepscope.watch(model, optimizer, config="full") as session:
+            for _ in range(3):
+                optimizer.zero_grad()
+                weights = dict(model.named_parameters())
+                inner = torch.func.functional_call(model, weights, torch.randn(8, 4)).square().mean()
+                slopes = torch.autograd.grad(inner, list(weights.values()), create_graph=True)
+                weights = {
+                    name: weight - 0.01 * slope for (name, weight), slope in zip(weights.items(), slopes, strict=True)
+                }
+                for _ in range(2):
+                    torch.func.functional_call(model, weights, torch.randn(8, 4)).square().mean().backward(
+                        retain_graph=True
+                    )
+                optimizer.step()
+    assert not session.report().failures
