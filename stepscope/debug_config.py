@@ -33,6 +33,8 @@ class DebugConfig:
         sampling_rate: Share of the steps, and of the inspector's tensors, that is measured, above 0 and at most
             1: 0.1 is every tenth. It thins ``schedule`` only while that is left at every step.
         schedule: The steps to measure in full. Of all others the norm of all gradients is looked at.
+        first_step: The number of the first step. None goes on after the last step of the session that was in the run,
+            or in the scope of it, before, also in a run that is resumed; without one it is 0.
         histogram_every: A histogram is emitted for each so many measured steps, of all of them together.
         gradients: Whether gradients are measured.
         weights: Whether weights are, after each measured update.
@@ -62,6 +64,7 @@ class DebugConfig:
     activations: ModuleSelection = False
     activation_gradients: bool = False
     max_overhead: float | None = 0.05
+    first_step: int | None = None
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -71,6 +74,9 @@ class DebugConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigError(f"{name} is {value!r}; expected a whole number of at least 1")
+        first = self.first_step
+        if first is not None and (isinstance(first, bool) or not isinstance(first, int) or first < 0):
+            raise ConfigError(f"first_step is {first!r}; expected a whole number of at least 0, or None")
         if self.output_dir is not None and not isinstance(self.output_dir, (str, PathLike)):
             raise ConfigError(f"output_dir is {self.output_dir!r}; expected a folder's path or None")
         if not isinstance(self.schedule, Schedule):

@@ -26,6 +26,7 @@ from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
 
 from stepscope.forecast import Forecast
 from stepscope.pending_line import pending_line
+from stepscope.reached_steps import reached_steps
 from stepscope.stats import RunStats
 from stepscope.terminal_alerts import TerminalAlerts
 from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, commit_at_exit, forget
@@ -57,6 +58,8 @@ class Run(Emitter):
         """Starts delivery; see ``open_run`` for the arguments. ``asked_for`` is the place without its number."""
         alerts = TerminalAlerts(str(store.run_folder), rank=rank)
         super().__init__(store, defer=_defer_tensor, on_alert=alerts.tell)
+        if store.attempt > 1:
+            self._reached.update(reached_steps(store.run_folder, rank))
         self.path = store.run_folder
         self.rank = rank
         self.asked_for = asked_for

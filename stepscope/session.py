@@ -115,7 +115,7 @@ class DebugSession:
 
     @property
     def last_step(self) -> int:
-        """The number of the last step; -1 before the first."""
+        """The number of the last step; before the first, one less than it will have."""
         return self._pacing.last
 
     def watches(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
@@ -154,12 +154,14 @@ class DebugSession:
         if isinstance(self._run, Run):
             self._run.call_before_close(self.stop)
         running_sessions.begin(self, self._model, self._optimizer)
+        first = self.config.first_step
+        self._pacing.last = (-1 if self._run is None else self._run.reached) if first is None else first - 1
         if not self.disabled:
             if self._run is not None and self._model is not None:
                 running_sessions.claim_names(self._run, self._model, self._optimizer)
             with self._isolation.guard("the measuring kernel"):
                 self._instruments.prepare()
-            self._expect(0)
+            self._expect(self._pacing.next)
         self._stability.begin()
         with self._isolation.guard("observing forward passes"):
             self._first_nan.start()
@@ -276,6 +278,8 @@ class DebugSession:
         self._stopped = True
         self._stability.leave_series_to(None, self.config)
         running_sessions.end(self)
+        if self._run is not None and self._started:
+            self._run.reach(self._pacing.last)
         with self._isolation.guard("ending the session"):
             self._instruments.close()
             self._first_nan.close()

@@ -73,6 +73,7 @@ class Emitter(LogsByValue):
         self._scope, self._step = scope, step
         self._known_names: set[str] = set()
         self._owners: dict[str, weakref.ref[object]] = {}
+        self._reached: dict[str, int] = {}
         self._name_sequences = NameSequences()
 
     def __reduce__(self) -> NoReturn:
@@ -280,12 +281,21 @@ class Emitter(LogsByValue):
         """
         return self._owners.setdefault(self._scope, weakref.ref(owner))() is owner
 
+    @property
+    def reached(self) -> int:
+        """The last step of the producer of series that was in this scope before; -1 where there was none."""
+        return self._reached.get(self._scope, -1)
+
+    def reach(self, step: int) -> None:
+        """Says how far a producer of series with fixed names has come in this scope, so that the next one goes on."""
+        self._reached[self._scope] = max(step, self.reached)
+
     def _derived(self, scope: str, step: int | None) -> Emitter:
         # Its names are remembered with ours: one is derived for each step, and gives the same names each time.
         emitter = Emitter.__new__(Emitter)
         emitter._recorder, emitter._defer, emitter._scope, emitter._step = self._recorder, self._defer, scope, step
         emitter._known_names, emitter._name_sequences = self._known_names, self._name_sequences
-        emitter._on_alert, emitter._owners = self._on_alert, self._owners
+        emitter._on_alert, emitter._owners, emitter._reached = self._on_alert, self._owners, self._reached
         return emitter
 
     def _put_file(self, artifact: Page | File, nbytes: int) -> None:

@@ -203,3 +203,46 @@ def test_a_training_through_functional_calls_gets_no_warning_of_torch():
                     )
                 optimizer.step()
     assert not session.report().failures
+
+
+def steps_of(run, name="total_norm/gradients"):
+    return stepscope.read_run(run).scalars(name).steps.tolist()
+
+
+@pytest.mark.parametrize("scope", [None, "D"])
+def test_steps_are_counted_on_in_a_run_that_goes_on(tmp_path, scope):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for part in range(2):
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=part > 0) as run:
+            place = run if scope is None else run.scoped(scope)
+            for _ in range(2):
+                with stepscope.watch(model, optimizer, run=place):
+                    train(model, optimizer, steps=3)
+
+    name = "total_norm/gradients" if scope is None else "D/total_norm/gradients"
+    assert steps_of(tmp_path / "run", name) == list(range(12))
+
+
+def test_a_loop_that_goes_back_to_a_checkpoint_says_its_step(tmp_path):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for first in (None, 2):
+        with (
+            stepscope.open_run(tmp_path / "run", sinks=[], resume=first is not None) as run,
+            stepscope.watch(model, optimizer, run=run, first_step=first),
+        ):
+            train(model, optimizer, steps=4)
+
+    assert steps_of(tmp_path / "run") == list(range(6))
+
+
+def test_another_model_of_the_run_in_a_scope_of_its_own_begins_at_zero(tmp_path):
+    models = {"": network(), "D": network()}
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for scope, model in models.items():
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            with stepscope.watch(model, optimizer, run=run.scoped(scope) if scope else run):
+                train(model, optimizer, steps=3)
+
+    assert steps_of(tmp_path / "run", "D/total_norm/gradients") == [0, 1, 2]
