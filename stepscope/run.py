@@ -14,7 +14,8 @@ from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.config import Missing, SinksSpec, choose_sinks
 from tracker_adapters.delivery.handle import DeliveryMode
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
-from tracker_adapters.store.layout import ranks
+from tracker_adapters.store.connections import is_damage
+from tracker_adapters.store.layout import DELIVERY_DATABASE, ranks
 from tracker_adapters.store.manifest import Manifest, claim_folder, new_run_id
 from tracker_adapters.store.record import RunRecord
 from tracker_adapters.store.run_store import RunStore
@@ -116,7 +117,7 @@ def open_run(
         except (OSError, sqlite3.Error) as error:
             if isinstance(error, RunError):
                 raise
-            raise RunError(f"cannot open the run in {place.folder}: {error}; expected a writable folder") from error
+            raise RunError(f"cannot open the run in {place.folder}: {error}; expected {_expected(error)}") from error
         if rank == 0 or ranks(place.folder) == [rank]:  # it is the first one there
             say_which(asked, place, resume=resume)
         return run
@@ -180,6 +181,12 @@ def read_run(path: str | Path) -> RunRecord:
         MissingPackageError: When a package that a URL needs is not installed.
     """
     return open_record(path)
+
+
+def _expected(error: Exception) -> str:
+    if isinstance(error, OSError) or not is_damage(error):
+        return "a writable folder"
+    return f"a sound {DELIVERY_DATABASE}: move it away, and each sink is given everything from the first artifact"
 
 
 def _checked_rank(rank: object) -> int:

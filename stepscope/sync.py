@@ -19,7 +19,8 @@ from tracker_adapters.delivery.lane import EXIT_CODES
 from tracker_adapters.delivery.ledger import Ledger, Position
 from tracker_adapters.delivery.process import DeliveryProcess
 from tracker_adapters.errors import NotARunError, RunError, SinkConfigError, UnsafeFileError
-from tracker_adapters.store.layout import rank_folder, ranks
+from tracker_adapters.store.connections import is_damage
+from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder, ranks
 from tracker_adapters.store.tail import StoreReader
 
 from stepscope.run_folders import find_runs
@@ -197,13 +198,18 @@ class _Sync:
             return 0
 
     def _position(self) -> Position:
+        place = rank_folder(self._folder, self._rank)
         try:
-            with Ledger(rank_folder(self._folder, self._rank)) as ledger:
+            with Ledger(place) as ledger:
                 return ledger.register(self._config.type, self._config.target)
         except (sqlite3.Error, UnsafeFileError) as error:
+            way_out = (
+                f"move it away, and each sink is given everything from the first artifact: {place / DELIVERY_DATABASE}"
+                if is_damage(error)
+                else "expected a writable run: copy it to another folder"
+            )
             raise RunError(
-                f"cannot keep the cursor of sink {self._config.type!r} in {self._folder}: {error}; "
-                "expected a writable run: copy it to another folder"
+                f"cannot keep the cursor of sink {self._config.type!r} in {self._folder}: {error}; {way_out}"
             ) from error
 
 

@@ -31,6 +31,7 @@ class _Source:
 
     root: Path
     event_files: list[Path] = field(default_factory=list)
+    links_out: list[Path] = field(default_factory=list)
     page_folders: list[Path] = field(default_factory=list)
 
 
@@ -43,7 +44,8 @@ def import_runs(
     """Makes runs of TensorBoard's event files and of folders of pages; the source is only read.
 
     Each folder with event files becomes a run, as in TensorBoard, and so does each folder that holds pages, in
-    folders such as ``epoch_4/debugger``; both in one folder are one run. The run of ``source`` itself is called like
+    folders such as ``epoch_4/debugger``; both in one folder are one run. Links to folders, to pages, and out of
+    ``source`` are not followed. The run of ``source`` itself is called like
     it, that of ``source/a/b`` is called ``a-b``. Nothing in the files is executed. What cannot be imported is left
     out and counted by reason.
 
@@ -73,6 +75,8 @@ def import_runs(
 
 def _import(source: _Source, target: Path) -> Imported:
     skipped = Skipped()
+    for path in source.links_out:
+        skipped.add("a link that leads out of the folder", str(path))
     with new_run(target, target.name) as run:
         if source.event_files:
             import_event_files(source.event_files, run, skipped)
@@ -99,7 +103,10 @@ def _sources(folder: Path) -> list[_Source]:
         )
         events = [here / name for name in files if is_event_file(name) and (here / name).is_file()]
         if events:
-            found.setdefault(here, _Source(here)).event_files += events
+            one = found.setdefault(here, _Source(here))
+            for event_file in events:
+                inside = event_file.resolve().is_relative_to(folder.resolve())
+                (one.event_files if inside else one.links_out).append(event_file)
         if any(PAGE.fullmatch(name) for name in files):
             epochs = [
                 parent

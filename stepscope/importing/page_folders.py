@@ -23,7 +23,7 @@ _MAX_SUMMARY = 200
 def import_page_folders(root: Path, folders: Sequence[Path], run: NewRun, skipped: Skipped) -> None:
     """Adds the pages of folders such as ``epoch_4/debugger``: there the step is 4 and names begin with ``debugger/``.
 
-    A page that our reader refuses, or that is not what its index says, is left out.
+    A page that our reader refuses, that is not what its index says, or that is a link, is left out.
     """
     for folder in sorted(folders, key=lambda folder: (_epoch(root, folder), str(folder))):
         parts = [part for part in folder.relative_to(root).parts if not EPOCH.fullmatch(part)]
@@ -36,6 +36,9 @@ def import_page_folders(root: Path, folders: Sequence[Path], run: NewRun, skippe
             checksums = {}
         pages = [path for path in folder.iterdir() if PAGE.fullmatch(path.name)]
         for path in sorted(pages, key=lambda path: int(path.stem[5:])):
+            if path.is_symlink():
+                skipped.add("a page that is a link", str(path))
+                continue
             name = "/".join([*parts, path.stem])
             _add_page(path, checksums.get(path.name), run, skipped, name=name, step=_epoch(root, folder))
         for missing in sorted(set(checksums) - {path.name for path in pages}):

@@ -216,3 +216,24 @@ def test_damaged_bytes_are_not_compacted_away_and_a_run_goes_on_or_says_why(
     run = copied(sound, tmp_path / "run")
     damage_bytes(run / RANK / "segment_000000.db", at, mask, length)
     ended(lambda: compacted_and_resumed(run))
+
+
+def test_a_damaged_ledger_is_named_and_without_it_each_sink_gets_everything(tmp_path: Path) -> None:
+    def opened(**options: object) -> stepscope.Run:
+        return stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread", **options)  # type: ignore[arg-type]
+
+    with opened() as run:
+        run.scalar("loss", 1.0, step=0)
+    ledger = tmp_path / "run" / RANK / "delivery.db"
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("UPDATE cursor SET failed = '{'")
+    with pytest.raises(
+        StepscopeError, match=r"expected a sound delivery.db: move it away, and each sink is given every"
+    ):
+        opened(resume=True)
+    ledger.rename(tmp_path / "damaged.db")
+    with opened(resume=True) as run:
+        run.scalar("loss", 2.0, step=1)
+    rows = (tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()
+    assert len(rows) == 3
+    assert run.stats.sinks["local"].delivered == 2

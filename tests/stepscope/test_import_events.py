@@ -246,3 +246,15 @@ def test_a_folder_without_anything_and_a_run_are_named(tmp_path: Path) -> None:
         pass
     with pytest.raises(ImportingError, match="is a run already"):
         import_runs(tmp_path / "run", tmp_path / "runs")
+
+
+def test_a_link_to_an_event_file_is_followed_within_the_folder_only(tmp_path: Path) -> None:
+    for folder in ("logs/a", "logs/b", "private"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "events.out.tfevents.1").write_bytes(b"".join(scalar_events(2)))
+    (tmp_path / "logs" / "a" / "events.out.tfevents.2").symlink_to(tmp_path / "private" / "events.out.tfevents.1")
+    (tmp_path / "logs" / "c").mkdir()
+    (tmp_path / "logs" / "c" / "events.out.tfevents.1").symlink_to(tmp_path / "logs" / "b" / "events.out.tfevents.1")
+    found = {one.source.name: one for one in import_runs(tmp_path / "logs", tmp_path / "runs")}
+    assert {name: one.counts for name, one in found.items()} == {name: {"scalar": 2} for name in "abc"}
+    assert found["a"].skipped.counts == {"a link that leads out of the folder": 1}

@@ -107,3 +107,13 @@ def test_experiments_side_by_side_are_runs_of_their_own(tmp_path: Path) -> None:
         ("a", {"page": 4}),
         ("b", {"page": 4}),
     ]
+
+
+def test_a_link_to_a_page_is_not_followed(tmp_path: Path) -> None:
+    fill(tmp_path / "exp", epochs=1)
+    fill(tmp_path / "private", epochs=1)
+    pages = tmp_path / "exp" / "epoch_0" / "debugger"
+    (pages / "page_2.pkl").symlink_to(tmp_path / "private" / "epoch_0" / "debugger" / "page_1.pkl")
+    (one,) = import_runs(tmp_path / "exp", tmp_path / "runs")
+    assert one.counts == {"page": 2}
+    assert list(one.skipped.lines()) == [f"1 x a page that is a link, such as {pages / 'page_2.pkl'}"]

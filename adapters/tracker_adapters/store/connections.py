@@ -129,6 +129,11 @@ def check_files(path: Path) -> None:
             )
 
 
+def is_damage(error: Exception) -> bool:
+    """Whether an error of SQLite's is about what a database holds, and not about the place where it lies."""
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+
+
 def check_tables(connection: sqlite3.Connection, *ddl: str) -> bool:
     """Whether a database has been filled: false for an empty one.
 
