@@ -74,6 +74,9 @@ class Clipper(ABC):
             shared = shared_norms(summaries, loss, self._config.norm_type, self._exact_from())
             if shared is not None:
                 return shared
+        return self._measure_exactly(gradients, loss)
+
+    def _measure_exactly(self, gradients: Gradients, loss: torch.Tensor | float) -> Norms:
         return measure(gradients, loss, self._config.norm_type, self._config.max_norm)
 
     @abstractmethod

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping.base import Clipped, Clipper, multiply
 from stability.clipping.config import GradientClippingConfig
@@ -88,11 +87,11 @@ class GlobalNormClipper(Clipper):
     The norm is Euclidean and its sum is formed in float64, whatever the dtype of the gradients.
     """
 
-    def measure(self, gradients: Gradients, loss: torch.Tensor | float, summaries: SummaryTable | None = None) -> Norms:
-        """Measures in float64; summaries hold sums in float64 too."""
-        if summaries is not None:
-            return super().measure(gradients, loss, summaries)
+    def _measure_exactly(self, gradients: Gradients, loss: torch.Tensor | float) -> Norms:
         return measure(gradients, loss, 2.0, self._config.max_norm, wide=True)
+
+    def _exact_from(self) -> float:
+        return self._config.max_norm
 
     def clip(self, gradients: Gradients, norms: Norms) -> Clipped:
         """Clips to ``max_norm``."""
@@ -132,6 +131,9 @@ class AdaptiveClipper(_TotalNormClipper):
     def _remember(self, norm: float) -> None:
         self._norms.append(norm)
 
+    def _exact_from(self) -> float:
+        return 0.0  # the norm of each step is in the thresholds of later ones, to the last digit
+
 
 class ExponentialClipper(_TotalNormClipper):
     """Clips to ``max(exponential_floor, exponential_factor * average)``; the first step is not clipped.
@@ -165,6 +167,9 @@ class ExponentialClipper(_TotalNormClipper):
         decay = self._config.exponential_decay
         self._sum = decay * self._sum + (1.0 - decay) * norm
         self._count += 1
+
+    def _exact_from(self) -> float:
+        return 0.0  # the norm of each step is in the thresholds of later ones, to the last digit
 
 
 class LayerWiseClipper(Clipper):

@@ -83,3 +83,42 @@ def test_summaries_of_other_gradients_are_refused():
 
     with pytest.raises(StabilityError, match="summaries of 1 gradients; expected 4"):
         manager.step(model, loss, optimizer, summaries=measure([torch.ones(3)]).resolve())
+
+
+@pytest.mark.parametrize(
+    "clipping",
+    [
+        {"clipping_type": "norm", "max_norm": 0.5},
+        {"clipping_type": "value", "clip_value": 0.01},
+        {"clipping_type": "global_norm", "max_norm": 0.5},
+        {"clipping_type": "adaptive", "adaptive_factor": 1.01},
+        {"clipping_type": "exponential", "exponential_factor": 1.01},
+        {"clipping_type": "layer_wise", "layer_thresholds": {"*": 0.2}},
+        {"clipping_type": "percentile", "percentile": 90.0},
+        {"clipping_type": "agc"},
+    ],
+    ids=lambda clipping: clipping["clipping_type"],
+)
+def test_a_training_has_the_same_bits_whichever_of_its_steps_are_shared(clipping):
+    def train(is_shared):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        manager = NumericalStabilityManager(GradientClippingConfig(**clipping), NaNHandlingConfig())
+        clipped = []
+        for number in range(60):
+            optimizer.zero_grad()
+            loss = (model(torch.randn(8, 6)) - 1).square().mean()
+            loss.backward()
+            given = summaries(model) if is_shared(number) else None
+            stats = manager.step(model, loss, optimizer, summaries=given)["clipping_stats"]
+            clipped.append(stats["clip_coefficient"])
+            optimizer.step()
+        return clipped, [parameter.detach() for parameter in model.parameters()]
+
+    alone = train(lambda number: False)
+    shared = train(lambda number: number % 3 == 0)
+
+    assert min(alone[0]) < 1
+    assert alone[0] == shared[0]
+    assert all(map(torch.equal, alone[1], shared[1]))
