@@ -15,6 +15,7 @@ from debuggers.kernel_compilation import compilation
 from debuggers.measurement_values import address
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from debuggers.torch_threads import not_waiting
 
 _log = logging.getLogger(__name__)
 _MAX_KEPT = 1 << 24  # elements of copies that wait for the kernel
@@ -103,7 +104,8 @@ class DeviceBatch:
     def take(self) -> tuple[list[int], DeferredTensor]:
         """Measures what waits; returns the rows, for ``measurement_torch.read``, with the index of each."""
         self._measure()
-        return self._indices, DeferredTensor(torch.cat(self._rows))
+        with not_waiting():
+            return self._indices, DeferredTensor(torch.cat(self._rows))
 
     def _measure(self) -> None:
         self._rows.append(measurement_torch.measure(self._group))

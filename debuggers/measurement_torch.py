@@ -15,6 +15,7 @@ from tracker_adapters.histogram_columns import TALLIES, HistogramColumns
 
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from debuggers.torch_threads import not_waiting
 
 GROUP_TENSORS = 1024  # a row takes 16 kB
 _CHUNK = 4096
@@ -35,6 +36,7 @@ _CODES = {
 
 
 @torch.no_grad()
+@not_waiting()
 def measure(group: Sequence[torch.Tensor]) -> torch.Tensor:
     """Measures contiguous float32 or float64 tensors of one device, together below 2**31 elements.
 

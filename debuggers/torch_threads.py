@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +25,23 @@ def team_size() -> int:
     wait for them.
     """
     return torch.get_num_threads() if os.getpid() == _pid and openmp() else 1
+
+
+@contextmanager
+def not_waiting() -> Iterator[None]:
+    """Lets torch's operations in a forked process run alone, where they would wait for threads that stayed behind.
+
+    A training in that process may itself only do what is too small for threads.
+    """
+    threads = 1 if os.getpid() == _pid else torch.get_num_threads()
+    if threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @cache

@@ -127,6 +127,28 @@ def test_a_forked_process_measures_alone(tmp_path):
     subprocess.run([sys.executable, str(script)], check=True, timeout=120)
 
 
+def test_a_forked_process_measures_alone_with_torch_operations(tmp_path):
+    """As it does until the kernel is compiled."""
+    script = tmp_path / "fork.py"
+    script.write_text(
+        "import os, signal, torch\n"
+        "from debuggers.measurement_batches import DeviceBatch\n"
+        "torch.set_num_threads(2)\n"
+        "tensors = [torch.ones(length) for length in [8, 0, 100000, *[64] * 50]]\n"
+        "tensors[2] + 1\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    signal.alarm(20)\n"
+        "    batch = DeviceBatch(torch.device('cpu'))\n"
+        "    for index, tensor in enumerate(tensors):\n"
+        "        batch.add(index, tensor)\n"
+        "    batch.take()\n"
+        "    os._exit(torch.get_num_threads() - 2)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    subprocess.run([sys.executable, str(script)], check=True, timeout=120)
+
+
 @SETTINGS
 @given(lengths=LENGTHS, threads=st.integers(1, 3), dtype=st.sampled_from([torch.float32, torch.float64]))
 def test_a_difference_is_measured_as_its_tensor_would_be(lengths, threads, dtype):
