@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ from tracker_adapters.histogram_columns import HistogramColumns
 from tracker_adapters.image import Layout
 
 from debuggers.base_debugger import Picture
+from debuggers.page_preview import preview
 from debuggers.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
-_MAX_SUMMARY = 200
+_MAX_SUMMARY = 300
+_PREVIEWS_BYTES = 256 * 1024
 
 
 def emit_outputs(
@@ -68,27 +70,46 @@ def _emit_picture(emitter: Emitter, name: str, picture: Picture) -> None:
 
 
 def page_contents(datapoints: Mapping[int, Mapping[str, Any]]) -> Iterator[PageEntry]:
-    """Yields one line for each debugger of each datapoint."""
+    """Yields one line for each debugger of each datapoint, the first ones with a picture: 256 kB of pictures in all."""
+    left = _PREVIEWS_BYTES
     for idx, by_debugger in datapoints.items():
         for debugger, outputs in by_debugger.items():
-            yield PageEntry(datapoint=idx, debugger=debugger, summary=summary(outputs)[:_MAX_SUMMARY])
+            picture = b""
+            if left > 0:
+                with suppress(Exception):  # unusual arrays fail in unusual ways, and cost no more than their picture
+                    picture = preview(outputs)
+            left -= len(picture)
+            yield PageEntry(datapoint=idx, debugger=debugger, summary=summary(outputs)[:_MAX_SUMMARY], picture=picture)
 
 
 def summary(outputs: Any) -> str:
-    """Returns in a few words what a page holds, such as ``feature_map (16, 4, 4), layer_name conv``."""
+    """Returns in a few words what a page holds: ``map float32 (16, 4, 4) from 0 to 2.5, mean 0.4, layer_name conv``."""
     if isinstance(outputs, Mapping):
-        return ", ".join(f"{key} {_leaf(item)}" for key, item in outputs.items())
-    return _leaf(outputs)
+        return ", ".join(f"{key} {_leaf(item, 1)}" for key, item in outputs.items())
+    return _leaf(outputs, 1)
 
 
-def _leaf(value: Any) -> str:
+def _leaf(value: Any, levels: int) -> str:
+    value = value.resolve() if hasattr(value, "resolve") else value
     if isinstance(value, Mapping):
-        return f"{{{', '.join(map(str, value))}}}"
+        items = [f"{key} {_leaf(item, 0)}" for key, item in value.items()] if levels else map(str, value)
+        return f"{{{', '.join(items)}}}"
     if isinstance(value, (list, tuple)):
         return f"{len(value)} values"
-    if hasattr(value, "nbytes"):
-        return f"{value.dtype} {value.shape}" if hasattr(value, "dtype") else f"{value.nbytes} bytes"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape}{_statistics(value)}"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _statistics(array: Any) -> str:
+    if not array.size or array.dtype.kind in "cOSUMm":
+        return ""
+    try:
+        with np.errstate(all="ignore"):
+            low, high, mean = float(array.min()), float(array.max()), float(array.mean(dtype=np.float64))
+    except (TypeError, ValueError):  # a dtype that NumPy cannot order
+        return ""
+    return f" from {low:.4g} to {high:.4g}, mean {mean:.4g}"
 
 
 def _is_number(value: Any) -> bool:

@@ -23,11 +23,14 @@ from tracker_adapters.errors import ArtifactError, UnreadableFileError
 from tracker_adapters.histogram import Histogram
 from tracker_adapters.image import Image
 from tracker_adapters.plain import as_tuple, plain, plain_config, storable
+from tracker_adapters.png import SIGNATURE
 from tracker_adapters.redaction import redact, redact_config
 
 AlertLevel: TypeAlias = Literal["info", "warning", "error"]
 RunStatus: TypeAlias = Literal["running", "finished", "failed"]
 Cell: TypeAlias = str | int | float | bool | None
+MAX_PREVIEW_BYTES = 64 * 1024
+"""The size of a picture in a page's table of contents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +150,15 @@ class File(_StoredFile):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageEntry:
-    """One line of a page's table of contents: which debugger kept what for which datapoint."""
+    """One line of a page's table of contents: which debugger kept what for which datapoint.
+
+    ``picture`` is a small one of it, a PNG file of at most 64 kB; empty for none.
+    """
 
     datapoint: int
     debugger: str
     summary: str
+    picture: bytes = b""
 
     def __post_init__(self) -> None:
         try:
@@ -163,6 +170,15 @@ class PageEntry:
                 f"a page's contents have datapoint {self.datapoint!r}, debugger {self.debugger!r} and summary "
                 f"{self.summary!r}; expected an int and two str"
             ) from error
+        if self.picture and not (
+            isinstance(self.picture, bytes)
+            and self.picture.startswith(SIGNATURE)
+            and len(self.picture) <= MAX_PREVIEW_BYTES
+        ):
+            raise ArtifactError(
+                f"a page's contents have a picture of type {type(self.picture).__name__} and length "
+                f"{len(self.picture)}; expected a PNG file of at most {MAX_PREVIEW_BYTES} bytes"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

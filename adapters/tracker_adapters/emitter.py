@@ -373,7 +373,7 @@ def _fail(error: Exception) -> NoReturn:
 
 
 def _entry_bytes(entry: PageEntry) -> int:
-    return getsizeof(entry.debugger) + getsizeof(entry.summary) + 128
+    return getsizeof(entry.debugger) + getsizeof(entry.summary) + len(entry.picture) + 128
 
 
 __all__ = ["Deferred", "Emitter", "PendingArray", "Recorder", "ScalarRow"]

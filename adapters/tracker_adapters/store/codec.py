@@ -56,7 +56,10 @@ def artifact_values(artifact: Artifact, store_blob: StoreBlob) -> tuple[str, byt
             data = msgspec.msgpack.encode(artifact.rows)  # unlike JSON it keeps NaN and infinity
         case Page():
             meta = {"filename": artifact.filename, "size": artifact.size}
-            contents = [(entry.datapoint, entry.debugger, entry.summary) for entry in artifact.contents]
+            contents = [
+                (entry.datapoint, entry.debugger, entry.summary, *([entry.picture] if entry.picture else ()))
+                for entry in artifact.contents
+            ]
             data, blob = _to_json(contents), artifact.sha256
         case File():
             meta = {"filename": artifact.filename, "size": artifact.size, "media_type": artifact.media_type}
@@ -98,7 +101,7 @@ def decode_artifact(
         if kind == File.kind:
             file = _FILE.decode(row[5])
             return File(path=path, sha256=blob, **msgspec.structs.asdict(file), **common)
-        entries = (PageEntry(datapoint=one, debugger=two, summary=three) for one, two, three in _CONTENTS.decode(data))
+        entries = (PageEntry(**msgspec.structs.asdict(entry)) for entry in _CONTENTS.decode(data))
         page = _PAGE.decode(row[5])
         return Page(path=path, sha256=blob, contents=tuple(entries), **msgspec.structs.asdict(page), **common)
     if blob is not None:
@@ -133,6 +136,13 @@ class _PageMeta(msgspec.Struct, forbid_unknown_fields=True):
     size: _Size
 
 
+class _Entry(msgspec.Struct, array_like=True):
+    datapoint: int
+    debugger: str
+    summary: str
+    picture: bytes = b""
+
+
 class _FileMeta(msgspec.Struct, forbid_unknown_fields=True):
     filename: str
     size: _Size
@@ -144,5 +154,5 @@ _ALERT = msgspec.json.Decoder(_AlertMeta)
 _TABLE = msgspec.json.Decoder(_TableMeta)
 _PAGE = msgspec.json.Decoder(_PageMeta)
 _FILE = msgspec.json.Decoder(_FileMeta)
-_CONTENTS = msgspec.json.Decoder(list[tuple[int, str, str]])
+_CONTENTS = msgspec.json.Decoder(list[_Entry])
 _ROWS = msgspec.msgpack.Decoder(tuple[tuple[Cell, ...], ...])

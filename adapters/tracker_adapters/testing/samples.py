@@ -24,6 +24,7 @@ from tracker_adapters.artifacts import (
     Table,
     Text,
 )
+from tracker_adapters.png import encode
 
 TIME_NS = 1_700_000_000_123_456_789
 ODD_NAMES = (
@@ -99,7 +100,12 @@ def one_of_each(folder: Path, *, name: str = "", step: int = 3) -> list[Artifact
         Page(
             name=name or "page",
             path=page,
-            contents=(PageEntry(datapoint=7, debugger="conv1", summary="feature_map float32 (16, 8, 8)"),),
+            contents=(
+                PageEntry(
+                    datapoint=7, debugger="conv1", summary="feature_map float32 (16, 8, 8)", picture=encode(picture)
+                ),
+                PageEntry(datapoint=8, debugger="conv1", summary="feature_map float32 (16, 8, 8)"),
+            ),
             **shared,
         ),
         File(name=name or "file", path=blob, media_type="application/octet-stream", **shared),

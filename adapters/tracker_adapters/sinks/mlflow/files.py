@@ -7,7 +7,6 @@ writing again land on the same paths.
 
 from __future__ import annotations
 
-import html
 import json
 import uuid
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, 
 from tracker_adapters.sink import Batch
 from tracker_adapters.sinks.mlflow.index import histogram_fields, plain
 from tracker_adapters.sinks.mlflow.names import file_stem, safe_file_name
+from tracker_adapters.sinks.mlflow.page_html import page_html
 
 _THUMBNAIL_SIDE = 256
 
@@ -90,7 +90,7 @@ class Stage:
                 table: dict[str, object] = {"columns": artifact.columns, "data": rows}
                 return {"path": self.put_table(f"{place}.json", table)}
             case Page():
-                self.put(f"{place}.html", page_summary(artifact).encode())
+                self.put(f"{place}.html", page_html(artifact).encode())
                 return {"path": self.put(f"{place}/{safe_file_name(artifact.filename)}", artifact.path)}
             case File():
                 path = self.put(f"{place}/{safe_file_name(artifact.filename)}", artifact.path)
@@ -108,21 +108,6 @@ class Stage:
         else:
             self.put(f"{path}+compressed.webp", _thumbnail(image.png))
         return self.put(f"{path}.png", image.png)
-
-
-def page_summary(page: Page) -> str:
-    """Returns a page's table of contents as an HTML document."""
-    rows = "".join(
-        f"<tr><td>{entry.datapoint}</td><td>{html.escape(entry.debugger)}</td>"
-        f"<td>{html.escape(entry.summary)}</td></tr>\n"
-        for entry in page.contents
-    )
-    title = f"{html.escape(page.name)}, step {page.step}"
-    return (
-        f'<!doctype html>\n<html><head><meta charset="utf-8"><title>{title}</title></head>\n<body>'
-        f"<h1>{title}</h1>\n<p>{html.escape(page.filename)}, {page.size} bytes, sha256 {page.sha256}</p>\n"
-        f"<table><tr><th>datapoint</th><th>debugger</th><th>summary</th></tr>\n{rows}</table></body></html>\n"
-    )
 
 
 def _alert_text(alert: Alert) -> str:
