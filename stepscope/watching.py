@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
@@ -14,6 +15,7 @@ from stepscope.debug_config import DebugConfig, Preset, as_config
 from stepscope.errors import SessionError
 from stepscope.session import DebugSession
 
+_log = logging.getLogger(__name__)
 _SEARCHES = 10
 """Steps in which a GradScaler is looked for."""
 
@@ -26,11 +28,28 @@ class Watch(DebugSession):
         """Takes what ``DebugSession`` takes, and starts at once."""
         super().__init__(model, optimizer, **options)
         self._step_hooks = Hooks()
+        self._is_told = self._has_counted = False
         self._searches = 0 if options.get("scaler") is not None else _SEARCHES
         self.start()
         if not self.disabled:
             self._step_hooks.add_gradients_ready(optimizer, self._step_of)
             self._step_hooks.add_optimizer_post_step(optimizer, self._end_step_of)
+
+    def step(self, loss: torch.Tensor | float | None = None, **options: Any) -> Any:
+        """Takes the coming step from the loop, with its loss; without a call ``optimizer.step`` takes it by itself.
+
+        Call it before each ``optimizer.step()``, or never; see ``DebugSession.step`` for the arguments.
+        """
+        counted, last = self._has_counted, self.last_step
+        result = super().step(loss, **options)
+        self._is_told, self._has_counted = True, False
+        if counted:
+            _log.warning(
+                "step %d was counted by the optimizer before this call of session.step(); expected the call before "
+                "each optimizer.step(), or none",
+                last,
+            )
+        return result
 
     def stop(self) -> Any:
         """See ``DebugSession.stop``."""
@@ -49,13 +68,16 @@ class Watch(DebugSession):
         if was_skipped:
             self._instruments.start_over()
         else:
-            self.step()
+            if not self._is_told:
+                self._has_counted = True
+                super().step()
             with self._isolation.guard("watching the GradScaler"):
                 self._instruments.skipped.made(self.last_step)
 
     def _end_step_of(self, optimizer: torch.optim.Optimizer) -> None:
-        # Further calls of a closure ran the model on the way to the weights that this step ends with.
         if not self._paused:
+            self._is_told = False
+            # Further calls of a closure ran the model on the way to the weights that this step ends with.
             self._instruments.start_over()
 
     def _find_scaler(self) -> None:
@@ -87,7 +109,8 @@ def watch(
 
     A step is a call of ``optimizer.step()``. Gradients are measured when it begins, or when a closure that it is given
     returns for the first time: accumulated over all micro-batches, unscaled by a GradScaler, clipped if the loop clips.
-    A step that a GradScaler skips is none. Without ``with``, call ``close()`` at the end; closing the run does it too.
+    A step that a GradScaler skips is none. ``session.step(loss)`` before it hands over the loss, too. Without
+    ``with``, call ``close()`` at the end; closing the run does it too.
 
     Args:
         model: The model; may be compiled or wrapped.

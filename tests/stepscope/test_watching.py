@@ -246,3 +246,38 @@ def test_another_model_of_the_run_in_a_scope_of_its_own_begins_at_zero(tmp_path)
                 train(model, optimizer, steps=3)
 
     assert steps_of(tmp_path / "run", "D/total_norm/gradients") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("with_scaler", [False, True])
+def test_a_step_that_the_loop_tells_is_counted_once(with_scaler, caplog):
+    model, emitter, losses = network(), MemoryEmitter(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", enabled=with_scaler, init_scale=8.0)
+
+    with stepscope.watch(model, optimizer, run=emitter, scaler=scaler if with_scaler else None) as session:
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = model(torch.randn(16, 4)).square().mean()
+            scaler.scale(loss).backward()
+            session.step(loss)
+            losses.append(loss.item())
+            scaler.step(optimizer)
+            scaler.update()
+
+    assert session.report().overhead.steps == len(norms(emitter)) == 4
+    found = [(item.step, item.value) for item in emitter.artifacts if item.name == "loss"]
+    assert found == list(enumerate(losses))
+    assert not caplog.records
+
+
+def test_a_call_after_the_optimizer_has_counted_the_step_is_warned_of_once(caplog):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(4):
+            train(model, optimizer, steps=1)
+            session.step(0.5)
+
+    assert len(caplog.records) == 1
+    assert "before each optimizer.step()" in caplog.text
