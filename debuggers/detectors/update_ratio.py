@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from debuggers.detectors.detector import Detector
 from debuggers.detectors.module_parts import ModuleParts
 from debuggers.detectors.observation import Bools, Observation
 
+Counts = npt.NDArray[np.int64]
+
+_SHARE = 10
+"""One in so many steps have to be broken, at the end of those so far."""
+
 
 class SmallUpdate(Detector):
     """|Δw| / |w| is below 1e-8 at three observed steps in a row: the weights stand still; healthy is near 1e-3.
 
-    Three, because a learning rate that warms up from zero makes a first update of zero. A bias is left out while
+    Three, because a learning rate that warms up from zero makes a first update of zero. They count from where the
+    ratio has been that low for a tenth of all observed steps: a schedule that ends at zero ends in updates that are
+    rounded away; a cosine is below 1 % of its top for the last 6 % of its steps. A bias is left out while
     another parameter of its module is updated: one before a normalisation layer, or that of attention keys, gets no
     gradient by construction. A ratio that is NaN, of weights that are not finite, breaks nothing here.
     """
@@ -21,7 +29,7 @@ class SmallUpdate(Detector):
     level = "warning"
     statistics = frozenset({"update_ratio"})
     judged = "update_ratio"
-    rule = "|Δw| / (|w| + 1e-9) < 1e-8 (UpdateRatio of SageMaker Debugger), at 3 observed steps in a row"
+    rule = "|Δw| / (|w| + 1e-9) < 1e-8 (UpdateRatio of SageMaker Debugger), at 3 observed steps after a tenth of all"
     evidence = "update ratio {value:.2g} is below {threshold:.2g}"
     patience = 3
     worst = np.fmin
@@ -30,6 +38,8 @@ class SmallUpdate(Detector):
     def __init__(self) -> None:
         super().__init__()
         self._modules = ModuleParts()
+        self._seen: Counts = np.empty(0, np.int64)
+        self._lasting: Counts = np.empty(0, np.int64)
 
     def check(self, observation: Observation) -> tuple[Bools, float]:
         """See the class."""
@@ -37,7 +47,15 @@ class SmallUpdate(Detector):
         broken = ratios < self.threshold
         if broken.any():
             broken &= ~self._modules.idle_biases(observation, ratios >= self.threshold)
-        return broken, self.threshold
+        return broken & self._is_lasting(broken, observation.present), self.threshold
+
+    def _is_lasting(self, broken: Bools, present: Bools) -> Bools:
+        """Whether it has gone on for a tenth of the steps at which a row was observed."""
+        new = np.zeros(len(broken) - len(self._seen), np.int64)
+        self._seen = np.append(self._seen, new) + present
+        lasting = np.append(self._lasting, new)
+        self._lasting = np.where(present, np.where(broken, lasting + 1, 0), lasting)
+        return self._lasting * _SHARE >= self._seen
 
 
 class LargeUpdate(Detector):

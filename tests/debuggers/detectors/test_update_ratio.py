@@ -29,3 +29,21 @@ def test_a_learning_rate_that_warms_up_from_zero_is_in_order(observe):
     detector = SmallUpdate()
     for step, ratio in enumerate([0.0, 1e-6, 1e-5, 1e-4]):
         assert detector.see(observe(step, update_ratio=[ratio])) == []
+
+
+def test_a_schedule_that_ends_at_zero_is_in_order_and_one_that_stays_there_is_not(observe):
+    detector = SmallUpdate()
+    for step in range(200):
+        assert detector.see(observe(step, update_ratio=[1e-3 if step < 185 else 0.0])) == []
+
+    begun = [finding.step for step in range(200, 220) for finding in detector.see(observe(step, update_ratio=[0.0]))]
+    assert begun == [205]
+
+
+def test_each_tensor_has_its_own_steps(observe):
+    detector = SmallUpdate()
+    for step in range(50):
+        detector.see(observe(step, update_ratio=[1e-3]))
+
+    found = [detector.see(observe(step, update_ratio=[0.0, 0.0])) for step in range(50, 54)]
+    assert [[finding.step for finding in step] for step in found] == [[], [], [50], []]
