@@ -13,7 +13,8 @@ from pathlib import Path
 from tracker_adapters.artifacts import Histogram, Scalar
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.store.layout import BLOBS
-from tracker_adapters.store.tail import Segment, StoreReader
+from tracker_adapters.store.opened_segment import Segment
+from tracker_adapters.store.tail import StoreReader
 
 from stepscope.byte_sizes import format_bytes
 

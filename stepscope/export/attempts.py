@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.store.tail import Segment
+from tracker_adapters.store.opened_segment import Segment
 
 from stepscope.export.reading import (
     Extent,

@@ -20,8 +20,9 @@ from tracker_adapters.errors import DamagedError, RunError
 from tracker_adapters.store import layout, schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, DAMAGED, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
 from tracker_adapters.store.histogram_codec import decode
+from tracker_adapters.store.opened_segment import Segment
 from tracker_adapters.store.soundness import floats, integers, salvaged, sound_rows
-from tracker_adapters.store.tail import MAX_LOOKS, Segment
+from tracker_adapters.store.tail import MAX_LOOKS
 
 from stepscope.export.selection import Selection
 

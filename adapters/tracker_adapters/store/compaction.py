@@ -20,8 +20,8 @@ from tracker_adapters.store import schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
 from tracker_adapters.store.connections import connect
 from tracker_adapters.store.layout import SCHEMA_VERSION, SegmentName, below_run, compacted_path, segment_name
+from tracker_adapters.store.opened_segment import Segment
 from tracker_adapters.store.rows import SeriesNumbers
-from tracker_adapters.store.tail import Segment
 from tracker_adapters.store.thin_rows import EveryNth, HistogramThinner, ScalarThinner
 
 TEMPORARY = ".compacting.db"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tracker_adapters.store.opened_segment import Segment
 from tracker_adapters.store.schema import SUMMARY_SHIFT
-from tracker_adapters.store.tail import Segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from tracker_adapters.store.codec import ARTIFACT_COLUMNS, DAMAGED, decode_artif
 from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
+from tracker_adapters.store.opened_segment import Segment, histogram_rows
 from tracker_adapters.store.ranges import ScalarRanges, read_ranges
 from tracker_adapters.store.soundness import floats, integers, sound_rows
-from tracker_adapters.store.tail import Segment, StoreReader, histogram_rows
+from tracker_adapters.store.tail import StoreReader
 
 logger = logging.getLogger(__name__)
 

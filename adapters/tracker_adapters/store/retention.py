@@ -28,9 +28,9 @@ from tracker_adapters.store.layout import (
     segments,
 )
 from tracker_adapters.store.lock import FileLock
+from tracker_adapters.store.opened_segment import Segment
 from tracker_adapters.store.segment import SEGMENT_BYTES
 from tracker_adapters.store.segment_check import Faults
-from tracker_adapters.store.tail import Segment
 
 SEGMENTS_IN_LIMIT = 16
 """A run that has a limit has segments of a sixteenth of it, or of their usual size where that is less."""

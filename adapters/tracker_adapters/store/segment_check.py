@@ -20,8 +20,8 @@ from tracker_adapters.store.codec import (
 )
 from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.layout import is_checksum
+from tracker_adapters.store.opened_segment import Segment
 from tracker_adapters.store.soundness import MAX_SEQ, floats, integers
-from tracker_adapters.store.tail import Segment
 
 _ROWS_AT_ONCE = {"scalar": 50_000, "histogram": 5_000, "artifact": 500}
 _COLUMNS = {"scalar": SCALAR_COLUMNS, "histogram": HISTOGRAM_COLUMNS, "artifact": ARTIFACT_COLUMNS}
