@@ -158,7 +158,7 @@ class PageEntry:
     datapoint: int
     debugger: str
     summary: str
-    picture: bytes = b""
+    picture: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         try:
