@@ -22,10 +22,10 @@ def begin(session: DebugSession, model: torch.nn.Module | None, optimizer: torch
     for other in list(_running):
         if model is not None and other.watches(model, optimizer):
             _log.warning(
-                "this %s and its optimizer are watched already: the earlier session ends here, at step %d; "
+                "this %s and its optimizer are watched already: the earlier session ends here, %s; "
                 "close() a session, or use it as a context manager, to end it in time",
                 type(model).__name__,
-                other.last_step,
+                f"at step {other.last_step}" if other.last_step >= 0 else "before its first step",
             )
             other.stop()
     _running.add(session)

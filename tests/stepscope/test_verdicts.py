@@ -215,7 +215,7 @@ def test_a_second_watch_of_the_same_training_ends_the_first(caplog):
         model(torch.randn(3, 4)).sum().backward()
         optimizer.step()
 
-    assert "watched already: the earlier session ends here" in caplog.text
+    assert "watched already: the earlier session ends here, before its first step" in caplog.text
     assert (first.report().overhead.steps, second.report().overhead.steps) == (0, 1)
     assert not optimizer._optimizer_step_pre_hooks
 
