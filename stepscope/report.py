@@ -146,6 +146,8 @@ def overhead_line(overhead: Overhead) -> str:
     if not overhead.steps:
         return "Overhead: no step was taken."
     spent_s, plain_s = overhead.per_step_s
+    if not plain_s > 0:
+        return f"Overhead: {spent_s * 1e3:.2f} ms a step; how long a step takes without is not known."
     return f"Overhead: {spent_s * 1e3:.2f} ms a step of {plain_s * 1e3:.2f} ms, {overhead.share:.1%}{_limit(overhead)}."
 
 

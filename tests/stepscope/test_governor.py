@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepscope.governor import FLOOR_S, FREE_STEPS, WARM_UP_STEPS, Governor
+from stepscope.report import overhead_line
 
 
 def drive(governor, steps, *, plain_s, cost_s, idle_s=0.0):
@@ -117,3 +118,11 @@ def test_steps_that_are_not_due_are_counted_apart():
 
     assert governor.overhead().skipped_by_schedule == 1
     assert governor.overhead().skipped_by_governor == 0
+
+
+def test_an_overhead_of_steps_that_took_no_time_is_told_without_a_share():
+    """A single step has no time of its own: what lies between two steps is not known of the first one."""
+    governor = Governor(0.05)
+    governor.account(0.02, 0.02, due=True, measured=True)
+    line = overhead_line(governor.overhead())
+    assert line == "Overhead: 20.00 ms a step; how long a step takes without is not known."
