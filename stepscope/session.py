@@ -23,7 +23,7 @@ from stepscope.live_run import Run
 from stepscope.report import DebugReport
 from stepscope.report_output import put_out
 from stepscope.session_alerts import SessionAlerts
-from stepscope.session_arguments import check_session, only_config
+from stepscope.session_arguments import check_run, check_session, only_config
 from stepscope.session_first_nan import SessionFirstNaN
 from stepscope.session_stability import SessionStability
 from stepscope.step_pacing import StepPacing
@@ -83,12 +83,14 @@ class DebugSession:
 
         Raises:
             SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is
-                missing, the optimizer holds no parameter of the model, or ``scaler`` is another one than the manager's.
+                missing, ``run`` is a path, the optimizer holds no parameter of the model, or ``scaler`` is another one
+                than the manager's.
             ConfigError: For a wrong configuration.
         """
         if isinstance(model, DebugConfig):
             config, model = only_config(model, config), None
         self.config = as_config(config)
+        check_run(run)
         check_session(model, optimizer, self.config, stability, scaler)
         self.disabled = os.environ.get(DISABLED_VARIABLE, "") not in ("", "0")
         self._model, self._optimizer, self._run = model, optimizer, run

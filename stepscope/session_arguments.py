@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from debuggers.torch_import import torch
@@ -21,6 +22,16 @@ def only_config(given: DebugConfig, config: object) -> DebugConfig:
     if config is not None:
         raise SessionError(f"two configurations were given, {given!r} and config={config!r}; expected one")
     return given
+
+
+def check_run(run: object) -> None:
+    """Checks that what a session emits to is no name of a run.
+
+    Raises:
+        SessionError: For a path.
+    """
+    if isinstance(run, str | PathLike):
+        raise SessionError(f"run is {run!r}; expected an open run, such as run=stepscope.open_run({str(run)!r})")
 
 
 def check_session(
