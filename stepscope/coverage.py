@@ -72,7 +72,7 @@ class Coverage:
         return cls(
             steps=overhead.steps,
             probed=min(instruments.gradients.probed_steps, overhead.steps),
-            measured=overhead.measured,
+            measured=min(overhead.measured, instruments.gradients.probed_steps),  # less those where it failed
             parameters=0 if roles is None else len(roles.parameters),
             skipped=instruments.skipped.count(),
             frozen=() if roles is None else roles.frozen,

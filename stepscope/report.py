@@ -148,14 +148,15 @@ def overhead_line(overhead: Overhead) -> str:
     spent_s, plain_s = overhead.per_step_s
     if not plain_s > 0:
         return f"Overhead: {spent_s * 1e3:.2f} ms a step; how long a step takes without is not known."
-    return f"Overhead: {spent_s * 1e3:.2f} ms a step of {plain_s * 1e3:.2f} ms, {overhead.share:.1%}{_limit(overhead)}."
+    cost = f"Overhead: {spent_s * 1e3:.2f} ms a step of {plain_s * 1e3:.2f} ms"
+    if overhead.limit is not None and spent_s <= FLOOR_S:
+        return f"{cost} (under {FLOOR_S * 1e3:.0f} ms a step, so not limited)."
+    return f"{cost}, {overhead.share:.1%}{_limit(overhead)}."
 
 
 def _limit(overhead: Overhead) -> str:
     if overhead.limit is None:
         return ""
-    if overhead.per_step_s[0] <= FLOOR_S:
-        return f" (under {FLOOR_S * 1e3:.0f} ms a step, so not limited)"
     if overhead.steps <= FREE_STEPS:
         return f" (limit {overhead.limit:.1%}, after the first {FREE_STEPS} steps)"
     return f" (limit {overhead.limit:.1%}, or {FLOOR_S * 1e3:.0f} ms)"

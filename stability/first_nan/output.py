@@ -28,7 +28,7 @@ class FirstNaN:
 
     Attributes:
         step: The step.
-        origin: The operator; None when the replay did not reproduce the fault and no module was seen with one.
+        origin: The operator; None when there was no replay that reproduced the fault, and no module was seen with one.
         seen_first: The leaf module whose output was the first that was not finite in the step itself, by the watch.
         history: Statistics of the module's outputs in the last steps, oldest first; see ``NonFiniteWatch.history``.
         notes: How the replay differed, or why there was none.
@@ -45,7 +45,7 @@ class FirstNaN:
         """One or two sentences: module, operator, and what to do."""
         if self.origin is None:
             reasons = "; ".join(self.notes) or "it is not known what differed"
-            return f"step {self.step}: the replay did not reproduce what was not finite: {reasons}"
+            return f"step {self.step}: where NaN or infinity came from is not known: {reasons}"
         parts = [f"step {self.step}: {self.origin.title}", self.origin.suggestion, *self.origin.notes]
         return "; ".join(part for part in parts if part)
 
