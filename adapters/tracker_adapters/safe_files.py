@@ -20,6 +20,8 @@ from tracker_adapters.errors import UnsafeFileError
 Mode: TypeAlias = Literal["rb", "r+b", "ab", "xb", "wb"]
 MAX_BYTES = 256 * 1024 * 1024
 """What a file may hold that is read as a whole."""
+_END_OF_A_NAME = bytes.fromhex("d9d505f920a163d7")
+"""With which a rollback journal ends that names another file: https://www.sqlite.org/fileformat.html#the_rollback_journal."""
 # A pipe blocks whoever opens it until somebody writes, unless O_NONBLOCK says otherwise.
 _ALWAYS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -156,6 +158,22 @@ def check_way(folder: Path, path: Path) -> None:
         with suppress(FileNotFoundError), _parent(folder, path.relative_to(folder)) as (parent, name):
             if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 raise _unsafe(path, "a link")
+
+
+def check_journal(folder: Path, relative: str | PurePath) -> None:
+    """Checks SQLite's rollback journal before its database is opened; one that is not there is fine.
+
+    A journal may end in the name of a file that several databases were changed with. SQLite deletes that file, wherever
+    it is, once it has put the database right. Nothing here changes several databases at once.
+
+    Raises:
+        UnsafeFileError: When it names another file, or is no regular file.
+    """
+    with suppress(FileNotFoundError), open_file(folder, relative) as journal:
+        journal.seek(max(0, journal.seek(0, os.SEEK_END) - len(_END_OF_A_NAME)))
+        if journal.read() == _END_OF_A_NAME:
+            path = Path(folder, relative)
+            raise UnsafeFileError(f"{path} names another file, which SQLite would delete; no run has such a journal")
 
 
 def files_below(folder: Path, relative: str | PurePath) -> Iterator[tuple[PurePath, os.stat_result]]:

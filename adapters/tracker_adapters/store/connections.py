@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from tracker_adapters.errors import UnsafeFileError
-from tracker_adapters.safe_files import open_file, status_of
+from tracker_adapters.safe_files import check_journal, status_of
 from tracker_adapters.store.fork_gate import inside
 from tracker_adapters.store.layout import below_run
 
 SUFFIXES = ("", "-wal", "-shm", "-journal")
 """What SQLite opens for a database, behind its path."""
 _ROWS_AT_ONCE = 1024
-_END_OF_A_NAME = bytes.fromhex("d9d505f920a163d7")
-"""With which a rollback journal ends that names another file: https://www.sqlite.org/fileformat.html#the_rollback_journal."""
 
 
 class GatedCursor(sqlite3.Cursor):
@@ -116,17 +111,11 @@ def connect(
 def check_files(path: Path) -> None:
     """Raises UnsafeFileError unless a database, and what SQLite keeps beside it, are regular files or missing.
 
-    A journal may end in the name of a file that several databases were changed with. SQLite deletes that file, wherever
-    it is, once it has put the database right. No run has such a journal.
+    Nor may its journal name another file; see ``check_journal``.
     """
     for suffix in SUFFIXES:
         status_of(*below_run(Path(f"{path}{suffix}")))
-    with suppress(FileNotFoundError), open_file(*below_run(Path(f"{path}-journal"))) as journal:
-        journal.seek(max(0, journal.seek(0, os.SEEK_END) - len(_END_OF_A_NAME)))
-        if journal.read() == _END_OF_A_NAME:
-            raise UnsafeFileError(
-                f"{path}-journal names another file, which SQLite would delete; no run has such a journal"
-            )
+    check_journal(*below_run(Path(f"{path}-journal")))
 
 
 def is_damage(error: Exception) -> bool:

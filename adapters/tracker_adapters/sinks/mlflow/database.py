@@ -16,7 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
-from tracker_adapters.errors import SinkError, SinkUnavailable
+from tracker_adapters.errors import SinkError, SinkUnavailable, UnsafeFileError
+from tracker_adapters.safe_files import check_journal
 from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_uri
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def prepare_database(path: Path, progressed: Callable[[], object] = lambda: None
 
     Raises:
         SinkError: When the database has the schema of another MLflow, which its owner has to decide on, when it cannot
-            be read, or when it cannot be made.
+            be read or its journal names another file, which SQLite would delete, or when it cannot be made.
         SinkUnavailable: When another process was still at it after five minutes.
     """
     if _examine(path) == "ready":
@@ -71,7 +72,9 @@ def _examine(path: Path) -> _State:
     """Looks at the file itself: MLflow would begin to change it."""
     if not path.exists():
         return "absent"
+    real = path.resolve()  # beside which SQLite looks for a journal
     try:
+        check_journal(real.parent, f"{real.name}-journal")
         # Not mode=ro, which cannot roll back what a killed process left.
         with closing(
             sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=rw", uri=True, timeout=_BUSY_S)
@@ -89,7 +92,7 @@ def _examine(path: Path) -> _State:
                 for name in tables
                 if name.removeprefix("_alembic_tmp_") not in _FILLED_BY_MIGRATIONS
             )
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnsafeFileError) as error:
         raise SinkError(f"cannot read the tracking database {path}: {error}") from None
     newest, known = _schema_versions()
     if version is not None and version[0] == newest:
