@@ -17,7 +17,7 @@ from tracker_adapters.errors import RunError
 from tracker_adapters.remote.leftovers import Leftovers
 from tracker_adapters.remote.local_copy import Home, write_private
 from tracker_adapters.remote.place import RemotePlace
-from tracker_adapters.remote.sealed import INDEX, SealedFile, SealedIndex, Writer, read_head, read_index
+from tracker_adapters.remote.sealed import INDEX, SealedFile, SealedIndex, Writer, is_copied, read_head, read_index
 from tracker_adapters.safe_files import files_below, read_file, remove_file
 from tracker_adapters.store.connections import connect
 from tracker_adapters.store.layout import (
@@ -43,7 +43,6 @@ COPIED_INTERVAL_S = 60.0
 SLOWEST_BYTES_PER_S = 50_000
 _COPIED = "copied.json"
 _SQLITE_MAGIC = b"SQLite format 3\0"
-_NEVER = (".lock", "-wal", "-shm", "-journal")
 
 
 class TakenOverError(RunError):
@@ -173,7 +172,7 @@ class Mirror:
                 if is_blobs and relative in self._copied and relative in index.files:
                     continue  # named by its content; there are many
                 path = Path(folder, name)
-                if name.startswith(".") or name.endswith(_NEVER) or relative in (MANIFEST, INDEX):
+                if not is_copied(relative):
                     continue
                 if not stat.S_ISREG(path.lstat().st_mode):  # never follow a link out of the run, nor wait for a pipe
                     continue

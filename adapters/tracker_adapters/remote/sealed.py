@@ -16,6 +16,7 @@ from typing import Any
 
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.remote.place import RemotePlace
+from tracker_adapters.store.layout import MANIFEST
 
 INDEX = "sealed.json"
 FORMAT = "stepscope-sealed"
@@ -24,6 +25,7 @@ PART_ENTRIES = 2000
 """So many entries go into an object of their own, which is written once: about 400 kB."""
 READS = 3
 """A part that a live run has just replaced is looked for anew, by the index that names its successor."""
+_OF_ONE_MACHINE = (".lock", "-wal", "-shm", "-journal")
 WRITER_SILENT_S = 180.0
 """A writer that was not seen for this long is taken for dead; it is seen every 30 s."""
 
@@ -111,6 +113,16 @@ class SealedIndex:
         place.write(INDEX, json.dumps(head, indent=1).encode())
 
 
+def is_copied(relative: str) -> bool:
+    """Whether a file at this path in a run is ever listed: not what is about one machine, nor what the index replaces.
+
+    Lower and upper case are one, as on some file systems.
+    """
+    path = PurePosixPath(relative.casefold())
+    hidden = any(part.startswith(".") for part in path.parts)
+    return not (hidden or path.name.endswith(_OF_ONE_MACHINE) or str(path) in (MANIFEST, INDEX))
+
+
 def new_writer_id() -> str:
     """Returns a name that no other opening of a run has."""
     return secrets.token_hex(8)
@@ -167,8 +179,10 @@ def _part(place: RemotePlace, key: str, content: bytes) -> dict[str, SealedFile]
 
 def _files(entries: Mapping[str, Any]) -> dict[str, SealedFile]:
     files = {_checked(path): SealedFile(**entry) for path, entry in entries.items()}
-    for entry in files.values():
+    for path, entry in files.items():
         _checked(entry.key)
+        if not is_copied(path):
+            raise ValueError(f"the path {path!r} is none that is ever copied")
     return files
 
 

@@ -92,6 +92,30 @@ def test_a_part_that_is_gone_or_damaged_is_told(place: RemotePlace, monkeypatch:
         read_index(place)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "store/rank_00000/segment_000000.db-journal",
+        "store/rank_00000/delivery.db-WAL",
+        "store/rank_00000/delivery.db-shm",
+        "store/rank_00000/writer.lock",
+        "sealed.json",
+        "./run.json",
+        ".remote/home.json",
+        "local/.hidden/scalars.csv",
+    ],
+)
+@pytest.mark.parametrize("part_entries", [1, 2])
+def test_what_is_never_copied_to_a_place_is_not_taken_from_there(
+    place: RemotePlace, monkeypatch: pytest.MonkeyPatch, path: str, part_entries: int
+) -> None:
+    """Whether the index lists it itself or in a part."""
+    monkeypatch.setattr(sealed, "PART_ENTRIES", part_entries)
+    SealedIndex(manifest={}, files={path: entry(1)}).write(place, ignore)
+    with pytest.raises(NotARunError, match=r"is damaged: .*is none that is ever copied"):
+        read_index(place)
+
+
 def test_a_part_that_is_replaced_while_it_is_read_is_found(place: RemotePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealed, "PART_ENTRIES", 2)
     index = SealedIndex(manifest={}, files={"a": entry(1), "b": entry(2)})
