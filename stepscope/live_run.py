@@ -25,7 +25,7 @@ from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
 
 from stepscope.forecast import Forecast
-from stepscope.pending_line import pending_line
+from stepscope.pending_line import lost_line, pending_line
 from stepscope.reached_steps import reached_steps
 from stepscope.stats import RunStats
 from stepscope.terminal_alerts import TerminalAlerts
@@ -222,7 +222,10 @@ class Run(Emitter):
     def _close_and_deliver(self, deadline: float) -> bool:
         closed = self._store.close(deadline - time.monotonic(), on_close=self._save_manifest)
         forget(self)
-        stored = closed and NOT_WRITABLE not in self._store.counts().lost
+        lost = self._store.counts().lost
+        if lost:
+            logger.warning("%s", lost_line(self.path, lost, self._store.error))
+        stored = closed and NOT_WRITABLE not in lost
         if self._delivery is None:
             return stored
         ended = self._delivery.close(deadline)

@@ -1,9 +1,9 @@
-"""Says what a closed run's sinks have not got yet, and what to do if they never do."""
+"""Says what a closed run's sinks have not got yet, and what to do if they never do; and what was lost before."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tracker_adapters.config import SinkConfig
@@ -35,6 +35,21 @@ def pending_line(
         return f"{text}; safe in the run store {short_path(run_folder)}"
     command = shlex.join(["stepscope", "sync", str(short_path(run_folder)), "--to", _specification(config, run_folder)])
     return f"{text}; delivery goes on in the background; if it stops: {printable_line(command)}"
+
+
+def lost_line(run_folder: Path, lost: Mapping[str, int], error: Exception | None) -> str:
+    """Returns one line about what never came into the run's store.
+
+    Args:
+        run_folder: The run.
+        lost: How many artifacts were lost, by reason; not empty.
+        error: What the store failed with last; None when it never did.
+    """
+    count = sum(lost.values())
+    text = "1 artifact is" if count == 1 else f"{count:,} artifacts are"
+    reasons = ", ".join(f"{reason} ({number:,})" for reason, number in sorted(lost.items()))
+    cause = "" if error is None else f"; the store's last error: {printable_line(redact(str(error) or repr(error)))}"
+    return f"{text} lost and not in the run store {short_path(run_folder)}: {reasons}{cause}"
 
 
 def _is_of(sink: object, position: Position) -> bool:

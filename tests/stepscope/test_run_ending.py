@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -62,6 +63,30 @@ def test_closing_from_several_threads_at_once_is_one_closing(tmp_path: Path) -> 
     for thread in threads:
         thread.join()
     assert results == [True] * 6
+
+
+@pytest.mark.parametrize("sinks", [0, 1])
+def test_closing_tells_once_how_much_was_lost_and_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sinks: int
+) -> None:
+    run = stepscope.open_run(tmp_path / "run", sinks=[MemorySink()] * sinks)
+    run.scalar("loss", 0, step=0)
+    assert run.flush_store()
+    shutil.rmtree(run.path)
+    for step in range(1, 5):
+        run.scalar("loss", step, step=step)
+    assert not run.close(10)
+    assert not run.close(10)
+    told = [record.getMessage() for record in caplog.records if " lost and not in the run store " in record.message]
+    assert len(told) == 1
+    assert re.fullmatch(r"4 artifacts are lost .*/run: store_not_writable \(4\); .* was deleted or moved", told[0])
+
+
+def test_closing_a_run_that_lost_nothing_tells_of_no_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = stepscope.open_run(tmp_path / "run", sinks=[])
+    run.scalar("loss", 0, step=0)
+    assert run.close(10)
+    assert "lost" not in caplog.text
 
 
 def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path: Path) -> None:
