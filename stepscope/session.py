@@ -114,6 +114,7 @@ class DebugSession:
             tells_loss=stability is None,
         )
         self._started = self._stopped = self._paused = False
+        self._process = 0
 
     @property
     def last_step(self) -> int:
@@ -150,7 +151,7 @@ class DebugSession:
         """
         if self._started:
             raise SessionError("this session was started before; expected a new DebugSession for each training")
-        self._started = True
+        self._started, self._process = True, os.getpid()
         if not self.disabled:
             self._stability.leave_series_to(self._run, self.config)
         if isinstance(self._run, Run):
@@ -273,8 +274,11 @@ class DebugSession:
     def stop(self) -> DebugReport:
         """Ends the session: removes every hook, emits what is left, writes and prints what ``report`` returns.
 
-        The measured overhead is printed to standard error. A second call only returns the report.
+        The measured overhead is printed to standard error. A second call only returns the report, and so does a call in
+        a forked child: the session is its parent's.
         """
+        if self._is_inherited:
+            self._let_go()
         if self._stopped:
             return self.report()
         self._stopped = True
@@ -307,6 +311,9 @@ class DebugSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_inherited:
+            self._let_go()
+            return
         try:
             if error is not None:
                 with self._isolation.guard("recording an error"):
@@ -315,6 +322,18 @@ class DebugSession:
                 self._first_nan.look_at_error(error)
         finally:
             self.stop()
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this is a forked child's copy of a session that its parent started."""
+        return self._started and os.getpid() != self._process
+
+    def _let_go(self) -> None:
+        """Ends the copy in a forked child: no layer has a hook any more, and nothing is emitted, printed or removed."""
+        self._stopped = True
+        running_sessions.end(self)
+        self._instruments.pause()
+        self._first_nan.pause()
 
     def _look(self, number: int, loss: torch.Tensor | float | None, *, measured: bool) -> bool:
         """Looks at what is looked at in every step, and returns whether the step is to be measured in full."""

@@ -56,6 +56,10 @@ class Watch(DebugSession):
         self._step_hooks.remove()
         return super().stop()
 
+    def _let_go(self) -> None:
+        self._step_hooks.remove()
+        super()._let_go()
+
     def _step_of(self, optimizer: torch.optim.Optimizer) -> None:
         if self._paused:
             return
