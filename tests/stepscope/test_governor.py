@@ -126,3 +126,14 @@ def test_an_overhead_of_steps_that_took_no_time_is_told_without_a_share():
     governor.account(0.02, 0.02, due=True, measured=True)
     line = overhead_line(governor.overhead())
     assert line == "Overhead: 20.00 ms a step; how long a step takes without is not known."
+
+
+def test_of_few_steps_no_share_is_told_as_the_first_ones_load_code() -> None:
+    short, long = Governor(0.05), Governor(0.05)
+    for governor, steps in ((short, 2 * WARM_UP_STEPS - 1), (long, 2 * WARM_UP_STEPS)):
+        for _ in range(steps):
+            governor.account(0.1, 0.02, due=True, measured=True)
+    assert overhead_line(short.overhead()) == (
+        "Overhead: 20.00 ms a step of 80.00 ms, with the loading of code in the first steps."
+    )
+    assert overhead_line(long.overhead()).startswith("Overhead: 20.00 ms a step of 80.00 ms, 25.0% (limit 5.0%")
