@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -65,8 +67,16 @@ def open_descriptor(folder: Path, relative: str | PurePath, flags: int = os.O_RD
 
 
 def open_file(folder: Path, relative: str | PurePath, mode: Mode = "rb", *, permissions: int = 0o644) -> BinaryIO:
-    """Opens a regular file below a folder; see ``open_descriptor``. ``permissions`` are those of a new file."""
+    """Opens a regular file below a folder; see ``open_descriptor``. ``permissions`` are those of a new file.
+
+    A file that is opened for writing and has another name somewhere, by a hard link, becomes a copy of its own first:
+    what has the other name is not changed.
+    """
     descriptor = open_descriptor(folder, relative, _FLAGS[mode], mode=permissions)
+    if mode != "rb" and os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        _unlink_from_others(folder, relative)
+        descriptor = open_descriptor(folder, relative, _FLAGS[mode], mode=permissions)
     try:
         if mode == "wb":  # cut only once it is known to be a regular file
             os.ftruncate(descriptor, 0)
@@ -195,6 +205,20 @@ def names_in(folder: Path, relative: str | PurePath) -> list[str]:
     with suppress(FileNotFoundError, UnsafeFileError), _descended(folder, _parts(folder, relative)) as descriptor:
         return os.listdir(descriptor)  # noqa: PTH208 - a descriptor
     return []
+
+
+def _unlink_from_others(folder: Path, relative: str | PurePath) -> None:
+    """Replaces a file by a copy of it that has no other name."""
+    copy = f"{relative}.{secrets.token_hex(4)}.new"
+    with open_file(folder, relative) as shared:
+        permissions = stat.S_IMODE(os.fstat(shared.fileno()).st_mode)
+        try:
+            with open_file(folder, copy, "xb", permissions=permissions) as own:
+                shutil.copyfileobj(shared, own)
+            move_file(folder, copy, relative)
+        except BaseException:
+            remove_file(folder, copy, missing_ok=True)
+            raise
 
 
 @contextmanager

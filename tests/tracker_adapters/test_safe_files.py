@@ -1,6 +1,7 @@
 """Nothing is followed out of a folder: not by a link at any part of a path, not by a name."""
 
 import os
+import stat
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -130,3 +131,22 @@ def test_no_descriptor_stays_open(folder: Path) -> None:
             with suppress(OSError):
                 call(folder, way)
     assert len([*Path("/dev/fd").iterdir()]) == before
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("ab", b"old lines, new"), ("r+b", b", newines"), ("wb", b", new")])
+def test_what_is_written_to_a_hard_link_changes_no_other_name_of_the_file(
+    tmp_path: Path, mode: safe_files.Mode, expected: bytes
+) -> None:
+    elsewhere = tmp_path / "elsewhere.txt"
+    elsewhere.write_bytes(b"old lines")
+    elsewhere.chmod(0o600)
+    folder = tmp_path / "run" / "local"
+    folder.mkdir(parents=True)
+    (folder / "scalars.csv").hardlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    with safe_files.open_file(tmp_path / "run", "local/scalars.csv", mode) as stream:
+        stream.write(b", new")
+    assert elsewhere.read_bytes() == before
+    assert (folder / "scalars.csv").read_bytes() == expected
+    assert stat.S_IMODE((folder / "scalars.csv").stat().st_mode) == 0o600
+    assert [path.name for path in folder.iterdir()] == ["scalars.csv"]
