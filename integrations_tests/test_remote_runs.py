@@ -292,4 +292,6 @@ def test_on_a_network_file_system_the_live_part_is_local_and_the_rest_is_copied(
     again = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    assert "already holds a run" in again.stderr.splitlines()[-1]
+    assert again.returncode == 0, again.stderr
+    assert f"{folder.as_uri()} holds a run already" in again.stderr
+    assert len((folder.with_name("exp1-2") / "local" / "scalars.csv").read_text().splitlines()) == 2001

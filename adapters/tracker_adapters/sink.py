@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -139,7 +140,8 @@ def local_folder(kind: str, target: str, run_folder: Path) -> str:
     """
     if not target or "://" in target or "\0" in target:
         raise SinkConfigError(f"sink {kind!r}: option 'target' is {target!r}; expected a local folder")
-    path = Path(target).expanduser().absolute()
+    # Parts ".." are taken by name: through a link they would lead somewhere else.
+    path = Path(os.path.normpath(Path(target).expanduser().absolute()))
     check_way(run_folder.absolute(), path)
     return str(path.resolve())
 

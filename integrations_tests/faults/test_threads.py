@@ -18,7 +18,7 @@ from tracker_adapters.errors import RunError
 print("ready")
 sys.stdin.readline()
 try:
-    run = stepscope.open_run(sys.argv[1], sinks=["local"], resume=sys.argv[2] == "resume")
+    run = stepscope.open_run(sys.argv[1], sinks=["local"], exists="raise", resume=sys.argv[2] == "resume")
 except RunError as error:
     print("refused", type(error).__name__, error)
 else:

@@ -95,6 +95,7 @@ def test_files_lie_under_their_name_step_and_number(target: Path, tmp_path: Path
     assert page["filename"] == "page_0.pkl"
     assert page["contents"] == [
         {"datapoint": 7, "debugger": "conv1", "summary": "feature_map float32 (16, 8, 8)"},
+        {"datapoint": 8, "debugger": "conv1", "summary": "feature_map float32 (16, 8, 8)"},
     ]
 
 
