@@ -34,10 +34,22 @@ def test_a_file_that_hides_a_part_is_named_with_the_way_out(
     assert f"Rename it, for example to my_{hidden_by.name}" in done.stderr
 
 
-def test_a_folder_of_results_hides_nothing(tmp_path: Path) -> None:
-    (tmp_path / "stability").mkdir()  # without __init__.py: a regular package comes first
-    done = run_script(tmp_path, "import stepscope, stability; print(stability.GradientClippingConfig().max_norm)")
-    assert (done.returncode, done.stdout) == (0, "1.0\n"), done.stderr
+@pytest.mark.parametrize("name", ["stability", "debuggers"])
+def test_a_folder_of_results_hides_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()  # without __init__.py
+    done = run_script(tmp_path, f"import stepscope, {name}, {name}.errors; print({name}.__all__ != [])")
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_a_folder_of_results_that_an_editable_installation_lost_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "stability").mkdir()
+    code = "import sys, types\nsys.modules['stability'] = types.ModuleType('stability')\n"
+    done = run_script(
+        tmp_path, code + f"sys.modules['stability'].__path__ = [{str(tmp_path / 'stability')!r}]\nimport stepscope"
+    )
+    assert done.returncode == 1
+    assert f"ImportError: the folder {tmp_path / 'stability'} was imported as 'stability'" in done.stderr
+    assert "Import stepscope first, or rename the folder" in done.stderr
 
 
 @pytest.mark.parametrize("package", ["stepscope", "debuggers", "stability", "tracker_adapters"])

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from recording_ranks import record_as_rank
 from tracker_adapters.errors import RunError, RunExistsError
 from tracker_adapters.testing import MemorySink
 
@@ -171,33 +172,24 @@ def test_the_ranks_of_a_job_agree_in_each_start(
         assert stepscope.read_run(run.path).ranks == tuple(sorted(ranks))
 
 
-def _record_as_rank(path: Path, rank: int, crashes: bool) -> None:
-    run = stepscope.open_run(path, sinks=[], rank=rank)
-    run.scalar("loss", rank, step=0)
-    run.flush_store()
-    if crashes:
-        os._exit(1)
-    run.close()
-
-
 def test_ranks_that_are_given_join_the_run_of_their_family_one_after_the_other(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     for start in range(2):
         if start == 0:
             for rank in (0, 1):  # the first has died when the second one starts
-                child = context.Process(target=_record_as_rank, args=(tmp_path / "run", rank, rank == 0))
+                child = context.Process(target=record_as_rank, args=(tmp_path / "run", rank, rank == 0))
                 child.start()
                 child.join(120)
         else:
             for rank in (1, 0):
-                _record_as_rank(tmp_path / "run", rank, crashes=False)
+                record_as_rank(tmp_path / "run", rank, crashes=False)
     for name in ("run", "run-2"):
         assert stepscope.read_run(tmp_path / name).scalars("loss", rank="all").values.tolist() == [0.0, 1.0]
     assert not (tmp_path / "run-3").exists()
 
 
 def test_a_rank_of_another_family_does_not_join_a_run_that_has_ended_and_says_so(tmp_path: Path) -> None:
-    _record_as_rank(tmp_path / "run", 0, crashes=False)
+    record_as_rank(tmp_path / "run", 0, crashes=False)
     code = "import stepscope; print(stepscope.open_run('run', sinks=[], rank=1).path.name)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
