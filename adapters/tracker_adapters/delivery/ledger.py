@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 
 from tracker_adapters.redaction import redact
-from tracker_adapters.store.connections import check_tables, connect
+from tracker_adapters.store.connections import check_tables, connect, write_ahead
 from tracker_adapters.store.layout import DELIVERY_DATABASE
 
 LaneState: TypeAlias = Literal["waiting", "delivering", "retrying", "quarantined", "done"]
@@ -96,8 +96,7 @@ class Ledger:
         self._connection = connect(rank_folder / DELIVERY_DATABASE, "rwc", timeout_s=timeout_s)
         try:
             check_tables(self._connection, _DDL)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
+            write_ahead(self._connection, timeout_s=timeout_s)
             self._connection.execute(_DDL)
         except BaseException:
             self._connection.close()

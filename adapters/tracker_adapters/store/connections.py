@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from tracker_adapters.store.layout import below_run
 SUFFIXES = ("", "-wal", "-shm", "-journal")
 """What SQLite opens for a database, behind its path."""
 _ROWS_AT_ONCE = 1024
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 
 
 class GatedCursor(sqlite3.Cursor):
@@ -106,6 +108,33 @@ def connect(
     connection.text_factory = _text
     connection.execute("PRAGMA trusted_schema=OFF")
     return connection
+
+
+def write_ahead(connection: sqlite3.Connection, *, timeout_s: float) -> None:
+    """Has a database keep a write-ahead log, with commits that survive a killed process.
+
+    The switch reads the database before it writes it. SQLite waits for no lock then, because two that do so at once
+    would wait for each other: so it is tried again here.
+
+    Args:
+        connection: The database, outside a transaction.
+        timeout_s: How long others may hold it.
+
+    Raises:
+        sqlite3.OperationalError: When they held it longer, or it cannot be written.
+    """
+    deadline, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    # A power cut may take the last commits, never the file.
+    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def check_files(path: Path) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tracker_adapters.store.connections import check_tables, connect
+from tracker_adapters.store.connections import check_tables, connect, write_ahead
 
 ROLLUP_SHIFT = 8
 """A roll-up covers 2**8 steps: bucket = step >> 8. In a compacted segment it covers more: its meta says how many."""
@@ -31,6 +31,7 @@ WIDTHS = {"scalar": 6, "histogram": 6, "artifact": 8}
 PAGE_BYTES = 4096
 READING_CACHE_KB = 256
 """A page of a series is read once: a cache that a processor's own cache holds is a tenth faster than SQLite's 2 MB."""
+_TIMEOUT_S = 10.0
 _SEQ_BITS = 54
 _RANGES = """
     series INTEGER, bucket INTEGER, count INTEGER, non_finite INTEGER, min REAL, max REAL,
@@ -200,12 +201,10 @@ def open_for_writing(path: Path, *, log_bytes: int) -> sqlite3.Connection:
         UnsafeFileError: When it is a link or no regular file, or a folder on the way from the run's is.
         sqlite3.Error: When it cannot be opened, or holds what no segment does.
     """
-    connection = connect(path, "rwc")
+    connection = connect(path, "rwc", timeout_s=_TIMEOUT_S)
     try:
         has_tables(connection)
-        connection.execute("PRAGMA journal_mode=WAL")
-        # NORMAL survives a killed process; a power cut may take the last commits, never the file.
-        connection.execute("PRAGMA synchronous=NORMAL")
+        write_ahead(connection, timeout_s=_TIMEOUT_S)
         connection.execute(f"PRAGMA wal_autocheckpoint={log_bytes // PAGE_BYTES}")
         connection.execute(f"PRAGMA journal_size_limit={log_bytes}")
     except BaseException:
