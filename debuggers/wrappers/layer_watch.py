@@ -28,6 +28,7 @@ class LayerWatch:
     def __init__(self, model: torch.nn.Module, watched: Sequence[WatchedDebugger]) -> None:
         self._models = list(_wrappers_and_model(model))
         self._watched = watched
+        # In eval mode torch runs their layer by one kernel, which calls none of them unless one has a hook of torch's.
         self._fusible = {
             id(inner)
             for outer in model.modules()
@@ -36,14 +37,6 @@ class LayerWatch:
             if inner is not outer
         }
         self._hooks = Hooks()
-        # In eval mode torch runs their layer by one kernel, which calls none of them unless one has a hook of torch's.
-        self._inside_fused = {
-            part
-            for module in model.modules()
-            if isinstance(module, torch.nn.TransformerEncoderLayer)
-            for part in module.modules()
-            if part is not module
-        }
         self._here = _Thread()
         self._passes = ForwardPasses(one.name for one in watched)
 
@@ -100,8 +93,6 @@ class LayerWatch:
                 enter, leave = partial(self._enter, watched, layer.name), partial(self._leave, watched, layer.name)
                 self._hooks.add_around_forward(layer.module, enter, leave)
             self._hooks.add_forward([(layer.module, partial(self._capture, watched, layer.name))])
-            if layer.module in self._inside_fused:
-                self._hooks.add_output(layer.module, _unchanged)
 
     def _begin_pass(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         if self._ignores():
@@ -164,10 +155,6 @@ class _Thread(threading.local):
             yield
         finally:
             self.is_working = False
-
-
-def _unchanged(output: Any) -> None:
-    """Leaves an output as it is."""
 
 
 def _wrappers_and_model(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
