@@ -16,7 +16,7 @@ from debuggers.quiet_computation import outside_modes
 from debuggers.stopwatch import Stopwatch
 from debuggers.torch_import import torch
 from debuggers.unit_activity import UnitActivity, unit_dimension
-from debuggers.utils import apply_tensor_op
+from debuggers.utils import tensors_in
 
 MAX_CALLS = 16
 """Calls of one module in one forward pass that are recorded; a recurrent cell may have thousands."""
@@ -109,7 +109,8 @@ class Recording:
             return
         self.flush()
         self._before_pass = None
-        apply_tensor_op(self._note_result, output)
+        for tensor in tensors_in(output):
+            self._note_result(tensor)
 
     def flush(self) -> None:
         """Measures what waits."""
@@ -129,11 +130,10 @@ class Recording:
             self.outputs.drop_from(mark)
             self._before_pass = None
 
-    def _note_result(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _note_result(self, tensor: torch.Tensor) -> None:
         self._results.append(weakref.ref(tensor))
         if tensor.requires_grad and not tensor.is_inference():
             self._hooks.add_gradient(tensor, self._note_backward)
-        return tensor
 
     def _note_backward(self, gradient: torch.Tensor) -> None:
         self._was_differentiated = True
@@ -159,8 +159,7 @@ class Recording:
         if isinstance(output, torch.Tensor):
             self._add_tensor(layer, layer.name_of(call), output)
             return
-        tensors: list[torch.Tensor] = []
-        apply_tensor_op(partial(_keep, tensors), output)
+        tensors = list(tensors_in(output))
         name = layer.name_of(call)
         for index, tensor in enumerate(tensors):
             self._add_tensor(layer, f"{name}.{index}" if len(tensors) > 1 else name, tensor)
@@ -280,8 +279,3 @@ class LayerRecorder:
             recording.isolation.record(f"recording activation {self.name!r}", error)
             if recording.isolation.on_error == "raise":
                 raise
-
-
-def _keep(tensors: list[torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
-    tensors.append(tensor)
-    return tensor

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -106,16 +107,22 @@ class ForwardCapture:
         self.start = None
         self._output_hooks.remove()
 
+    @contextmanager
+    def _forgetting_failures(self) -> Iterator[None]:
+        """Lets no exception into the model's forward pass; after one, nothing is kept of the pass."""
+        try:
+            yield
+        except Exception:
+            self._forget()
+            _log.info("what a forward pass started from could not be kept", exc_info=True)
+
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not is_training_forward():
             return
         self._training_passes += self._model.training
         self._forget()
-        try:
+        with self._forgetting_failures():  # such as a generator that cannot be read while a CUDA graph is captured
             self._keep(args, kwargs)
-        except Exception:  # such as a generator that cannot be read while a CUDA graph is captured
-            self._forget()
-            _log.info("what a forward pass started from could not be kept", exc_info=True)
 
     def _keep(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._passes and not self._passes[-1].is_complete:
@@ -157,9 +164,11 @@ class ForwardCapture:
             return
         if self._passes and self._number == len(self._passes):
             self._passes[-1].is_complete = True
-        for position, tensor in enumerate(tensors_of(output)):
-            if self._keeps_gradients and tensor.requires_grad:
-                self._output_hooks.add_gradient(tensor, _keeper(start.gradients, position))
+        if self._keeps_gradients:
+            with self._forgetting_failures():  # an output may be any object
+                for position, tensor in enumerate(tensors_of(output)):
+                    if tensor.requires_grad:
+                        self._output_hooks.add_gradient(tensor, _keeper(start.gradients, position))
 
     @torch.no_grad()
     def _buffers(self) -> dict[str, torch.Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 from debuggers.random_state import RandomStates
 from debuggers.source_lines import Place
 from debuggers.torch_import import torch
-from debuggers.utils import apply_tensor_op
+from debuggers.utils import apply_tensor_op, tensors_in
 
 MAX_PASSES = 256
 """Forward passes of a step whose random states are kept."""
@@ -132,12 +132,5 @@ class ForwardStart:
 
 
 def tensors_of(values: Any) -> list[torch.Tensor]:
-    """Returns the tensors in a nested structure, in their order."""
-    found: list[torch.Tensor] = []
-
-    def note(tensor: torch.Tensor) -> torch.Tensor:
-        found.append(tensor)
-        return tensor
-
-    apply_tensor_op(note, values)
-    return found
+    """Returns the tensors in a nested structure, in their order; see ``utils.tensors_in``."""
+    return list(tensors_in(values))

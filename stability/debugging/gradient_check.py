@@ -15,7 +15,7 @@ from torch.autograd.gradcheck import GradcheckError
 
 from debuggers.random_state import preserved_random_state
 from debuggers.torch_import import torch
-from debuggers.utils import apply_tensor_op
+from debuggers.utils import tensors_in
 from stability.debugging.gradient_check_values import CheckedValue, observed
 from stability.debugging.gradient_mismatch import ABSOLUTE, RELATIVE, STEP, find_mismatches
 from stability.debugging.results import GradientCheck, GradientCheckFailure, GradientMode
@@ -234,9 +234,7 @@ class _PrecisionWatch(torch.overrides.TorchFunctionMode):
 
 
 def _dtypes(value: Any) -> set[torch.dtype]:
-    found: set[torch.dtype] = set()
-    apply_tensor_op(lambda tensor: found.add(tensor.dtype), value)
-    return found
+    return {tensor.dtype for tensor in tensors_in(value)}
 
 
 def describe_failure(check: GradientCheck) -> str:

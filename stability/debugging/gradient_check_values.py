@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from debuggers.torch_import import torch
-from debuggers.utils import apply_tensor_op
+from debuggers.utils import tensors_in
 
 CHOSEN_ELEMENTS = 8
 WHOLE_OUTPUTS = 16
@@ -80,15 +80,8 @@ def observed(result: Any, weights: dict[int, torch.Tensor]) -> tuple[torch.Tenso
         result: Tensors in any structure.
         weights: Keeps the weights by their number from one call to the next; give an empty one at first.
     """
-    outputs: list[torch.Tensor] = []
-
-    def take(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.is_floating_point() or tensor.is_complex():
-            outputs.append(_numbers(tensor, weights))
-        return tensor
-
-    apply_tensor_op(take, result)
-    return tuple(outputs)
+    numbers = (tensor for tensor in tensors_in(result) if tensor.is_floating_point() or tensor.is_complex())
+    return tuple(_numbers(tensor, weights) for tensor in numbers)
 
 
 def _numbers(tensor: torch.Tensor, weights: dict[int, torch.Tensor]) -> torch.Tensor:

@@ -11,7 +11,7 @@ from debuggers.isolation import Isolation
 from debuggers.module_selection import NamedModule, select_modules
 from debuggers.tensor_lifetimes import bytes_of
 from debuggers.torch_import import torch
-from debuggers.utils import apply_tensor_op
+from debuggers.utils import tensors_in
 from stability.debugging.check_pace import CheckPace
 from stability.debugging.process_memory import BYTES_PER_MB
 from stability.debugging.results import MemoryProfile, ModuleMemory
@@ -96,7 +96,7 @@ class MemoryProfiler:
     def _profile(self, seen: StepSeen) -> MemoryProfile:
         model = seen.model
         parameters = list(model.parameters())
-        state = [value for entry in seen.optimizer.state.values() for value in _tensors(entry)]
+        state = [value for entry in seen.optimizer.state.values() for value in tensors_in(entry)]
         modules = [
             ModuleMemory(
                 module=entry.name,
@@ -140,15 +140,9 @@ def _allocated(module: torch.nn.Module) -> float:
     return 0.0 if device is None else torch.cuda.memory_allocated(device) / BYTES_PER_MB
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    apply_tensor_op(found.append, value)
-    return found
-
-
 def _storages(value: Any) -> dict[int, int]:
     """The bytes of each storage of the dense tensors in a value, by its address."""
-    storages = [tensor.untyped_storage() for tensor in _tensors(value) if _has_storage(tensor)]
+    storages = [tensor.untyped_storage() for tensor in tensors_in(value) if _has_storage(tensor)]
     return {storage.data_ptr(): storage.nbytes() for storage in storages}
 
 

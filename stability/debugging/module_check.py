@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from debuggers.torch_import import torch
-from debuggers.utils import apply_tensor_op
+from debuggers.utils import apply_tensor_op, tensors_in
 from stability.debugging.gradient_check import CheckLimits, check_gradients
 from stability.debugging.gradient_check_values import CHOSEN_ELEMENTS, CheckedValue
 from stability.debugging.results import GradientCheck
@@ -179,15 +179,9 @@ def _elements(tensor: torch.Tensor) -> int:
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     named = [*((f"input {number}", value) for number, value in enumerate(args)), *kwargs.items()]
     for name, value in named:
-        found = _tensors_in(value)
+        found = list(tensors_in(value))
         for number, tensor in enumerate(found):
             yield name if len(found) == 1 else f"{name}.{number}", tensor
-
-
-def _tensors_in(value: Any) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    apply_tensor_op(found.append, value)
-    return found
 
 
 def _named_tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -192,16 +192,20 @@ def test_tensors_are_found_in_nested_structures(values):
     assert [len(tensor) for tensor in tensors_of(values)] == ([1, 2] if isinstance(values, list) else [1])
 
 
-def test_what_cannot_be_kept_stops_no_forward_pass():
-    class Untouchable(dict):
-        def items(self):
-            raise LookupError("nobody may look")
+class Untouchable(dict):
+    def values(self):
+        raise LookupError("nobody may look")
 
+    items = values
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_what_cannot_be_kept_stops_no_forward_pass(returns):
     class Takes(nn.Module):
         def forward(self, values, settings):
-            return values * 2
+            return Untouchable(result=values * 2) if returns else {"result": values * 2}
 
     with ForwardCapture(Takes()) as capture:
-        outputs = capture._model(torch.ones(2, requires_grad=True), Untouchable())
+        outputs = capture._model(torch.ones(2, requires_grad=True), None if returns else Untouchable())
         assert capture.start is None
-    assert outputs.tolist() == [2.0, 2.0]
+    assert outputs["result"].tolist() == [2.0, 2.0]
