@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tracker_adapters.child_process import leave_alone, python_command, python_environment
+from tracker_adapters.child_process import import_path, leave_alone, python_command, python_environment
 from tracker_adapters.store.lock import FileLock
+from tracker_adapters.terminal_text import say
 
 MODE_VARIABLE = "STEPSCOPE_COMPILE"
 """``background``, the default, or ``wait``: to compile before the first measurement, in this process."""
@@ -156,7 +157,7 @@ def _cache_folder(functions: Sequence[Any]) -> Path | None:
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:
     environment = python_environment() | {MODE_VARIABLE: "wait"}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    environment["PYTHONPATH"] = os.pathsep.join(import_path())
     with (folder / LOG).open("wb") as log:
         return subprocess.Popen(
             [*python_command("debuggers.kernel_compilation"), str(folder)],
@@ -170,7 +171,7 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
 
 def _say(line: str) -> None:
     if os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0")) in ("", "0"):
-        sys.stderr.write(f"stepscope: {line}\n")
+        say(line)
 
 
 def compile_all() -> None:

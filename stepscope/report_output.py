@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from os import PathLike
 from pathlib import Path
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.terminal_text import say
 
 from stepscope.live_run import Run
 from stepscope.report import DebugReport, overhead_line
@@ -27,7 +27,7 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
     """
     # The first rank speaks for all: they share weights and gradients.
     if not isinstance(emitter, Run) or emitter.rank == 0:
-        print_to_stderr(f"stepscope: {closing_line(report)}")
+        say(closing_line(report))
     if emitter is not None:
         # Two spaces break a line in Markdown.
         emitter.text(REPORT_NAME, report.summary().replace("\n", "  \n"), step=max(0, step))
@@ -46,8 +46,3 @@ def closing_line(report: DebugReport) -> str:
             return f"{inspected:,} tensors were inspected." + (f" Found: {found}." if found else "")
         return overhead_line(report.overhead) if report.disabled else str(report.verdict)
     return f"{report.verdict} {report.coverage.summary()} {overhead_line(report.overhead)}"
-
-
-def print_to_stderr(line: str) -> None:
-    """Prints a line for the person at the terminal; standard output is the training script's."""
-    sys.stderr.write(f"{line}\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from tracker_adapters.errors import NotARunError
 from tracker_adapters.store.layout import MANIFEST, WRITER_LOCK, rank_folder, ranks, segments
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import load_manifest
+from tracker_adapters.terminal_text import say
 
 from stepscope.run_places import RunPlace
 
@@ -93,12 +93,12 @@ def places_for(asked: RunPlace, claim: Claim) -> Iterator[RunPlace]:
 def say_which(asked: RunPlace, place: RunPlace, *, resume: bool) -> None:
     """Says on standard error when a run does not lie where its name leads to, or is not the newest of its name."""
     if place.name != asked.name:
-        sys.stderr.write(
-            f"stepscope: {asked.shown} holds a run already, so this one is {place.shown}; "
-            "open_run(..., resume=True) goes on with the old one\n"
+        say(
+            f"{asked.shown} holds a run already, so this one is {place.shown}; "
+            "open_run(..., resume=True) goes on with the old one"
         )
     elif resume and (newest := _newest(asked)) is not None:
-        sys.stderr.write(f"stepscope: goes on with {asked.shown}; there is a newer run, {newest.shown}\n")
+        say(f"goes on with {asked.shown}; there is a newer run, {newest.shown}")
 
 
 def _numbered(place: RunPlace, number: int) -> RunPlace:

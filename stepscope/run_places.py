@@ -107,7 +107,10 @@ def fetch_run(path: str | PathLike[str]) -> Path:
 
 def short_path(path: Path) -> Path:
     """Returns a path as it is called from the working folder, if it lies in there."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    try:
+        return path.relative_to(Path.cwd())
+    except (ValueError, OSError):  # it lies elsewhere, or the working folder was removed
+        return path
 
 
 def _local_path(path: object) -> Path | None:
@@ -115,6 +118,15 @@ def _local_path(path: object) -> Path | None:
     if not isinstance(path, (str, PathLike)):
         raise RunError(f"path is {type(path).__name__} {path!r}; expected the path of the run's folder, or its URL")
     if not is_url(path):
-        return Path(path).absolute()
+        return _absolute(Path(path))
     parts = urlsplit(str(path))
-    return Path(url2pathname(parts.path)).absolute() if parts.scheme == "file" else None
+    return _absolute(Path(url2pathname(parts.path))) if parts.scheme == "file" else None
+
+
+def _absolute(path: Path) -> Path:
+    try:
+        return path.absolute()
+    except FileNotFoundError as error:
+        raise RunError(
+            f"path is {str(path)!r}, and the working folder was removed; expected an absolute path"
+        ) from error

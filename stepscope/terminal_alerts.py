@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 
 from tracker_adapters.artifacts import Alert
+from tracker_adapters.terminal_text import say
 
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _SHARED = (
@@ -44,9 +44,8 @@ class TerminalAlerts:
             else:
                 _log.info("%s", text)
                 return
-        rank = f" rank {self._rank}" if self._rank else ""
         where = f"recorded in {self._place}; later ones of this name are only there and in the log"
-        sys.stderr.write(f"stepscope{rank}: {alert.level}: {text} ({where})\n")
+        say(f"{alert.level}: {text} ({where})", rank=self._rank)
 
     def _prints(self, alert: Alert) -> bool:
         if _LEVELS[alert.level] < logging.WARNING:

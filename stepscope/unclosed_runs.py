@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tracker_adapters.artifacts import RunStatus
+from tracker_adapters.terminal_text import say
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ def close_reopened(asked_for: str, rank: int) -> None:
     if not hasattr(sys, "ps1"):
         return
     for run in [run for run in _open_runs if (run.asked_for, run.rank) == (asked_for, rank)]:
-        sys.stderr.write(f"stepscope: {run.path} was still open here; it is closed, since it is opened again\n")
+        say(f"{run.path} was still open here; it is closed, since it is opened again")
         run.finish("finished", timeout=REOPEN_TIMEOUT_S)
 
 

@@ -25,9 +25,23 @@ def python_command(module: str) -> list[str]:
     return [sys.executable, "-P", "-m", module]
 
 
+def import_path() -> list[str]:
+    """Returns where this process imports from, absolute, as another process and a file of JSON can take it.
+
+    Users put paths of other types there, which Python's own import passes over, too. "Here" is left out when the
+    working folder was removed.
+    """
+    found = []
+    for entry in sys.path:
+        if isinstance(entry, str):
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.path.abspath(entry))  # noqa: PTH100 - "" means here
+    return found
+
+
 def python_environment() -> dict[str, str]:
     """Returns the environment for it: no accelerator, one thread, and this package wherever it was imported from."""
-    script = os.environ.get(SCRIPT_VARIABLE) or sys.argv[0]
+    script = os.environ.get(SCRIPT_VARIABLE) or next(iter(sys.argv), "")  # without one where Python is embedded
     environment = os.environ | {
         SCRIPT_VARIABLE: script,
         "CUDA_VISIBLE_DEVICES": "",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.terminal_text import say
 
 from debuggers.emission import page_contents
 from debuggers.non_finite_origin import NonFiniteOrigin
@@ -87,7 +87,7 @@ class FirstNaNOutput:
         """
         try:
             if self._to_terminal:
-                sys.stderr.write(f"stepscope: {answer}\n")
+                say(str(answer))
             if emitter is not None:
                 emitter.alert(ALERT, answer.message, step=answer.step, level="error", told=self._to_terminal)
                 if answer.origin is not None:

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tracker_adapters.child_process import NICENESS, python_environment, set_niceness
+from tracker_adapters.child_process import NICENESS, import_path, python_environment, set_niceness
+from tracker_adapters.sink import SCRIPT_VARIABLE
 
 CHILD = """
 import sys, threading
@@ -58,3 +59,16 @@ def test_every_thread_comes_forward_while_it_is_waited_for_and_goes_back(child):
 def test_a_process_that_has_gone_is_no_error(child):
     child.communicate(b"\n", timeout=30)
     set_niceness(child.pid, 0)
+
+
+def test_what_import_passes_over_is_left_out(monkeypatch):
+    monkeypatch.setattr(sys, "path", ["", Path("/of a/notebook"), b"/bytes", None, "/plain"])
+
+    assert import_path() == [str(Path.cwd()), "/plain"]
+
+
+def test_a_program_without_arguments_has_no_script(monkeypatch):
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.delenv(SCRIPT_VARIABLE, raising=False)
+
+    assert python_environment()[SCRIPT_VARIABLE] == ""

@@ -1,6 +1,10 @@
-"""Text from a run does nothing to a terminal: neither in errors, nor in logs, nor in what commands print."""
+"""Text from a run does nothing to a terminal: neither in errors, nor in logs, nor in what commands print.
+
+What is said on standard error stops nothing where there is none.
+"""
 
 import io
+import logging
 import re
 
 import pytest
@@ -9,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.redaction import RedactingStream
-from tracker_adapters.terminal_text import printable, printable_line
+from tracker_adapters.terminal_text import printable, printable_line, say
 
 import stepscope
 from stepscope.cli import main
 
 HOSTILE = "x\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.\r\x7f"
+CLOSED = io.StringIO()
+CLOSED.close()
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -70,3 +76,35 @@ def test_no_command_prints_what_a_terminal_obeys(hostile_run, arguments):
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert result.output
     assert not OBEYED.search(result.output)
+
+
+class Unheard:
+    """What stands in the place of standard error and takes nothing."""
+
+    def write(self, text):
+        raise BrokenPipeError(text)
+
+
+def test_a_line_is_said_on_standard_error_after_the_name_and_the_rank(capsys):
+    say("a name is taken")
+    say("the loss is NaN", rank=3)
+
+    assert capsys.readouterr() == ("", "stepscope: a name is taken\nstepscope rank 3: the loss is NaN\n")
+
+
+@pytest.mark.parametrize("stream", [None, Unheard(), CLOSED], ids=["none", "broken", "closed"])
+def test_a_line_that_nobody_can_read_goes_to_the_log(monkeypatch, caplog, stream):
+    monkeypatch.setattr("sys.stderr", stream)
+    with caplog.at_level(logging.INFO):
+        say("a name is taken")
+
+    assert [record.message for record in caplog.records] == ["a name is taken"]
+
+
+def test_characters_that_a_stream_cannot_write_are_shown_as_escapes(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stderr", stream)
+    say("runs/größe")
+    stream.flush()
+
+    assert stream.buffer.getvalue() == b"stepscope: runs/gr\\xf6\\xdfe\n"

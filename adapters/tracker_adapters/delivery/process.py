@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -15,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from tracker_adapters.child_process import NICENESS, leave_alone, set_niceness, start_module
+from tracker_adapters.child_process import NICENESS, import_path, leave_alone, set_niceness, start_module
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.lane import EXIT_CODES
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
@@ -53,7 +52,7 @@ class DeliveryProcess:
                     "histograms": config.histograms,
                     "deadline_s": config.deadline_s,
                 },
-                "sys_path": [os.path.abspath(entry) for entry in sys.path],  # noqa: PTH100 - "" means here
+                "sys_path": import_path(),
                 **request,
             }
         )

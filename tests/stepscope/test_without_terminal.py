@@ -1,0 +1,53 @@
+"""A training without standard error, or whose working folder is gone, runs and records as any other."""
+
+import subprocess
+import sys
+
+import pytest
+
+import stepscope
+
+# A name that is taken, an alert, and a run that is closed: each is told on standard error.
+TRAINING = """
+import stepscope, sys
+for _ in range(2):
+    run = stepscope.open_run(sys.argv[1], sinks=["local"])
+    run.alert("exploding_gradient", "fc1: norm 3e5", step=0)
+    assert run.close()
+"""
+
+
+def train(folder, how):
+    """Runs the training in a shell, as ``how`` says; the path of its run comes last."""
+    return subprocess.run(
+        ["bash", "-c", how, "bash", sys.executable, "-c", TRAINING, str(folder)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        '"$@" 2>&-',
+        '"$@" >&- 2>&- <&-',
+        'mkdir "${@: -1}.gone" && cd "${@: -1}.gone" && rmdir "$PWD" && "$@"',
+    ],
+    ids=["no standard error", "no stream at all", "no working folder"],
+)
+def test_a_training_ends_well(tmp_path, how):
+    done = train(tmp_path / "run", how)
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
+    for name in ("run", "run-2"):
+        assert [alert.name for alert in stepscope.read_run(tmp_path / name).alerts()] == ["exploding_gradient"]
+
+
+def test_a_relative_path_in_a_folder_that_is_gone_is_refused_by_name(tmp_path):
+    done = train("runs/exp1", f'mkdir "{tmp_path}/gone" && cd "{tmp_path}/gone" && rmdir "$PWD" && "$@"')
+
+    assert done.returncode == 1
+    assert "RunError: path is 'runs/exp1', and the working folder was removed" in done.stderr
