@@ -17,7 +17,7 @@ from tracker_adapters.store.connections import connect, write_ahead
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.store.schema import open_for_writing
 
-OPENERS = 6
+OPENERS, WRITES = 6, 50
 
 
 def open_ledger(folder: Path) -> None:
@@ -49,10 +49,10 @@ def folder(run_folder: Path) -> Path:
     return made
 
 
-def write_again_and_again(path: Path, stop: threading.Event) -> None:
-    """Holds what SQLite reports to a switch at once, again and again, until the switch has come through."""
+def write_again_and_again(path: Path) -> None:
+    """Holds what SQLite reports to a switch at once, again and again."""
     with closing(sqlite3.connect(path, isolation_level=None, timeout=60)) as connection:
-        while not stop.is_set() and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        for _ in range(WRITES):
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("PRAGMA user_version=1")
             connection.execute("COMMIT")
@@ -61,7 +61,6 @@ def write_again_and_again(path: Path, stop: threading.Event) -> None:
 @pytest.mark.parametrize("name", DATABASES)
 def test_threads_open_a_new_database_that_another_one_writes(folder: Path, name: str) -> None:
     failures: list[BaseException] = []
-    stop = threading.Event()
 
     def run(work: Callable[[], object]) -> None:
         try:
@@ -69,7 +68,7 @@ def test_threads_open_a_new_database_that_another_one_writes(folder: Path, name:
         except BaseException as error:
             failures.append(error)
 
-    writer = threading.Thread(target=write_again_and_again, args=(folder / name, stop))
+    writer = threading.Thread(target=write_again_and_again, args=(folder / name,))
     openers = [
         threading.Thread(target=run, args=(lambda: DATABASES[name](folder),), daemon=True) for _ in range(OPENERS)
     ]
@@ -77,7 +76,6 @@ def test_threads_open_a_new_database_that_another_one_writes(folder: Path, name:
         thread.start()
     for thread in openers:
         thread.join(60)
-    stop.set()
     writer.join(60)
     assert failures == []
     with closing(sqlite3.connect(folder / name)) as connection:
