@@ -50,16 +50,16 @@ def _merge_moments(ours: HistogramColumns, theirs: HistogramColumns) -> npt.NDAr
 
 @cache
 def compiled_merge() -> Any:
-    """Returns the walk along the bins, which is compiled when it is first called; None without numba."""
-    try:
-        return compile_cached(_merge_in_step)
-    except ImportError:
-        return None
+    """Returns the walk along the bins, which is compiled when it is first called.
+
+    Raises:
+        ImportError: If numba is not installed or is switched off.
+    """
+    return compile_cached(_merge_in_step)
 
 
 def _merging() -> Any:
-    compiled = compiled_merge()
-    return _merge_by_sorting if compiled is None or not compilation.is_ready() else compiled
+    return compiled_merge() if compilation.is_ready() else _merge_by_sorting
 
 
 def _merge_in_step(  # noqa: PLR0917

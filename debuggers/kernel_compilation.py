@@ -3,6 +3,10 @@
 Compiling takes about half a minute of a processor, and the interpreter's lock with it. Meanwhile tensors are measured
 with torch operations, so that no step is missed; the training goes on. The compiled code is kept on disk (see
 ``tracker_adapters.compilation``), where this process and all later ones find it.
+
+numba is imported, and the code loaded, in a thread that ends with it. Signal handlers of Python run in the main thread:
+the KeyboardInterrupt of Ctrl-C in the middle of the import would leave modules of numba half there, which can be
+imported no more, by nobody in the process.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,9 +33,10 @@ LOCK_TIMEOUT_S = 600.0
 NICENESS = 10
 LOG = "stepscope-compilation.log"
 LOCK = "stepscope-compilation.lock"
+_GOES_ON = "measuring goes on with torch operations"
 
 logger = logging.getLogger(__name__)
-State = Literal["unknown", "compiling", "ready", "failed"]
+State = Literal["unknown", "loading", "compiling", "ready", "failed"]
 
 
 class KernelCompilation:
@@ -50,32 +55,57 @@ class KernelCompilation:
         return self._state == "compiling"
 
     def is_ready(self) -> bool:
-        """Whether the code is compiled; the first question has it compiled where it is not. Cheap to ask again."""
+        """Whether the code is loaded; the first question loads it, or has it compiled. Cheap to ask again.
+
+        Ctrl-C is raised at once, as anywhere; the loading goes on behind it, and nobody waits for it again.
+        """
         if self._state in ("ready", "failed"):
             return self._state == "ready"
         if self._asking.acquire(blocking=False):
             try:
                 if self._state == "unknown":
-                    self._begin()
+                    self._apart(self._begin)
                 elif self._state == "compiling" and time.monotonic() >= self._look_at:
                     self._look()
             finally:
                 self._asking.release()
-        return self._is_compiled()
+        return self._is_loaded()
 
-    def _is_compiled(self) -> bool:
+    def _is_loaded(self) -> bool:
         return self._state == "ready"
+
+    def _apart(self, work: Callable[[], None]) -> None:
+        """Does the work in a thread of its own and waits for it; where it fails, the code is not used."""
+        self._state = "loading"
+        done = threading.Event()
+
+        def do() -> None:
+            try:
+                work()
+            except ImportError as error:
+                self._fail(f"measures with torch operations, tens of times slower: numba cannot be imported ({error})")
+            except Exception as error:
+                logger.debug("loading the measuring code failed", exc_info=True)
+                self._fail(f"cannot load the measuring code ({error!r}); {_GOES_ON}")
+            finally:
+                done.set()
+
+        try:
+            threading.Thread(target=do, name="stepscope-kernel-loading").start()
+        except RuntimeError:  # there are too many, or the interpreter shuts down
+            do()
+        done.wait()  # not join, which takes a thread for ended when it is interrupted
 
     def _begin(self) -> None:
         functions = _functions()
         if _are_compiled(functions):
-            self._state = "ready"
+            self._load()
             return
         folder = _cache_folder(functions)
         if folder is None or os.environ.get(MODE_VARIABLE) == "wait":
             why = "no folder for compiled code can be written" if folder is None else f"{MODE_VARIABLE} is set"
             _say(f"compiles its measuring code before it starts, half a minute of a processor ({why})")
-            self._state = "ready"
+            self._load()
             return
         self._begun_at, self._owner = time.monotonic(), os.getpid()
         self._look_at = self._begun_at + LOOK_INTERVAL_S
@@ -83,13 +113,17 @@ class KernelCompilation:
             self._child = _start(folder)
             atexit.register(self._let_go)
         except OSError as error:
-            self._fail(f"no process can be started: {error}")
+            self._fail(f"cannot compile the measuring code (no process can be started: {error}); {_GOES_ON}")
             return
         self._state = "compiling"
         _say(
             "compiles its measuring code, once on this machine (half a minute of a processor); until then it measures "
             "with torch operations, more slowly"
         )
+
+    def _load(self) -> None:
+        compile_all()
+        self._state = "ready"
 
     def _look(self) -> None:
         self._look_at = time.monotonic() + LOOK_INTERVAL_S
@@ -98,17 +132,18 @@ class KernelCompilation:
             return
         functions = _functions()
         if _are_compiled(functions):
-            self._state = "ready"
-            if mine:
+            self._apart(self._load)
+            if mine and self._is_loaded():
                 _say(
                     f"compiled its measuring code in {time.monotonic() - self._begun_at:.0f} s and uses it from here on"
                 )
         elif mine:
-            self._fail(f"see {(_cache_folder(functions) or Path()) / LOG}")
+            log = (_cache_folder(functions) or Path()) / LOG
+            self._fail(f"cannot compile the measuring code (see {log}); {_GOES_ON}")
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, message: str) -> None:
         self._state = "failed"
-        logger.warning("cannot compile the measuring code (%s); measuring goes on with torch operations", reason)
+        logger.warning(message)
 
     def _let_go(self) -> None:
         """Lets the compilation go on when this process ends: the next one has the code then."""
@@ -175,17 +210,23 @@ def _say(line: str) -> None:
 
 
 def compile_all() -> None:
-    """Compiles, or loads, all that measuring uses."""
+    """Compiles, or loads, all that measuring uses.
+
+    Raises:
+        ImportError: If numba is not installed or is switched off.
+    """
+    import numpy as np
     import torch
     from tracker_adapters.histogram_columns import HistogramColumns
+    from tracker_adapters.store.histogram_codec import compile_encoder
 
-    from debuggers.histogram_merging import merge_columns
-    from debuggers.measurement import prepare
-    from debuggers.spread_kernel import spread_of
+    from debuggers import histogram_merging, measurement_cpu, spread_kernel
 
-    prepare()
-    spread_of(torch.arange(8.0))
-    merge_columns(HistogramColumns.of([]), HistogramColumns.of([]))
+    measurement_cpu.measure_segments(np.zeros((1, 5), np.int64), 0)
+    spread_kernel.spread_of(torch.arange(8.0))
+    none = HistogramColumns.of([])
+    histogram_merging.compiled_merge()(none.ends, none.bins, none.counts, none.ends, none.bins, none.counts)
+    compile_encoder()
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from tracker_adapters.errors import ArtifactError
@@ -123,18 +122,8 @@ def _may_be_compiled(values: torch.Tensor) -> bool:
         and values.dtype in (torch.float32, torch.float64)
         and values.numel() >= _COMPILED_FROM
         and torch.ops.aten.is_non_overlapping_and_dense(values)
-        and _numba_is_here()
         and compilation.is_ready()
     )
-
-
-@cache
-def _numba_is_here() -> bool:
-    try:
-        import debuggers.spread_kernel  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def _compiled_spread(values: torch.Tensor, copy: torch.Tensor | None) -> dict[str, Number] | None:

@@ -10,8 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tracker_adapters.store.histogram_codec import compile_encoder
-
 from debuggers import measurement_torch
 from debuggers.compiled_code import between_graphs
 from debuggers.deferred import DeferredTensor
@@ -155,9 +153,7 @@ def prepare() -> float:
     ``kernel_compilation``.
     """
     start = time.perf_counter()
-    if load_kernel() is not None:
-        measure([torch.zeros(1)])
-        compile_encoder()
+    load_kernel()
     return time.perf_counter() - start
 
 

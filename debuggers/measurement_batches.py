@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from functools import cache
 from types import ModuleType
 
 import numpy as np
@@ -17,7 +15,6 @@ from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from debuggers.torch_threads import not_waiting
 
-_log = logging.getLogger(__name__)
 _MAX_KEPT = 1 << 24  # elements of copies that wait for the kernel
 _GROUP_ELEMENTS = {"cpu": 1 << 18}  # a group and its float64 copies fit the cache
 _MAX_GROUP_ELEMENTS = 1 << 22  # bounds the memory of the copies
@@ -114,16 +111,9 @@ class DeviceBatch:
 
 
 def load_kernel() -> ModuleType | None:
-    """Returns ``measurement_cpu``; None while it is being compiled, and with a warning where numba cannot be used."""
-    kernel = _import_kernel()
-    return kernel if kernel is not None and compilation.is_ready() else None
-
-
-@cache
-def _import_kernel() -> ModuleType | None:
-    try:
-        from debuggers import measurement_cpu
-    except ImportError as error:
-        _log.warning("measuring with torch operations, tens of times slower: numba cannot be imported (%s)", error)
+    """Returns ``measurement_cpu``; None while it is being compiled, and where numba cannot be used."""
+    if not compilation.is_ready():
         return None
+    from debuggers import measurement_cpu
+
     return measurement_cpu

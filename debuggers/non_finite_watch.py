@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -166,16 +165,11 @@ def _measure(values: torch.Tensor) -> Row | None:
 
 
 def _compiled() -> Callable[..., Row | None] | None:
-    return _numba_spread() if compilation.is_ready() else None
-
-
-@cache
-def _numba_spread() -> Callable[..., Row | None] | None:
-    """The kernel, where numba is installed: a few microseconds an output, a tenth of what torch takes on small ones."""
-    try:
-        from debuggers.spread_kernel import spread_of
-    except ImportError:
+    """The kernel, where it can be used: a few microseconds an output, a tenth of what torch takes on small ones."""
+    if not compilation.is_ready():
         return None
+    from debuggers.spread_kernel import spread_of
+
     return spread_of
 
 
