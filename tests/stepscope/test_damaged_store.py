@@ -218,6 +218,18 @@ def test_damaged_bytes_are_not_compacted_away_and_a_run_goes_on_or_says_why(
     ended(lambda: compacted_and_resumed(run))
 
 
+def test_a_damaged_schema_that_sqlite_quotes_in_no_utf_8_is_one_clear_word(sound: Path, tmp_path: Path) -> None:
+    for name in (b"scalar", b"attempt", b"rollup"):
+        run = copied(sound, tmp_path / "run")
+        segment = run / RANK / "segment_000000.db"
+        content = segment.read_bytes()
+        for place in range(content.index(b"CREATE TABLE " + name), content.index(b"CREATE TABLE " + name) + 40):
+            segment.write_bytes(content[:place] + bytes([content[place] ^ 0x80]) + content[place + 1 :])
+            with pytest.raises(StepscopeError, match=r"segment_000000\.db"), stepscope.read_run(run) as record:
+                record.scalars("loss")
+        ended(lambda run=run: compacted_and_resumed(run))
+
+
 def test_a_damaged_ledger_is_named_and_without_it_each_sink_gets_everything(tmp_path: Path) -> None:
     def opened(**options: object) -> stepscope.Run:
         return stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread", **options)  # type: ignore[arg-type]

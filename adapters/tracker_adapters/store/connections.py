@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from tracker_adapters.safe_files import check_journal, status_of
 from tracker_adapters.store.fork_gate import inside
@@ -19,43 +19,42 @@ _ROWS_AT_ONCE = 1024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 
 
+def _gated(method: Callable[..., Any]) -> Any:
+    """Returns a method of SQLite's that is inside the gate, and has one kind of error for damage.
+
+    Python reads SQLite's own message as UTF-8. A message that quotes a damaged schema may be none, and the error would
+    then be of Python's, about the message.
+    """
+
+    @wraps(method)
+    def call(*args: Any) -> Any:
+        with inside():
+            try:
+                return method(*args)
+            except UnicodeDecodeError as error:
+                raise sqlite3.DatabaseError(
+                    f"SQLite tells of damage in words that are no UTF-8: {error.object!r}"
+                ) from error
+
+    return call
+
+
 class GatedCursor(sqlite3.Cursor):
     """A cursor that is inside the gate whenever SQLite is at work, and outside between two parts of its rows."""
 
-    def execute(self, *args: Any) -> Self:  # noqa: D102 - these are what every cursor has
-        with inside():
-            return super().execute(*args)
+    execute: Any = _gated(sqlite3.Cursor.execute)
+    executemany: Any = _gated(sqlite3.Cursor.executemany)
+    executescript: Any = _gated(sqlite3.Cursor.executescript)
+    fetchone: Any = _gated(sqlite3.Cursor.fetchone)
+    fetchmany: Any = _gated(sqlite3.Cursor.fetchmany)
+    close: Any = _gated(sqlite3.Cursor.close)
+    __next__: Any = _gated(sqlite3.Cursor.__next__)
 
-    def executemany(self, *args: Any) -> Self:  # noqa: D102
-        with inside():
-            return super().executemany(*args)
-
-    def executescript(self, *args: Any) -> Self:  # noqa: D102
-        with inside():
-            super().executescript(*args)
-        return self
-
-    def fetchone(self) -> Any:  # noqa: D102
-        with inside():
-            return super().fetchone()
-
-    def fetchmany(self, size: int | None = 1) -> list[Any]:  # noqa: D102
-        with inside():
-            return super().fetchmany(size)
-
-    def fetchall(self) -> list[Any]:  # noqa: D102
+    def fetchall(self) -> list[Any]:  # noqa: D102 - every cursor has it
         rows: list[Any] = []
         while part := self.fetchmany(_ROWS_AT_ONCE):
             rows += part
         return rows
-
-    def __next__(self) -> Any:
-        with inside():
-            return super().__next__()
-
-    def close(self) -> None:  # noqa: D102
-        with inside():
-            super().close()
 
 
 class GatedConnection(sqlite3.Connection):
