@@ -9,19 +9,20 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.activation_coverage import CoverageNotes
 from debuggers.activation_findings import ActivationFindings
-from debuggers.activation_recording import LayerRecorder, Recording
+from debuggers.activation_recording import Recording
 from debuggers.closing import Closing
 from debuggers.compiled_code import methods_between_graphs
 from debuggers.detectors import Finding
 from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation, OnError
 from debuggers.module_selection import Selection
+from debuggers.monitored_layers import MonitoredLayers
 from debuggers.series_names import statistic_names
 from debuggers.stopwatch import Stopwatch
 from debuggers.summary_stream import OnTable, SummaryStream
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
-from debuggers.unit_activity import Activity, UnitActivity, choose_layers
+from debuggers.unit_activity import Activity, UnitActivity
 
 
 @methods_between_graphs
@@ -56,9 +57,9 @@ class ActivationMonitor(Closing):
     that raised is dropped, and so is what came to nothing: passes in another mode than the step before, or with
     gradients that were thrown away before the next pass began.
 
+    A module that is added or exchanged before a step that is measured is followed from that step on.
+
     Attributes:
-        chosen: The names of the chosen modules.
-        aliases: The other names of modules that have several.
         uncovered: Chosen modules whose forward was not seen in the last step: unused, compiled, or bypassed by code
             that uses their weights alone.
         skipped_calls: Calls of one module beyond 16 in one forward pass, in all steps.
@@ -100,8 +101,6 @@ class ActivationMonitor(Closing):
         Raises:
             LayerNotFoundError: When a selector matches nothing.
         """
-        chosen, counted = choose_layers(model, modules, unit_activity)
-        self.aliases = {entry.name: entry.aliases for entry in chosen if entry.aliases}
         self.skipped_calls = 0
         self.without_gradient = 0
         self.lost_outputs = 0
@@ -118,13 +117,7 @@ class ActivationMonitor(Closing):
         self._recording = Recording(
             model, self._isolation, self._units, self._stopwatch, gradients=gradients, scaler=scaler
         )
-        self._layers = [
-            LayerRecorder(entry, self._recording, counts_units=id(entry.module) in counted)
-            for entry in chosen
-            if not entry.opaque
-        ]
-        self._opaque = [entry.name for entry in chosen if entry.opaque]
-        self.chosen = [entry.name for entry in chosen]
+        self._layers = MonitoredLayers(model, modules, unit_activity, self._recording)
         self._ever_fired: set[str] = set()
         self._hooks = Hooks()
         self._step: int | None = None
@@ -141,6 +134,16 @@ class ActivationMonitor(Closing):
         )
 
     @property
+    def chosen(self) -> list[str]:
+        """The names of the chosen modules, as the model was when the monitor last looked."""
+        return self._layers.chosen
+
+    @property
+    def aliases(self) -> dict[str, tuple[str, ...]]:
+        """The other names of modules that have several."""
+        return self._layers.aliases
+
+    @property
     def failures(self) -> Mapping[tuple[str, str], int]:
         """How often something inside failed, by place and type of exception."""
         return self._isolation.counts
@@ -155,11 +158,12 @@ class ActivationMonitor(Closing):
         self.detach()
         with self._stopwatch, self._isolation.guard("attaching the activation monitor"):
             self._recording.clear()
-            for layer in self._layers:
+            self._follow()
+            for layer in self._layers.recorders:
                 layer.begin_step()
             self._step, self._waiting = step, False
             self._hooks.add_around_forward(self._model, self._begin_pass, self._leave_pass)
-            hooks = [(layer.module, layer) for layer in self._layers]
+            hooks = [(layer.module, layer) for layer in self._layers.recorders]
             self._hooks.add_forward([*hooks, (self._model, self._end_pass)])
 
     def expect(self, step: int) -> None:
@@ -171,7 +175,9 @@ class ActivationMonitor(Closing):
         """
         self.detach()
         self._expected, self._waiting = step, True
-        for module in (self._model, *(layer.module for layer in self._layers)):
+        with self._stopwatch, self._isolation.guard("following exchanged layers"):
+            self._follow()
+        for module in (self._model, *(layer.module for layer in self._layers.recorders)):
             self._hooks.add_before_forward(module, self._begin_forward)
 
     def detach(self, step: int | None = None) -> None:
@@ -194,8 +200,9 @@ class ActivationMonitor(Closing):
             recording = self._recording
             recording.drop_unfinished_pass()
             self._mode = recording.training if len(recording.outputs) else None
-            self._ever_fired.update(layer.name for layer in self._layers if layer.fired)
-            self.uncovered = [*(layer.name for layer in self._layers if not layer.fired), *self._opaque]
+            self._ever_fired.update(layer.name for layer in self._layers.recorders if layer.fired)
+            unseen = (layer.name for layer in self._layers.recorders if not layer.fired)
+            self.uncovered = [*unseen, *self._layers.opaque]
             self.skipped_calls += recording.skipped_calls
             self.without_gradient += recording.without_gradient
             with self._isolation.guard("measuring activations"):
@@ -278,6 +285,12 @@ class ActivationMonitor(Closing):
             series = statistic_names(group, "zero_fraction", tuple(names))
             self._emitter.scalars(series, table.zero_fraction, step=step)
 
+    def _follow(self) -> None:
+        exchanged = self._layers.follow()
+        if exchanged:
+            self._ever_fired.difference_update(exchanged)
+            self._units.forget(exchanged)
+
     def _begin_forward(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         is_expected = self._mode is None or self._model.training is self._mode
         if is_expected and torch.is_grad_enabled():
@@ -290,7 +303,7 @@ class ActivationMonitor(Closing):
     def _begin_pass(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         with self._stopwatch, self._isolation.guard("measuring activations"):
             if self._recording.begin_pass():
-                for layer in self._layers:
+                for layer in self._layers.recorders:
                     layer.begin_forward()
 
     def _leave_pass(self, module: torch.nn.Module) -> None:

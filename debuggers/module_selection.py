@@ -58,10 +58,15 @@ def select_modules(model: torch.nn.Module, selection: Selection | None = None) -
     modules = list(_walk(model))
     if selection is None:
         return [entry for entry in modules if _is_leaf(entry.module)]
-    selectors = [selection] if isinstance(selection, (str, re.Pattern, type)) else list(selection)
-    chosen = {id(entry.module): entry for selector in selectors for entry in _matching(model, modules, selector)}
+    found = (entry for selector in as_selectors(selection) for entry in _matching(model, modules, selector))
+    chosen = {id(entry.module): entry for entry in found}
     rows = {id(entry.module): row for row, entry in enumerate(modules)}
     return sorted(chosen.values(), key=lambda entry: rows.get(id(entry.module), len(rows)))
+
+
+def as_selectors(selection: Selection) -> list[Selector]:
+    """Returns the selectors of a selection, which may be one alone."""
+    return [selection] if isinstance(selection, (str, re.Pattern, type)) else list(selection)
 
 
 def module_named(model: torch.nn.Module, name: str) -> NamedModule | None:

@@ -16,6 +16,7 @@ from debuggers.forward_capture import outside_of_graphs
 from debuggers.hooks import HookFunction, Hooks
 from debuggers.kernel_compilation import compilation
 from debuggers.layer_values import spread
+from debuggers.module_changes import ModuleMembers
 from debuggers.module_selection import select_modules
 from debuggers.torch_import import torch
 from debuggers.training_pass import is_training_forward
@@ -33,7 +34,8 @@ class NonFiniteWatch:
 
     All four are NaN or infinite where an output holds NaN or infinities. Only forward passes with gradients count;
     those that activation checkpointing repeats in the backward pass do not. On a device everything is enqueued, and
-    read when somebody asks. Modules inside of what was compiled are left out: their hooks would break its graph.
+    read when somebody asks. Modules inside of what was compiled are left out: their hooks would break its graph. A
+    module that is added or exchanged is watched from the next pass on.
 
     Attributes:
         names: The modules that are watched.
@@ -54,17 +56,15 @@ class NonFiniteWatch:
         """
         if history < 1:
             raise DebuggerConfigError(f"history is {history!r}; expected a positive number of steps")
-        modules = select_modules(model)
-        self.names = tuple(entry.name for entry in modules if not entry.opaque)
-        self.left_out = tuple(entry.name for entry in modules if entry.opaque)
+        self._model = model
         self._current: list[tuple[str, Row]] = []
         self._steps: deque[tuple[int, list[tuple[str, Row]]]] = deque(maxlen=history)
         self._unfinished: int | None = None
-        self._hooks = Hooks()
+        self._hooks, self._layer_hooks = Hooks(), Hooks()
         if (whole := outside_of_graphs(model)) is not None:
             self._hooks.add_before_forward(whole, self._begin_pass)
             self._hooks.add_forward([(whole, self._end_pass)])
-        self._hooks.add_forward((entry.module, self._keeper(entry.name)) for entry in modules if not entry.opaque)
+        self._watch_layers()
 
     def end_step(self, number: int) -> None:
         """Says that all forward passes since the last call were those of this step.
@@ -74,6 +74,7 @@ class NonFiniteWatch:
         self._drop_unfinished()
         self._steps.append((number, self._current))
         self._current = []
+        self._follow()
 
     def first_non_finite(self) -> str | None:
         """Returns the module whose output was the first that was not finite since the last step; reads devices.
@@ -108,6 +109,7 @@ class NonFiniteWatch:
     def close(self) -> None:
         """Removes the hooks; what was kept stays. Calling it again does nothing."""
         self._hooks.remove()
+        self._layer_hooks.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -119,12 +121,26 @@ class NonFiniteWatch:
 
     def _begin_pass(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if is_training_forward():
+            self._follow()
             self._drop_unfinished()
             self._unfinished = len(self._current)
 
     def _end_pass(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
         if is_training_forward():
             self._unfinished = None
+
+    def _follow(self) -> None:
+        """Watches what was added or exchanged, and leaves what is gone."""
+        if len(self._layer_hooks) and self._members.have_changed():
+            self._layer_hooks.remove()
+            self._watch_layers()
+
+    def _watch_layers(self) -> None:
+        self._members = ModuleMembers(self._model)
+        modules = select_modules(self._model)
+        self.names = tuple(entry.name for entry in modules if not entry.opaque)
+        self.left_out = tuple(entry.name for entry in modules if entry.opaque)
+        self._layer_hooks.add_forward((entry.module, self._keeper(entry.name)) for entry in modules if not entry.opaque)
 
     def _drop_unfinished(self) -> None:
         if self._unfinished is not None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
-from operator import attrgetter, is_, methodcaller
 
 from debuggers.deferred import plain_tensor
+from debuggers.module_changes import ModuleMembers
 from debuggers.module_selection import WRAPPED, WRAPPERS
 from debuggers.torch_import import torch
 
-_parameters_of, _children_of = attrgetter("_parameters"), attrgetter("_modules")
-_values = methodcaller("values")
 _BatchNorm, _Dropout = torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd
 
 
@@ -57,8 +54,7 @@ class Parameters:
         # Whoever has seen the names knows them by their tuple.
         self.names = self.names if names == self.names else names
         self.tensors: list[torch.Tensor] = list(named)
-        self._modules = list(self._model.modules())
-        self._held = _held_by(self._modules)
+        self._members = ModuleMembers(self._model, with_parameters=True)
         self.aliases = {first: tuple(others) for first, *others in named.values() if others}
         self._absent: tuple[int, ...] = ()
         self._present_names, self._present = self.names, self.tensors
@@ -97,14 +93,9 @@ class Parameters:
 
     def gradients(self) -> Gradients:
         """Returns the gradients that are there now."""
-        if self._has_changed():
+        if self._members.have_changed():
             self._walk()
         return self._collect()
-
-    def _has_changed(self) -> bool:
-        held = _held_by(self._modules)
-        # What the last walk found is kept alive here, so that none of its addresses can belong to another object now.
-        return len(held) != len(self._held) or not all(map(is_, held, self._held))
 
     def _collect(self) -> Gradients:
         found = [parameter.grad for parameter in self.tensors]
@@ -120,12 +111,6 @@ class Parameters:
             self._present = [self.tensors[place] for place in present]
         missing = sum(self.tensors[place].requires_grad for place in absent)
         return Gradients(self._present_names, self._present, tensors, missing)
-
-
-def _held_by(modules: list[torch.nn.Module]) -> list[object]:
-    """Returns the parameters and children that modules hold directly; the loops run in C."""
-    tables = filter(None, chain(map(_parameters_of, modules), map(_children_of, modules)))
-    return [*chain.from_iterable(map(_values, tables))]
 
 
 def _named_parameters(model: torch.nn.Module) -> dict[torch.Tensor, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -102,6 +103,13 @@ class UnitActivity:
             before, inputs = torch.zeros_like(count), 0
         # Not in place: a tensor made in inference mode could not be changed outside.
         self._counts[name] = before + count, inputs + values.numel() // units
+
+    def forget(self, layers: Sequence[str]) -> None:
+        """Counts layers anew, which are other modules from now on; so are their further calls and tensors."""
+        begins = tuple(f"{layer}{mark}" for layer in layers for mark in ":.")
+        for name in [name for name in self._counts_before | self._counts if name in layers or name.startswith(begins)]:
+            for counts in (self._counts, self._counts_before, self._window):
+                counts.pop(name, None)
 
     def end_step(self) -> None:
         """Closes the window after 100 steps."""

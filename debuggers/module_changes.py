@@ -1,0 +1,33 @@
+"""Notices what is added to a model, exchanged in it or removed from it, in a fraction of the time of a walk."""
+
+from __future__ import annotations
+
+from itertools import chain
+from operator import attrgetter, is_, methodcaller
+
+from debuggers.torch_import import torch
+
+_parameters_of, _children_of = attrgetter("_parameters"), attrgetter("_modules")
+_values = methodcaller("values")
+
+
+class ModuleMembers:
+    """What the modules of a model hold directly, by identity, at the moment when this is made."""
+
+    def __init__(self, model: torch.nn.Module, *, with_parameters: bool = False) -> None:
+        """Walks through a model; ``with_parameters`` watches over its parameters, too, and not only its modules."""
+        self._modules = list(model.modules())
+        self._with_parameters = with_parameters
+        self._held = self._hold()
+
+    def have_changed(self) -> bool:
+        """Whether any module holds something else now."""
+        held = self._hold()
+        # What was found first is kept alive here, so that none of its addresses can belong to another object now.
+        return len(held) != len(self._held) or not all(map(is_, held, self._held))
+
+    def _hold(self) -> list[object]:
+        # The loops run in C.
+        parameters = map(_parameters_of, self._modules) if self._with_parameters else ()
+        tables = filter(None, chain(parameters, map(_children_of, self._modules)))
+        return [*chain.from_iterable(map(_values, tables))]
