@@ -7,7 +7,7 @@ from dataclasses import dataclass
 FREE_STEPS = 100
 """Steps at the beginning that nothing is left out of: most faults of a new training show there."""
 WARM_UP_STEPS = 20
-"""Steps at the beginning that load code and allocate: they say nothing about the later ones."""
+"""Steps at the beginning that load code and allocate: they say nothing about the later ones, limited or not."""
 FLOOR_S = 1e-3
 """What may be spent a step however short it is, in seconds."""
 _SMOOTHING = 0.2
@@ -26,7 +26,9 @@ class Overhead:
         spent_s: Time in stepscope's code, on the training thread and on the thread that writes the run store.
         plain_s: The steps' time without it.
         limit: ``max_overhead``; None without a governor.
-        warm_up_spent_s: What of ``spent_s`` the first 20 steps took, in which code is loaded and memory allocated.
+        warm_up_steps: Steps at the beginning that say nothing about the later ones: those that load code, and with a
+            limit those that are not limited.
+        warm_up_spent_s: What of ``spent_s`` they took.
         warm_up_plain_s: What of ``plain_s`` they took.
     """
 
@@ -37,23 +39,29 @@ class Overhead:
     spent_s: float
     plain_s: float
     limit: float | None
+    warm_up_steps: int = WARM_UP_STEPS
     warm_up_spent_s: float = 0.0
     warm_up_plain_s: float = 0.0
 
     @property
     def share(self) -> float:
-        """Spent by plain time, without the first 20 steps if there are twice as many; NaN before the first step."""
+        """Spent by plain time, of the steps that ``per_step_s`` looks at; NaN before the first step."""
         spent_s, plain_s = self.per_step_s
         return spent_s / plain_s if plain_s > 0 else float("nan")
 
     @property
+    def is_settled(self) -> bool:
+        """Whether there are as many steps after the warm-up as in it, so that they say what a long training costs."""
+        return self.steps >= 2 * self.warm_up_steps
+
+    @property
     def per_step_s(self) -> tuple[float, float]:
-        """Mean spent and plain time of the steps that ``share`` looks at; NaN before the first step."""
+        """Mean spent and plain time of a step, without the warm-up where it is over; NaN before the first."""
         if not self.steps:
             return float("nan"), float("nan")
-        if self.steps < 2 * WARM_UP_STEPS:
+        if not self.is_settled:
             return self.spent_s / self.steps, self.plain_s / self.steps
-        steps = self.steps - WARM_UP_STEPS
+        steps = self.steps - self.warm_up_steps
         return (self.spent_s - self.warm_up_spent_s) / steps, (self.plain_s - self.warm_up_plain_s) / steps
 
 
@@ -69,6 +77,7 @@ class Governor:
     def __init__(self, limit: float | None) -> None:
         """``limit`` is the share of the step time that may be spent; None grants every step."""
         self._limit = limit
+        self._warm_up_steps = WARM_UP_STEPS if limit is None else FREE_STEPS
         self._budget_s = 0.0
         self._cost_s = 0.0
         self._steps = self._measured = self._unscheduled = self._refused = 0
@@ -94,7 +103,7 @@ class Governor:
         self._refused += due and not measured
         self._spent_s += spent_s
         self._plain_s += plain_s
-        if self._steps <= WARM_UP_STEPS:
+        if self._steps <= self._warm_up_steps:
             self._warm_up_spent_s += spent_s
             self._warm_up_plain_s += plain_s
         self._measured += measured
@@ -116,6 +125,7 @@ class Governor:
             spent_s=self._spent_s,
             plain_s=self._plain_s,
             limit=self._limit,
+            warm_up_steps=self._warm_up_steps,
             warm_up_spent_s=self._warm_up_spent_s,
             warm_up_plain_s=self._warm_up_plain_s,
         )

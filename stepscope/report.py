@@ -15,7 +15,7 @@ from debuggers.gradient_flow import GradientFlowAnalysis, finding_lines
 from debuggers.gradient_health import recommend
 from debuggers.tensor_lifetimes import TensorLeak
 from stepscope.coverage import Coverage
-from stepscope.governor import FLOOR_S, FREE_STEPS, WARM_UP_STEPS, Overhead
+from stepscope.governor import FLOOR_S, FREE_STEPS, Overhead
 from stepscope.instruments import Instruments
 from stepscope.verdict import Verdict, verdict_of
 
@@ -149,19 +149,13 @@ def overhead_line(overhead: Overhead) -> str:
     if not plain_s > 0:
         return f"Overhead: {spent_s * 1e3:.2f} ms a step; how long a step takes without is not known."
     cost = f"Overhead: {spent_s * 1e3:.2f} ms a step of {plain_s * 1e3:.2f} ms"
-    if overhead.steps < 2 * WARM_UP_STEPS:  # a share would say what the first steps cost, which load code
-        return f"{cost}, with the loading of code in the first steps."
+    if not overhead.is_settled:  # a share would say what the first steps cost
+        free = "" if overhead.limit is None else f" and the first {FREE_STEPS} are measured whatever they cost"
+        return f"{cost}: the first steps load code{free}."
     if overhead.limit is not None and spent_s <= FLOOR_S:
         return f"{cost} (under {FLOOR_S * 1e3:.0f} ms a step, so not limited)."
-    return f"{cost}, {overhead.share:.1%}{_limit(overhead)}."
-
-
-def _limit(overhead: Overhead) -> str:
-    if overhead.limit is None:
-        return ""
-    if overhead.steps <= FREE_STEPS:
-        return f" (limit {overhead.limit:.1%}, after the first {FREE_STEPS} steps)"
-    return f" (limit {overhead.limit:.1%}, or {FLOOR_S * 1e3:.0f} ms)"
+    limit = "" if overhead.limit is None else f" (limit {overhead.limit:.1%}, or {FLOOR_S * 1e3:.0f} ms)"
+    return f"{cost}, {overhead.share:.1%}{limit}."
 
 
 def _steps(overhead: Overhead) -> str:

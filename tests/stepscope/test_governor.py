@@ -93,14 +93,17 @@ def test_a_long_pause_buys_no_burst():
     assert drive(governor, 10, plain_s=0.1, cost_s=0.01).measured <= before + 2 + 1
 
 
-def test_the_steps_that_load_code_are_left_out_of_the_figures():
-    governor = Governor(0.05)
-    drive(governor, WARM_UP_STEPS, plain_s=1.0, cost_s=4.0)
-    overhead = drive(governor, WARM_UP_STEPS, plain_s=0.1, cost_s=0.001)
+@pytest.mark.parametrize(("limit", "steps"), [(None, WARM_UP_STEPS), (0.05, FREE_STEPS)])
+def test_the_steps_that_load_code_or_are_not_limited_are_left_out_of_the_figures(limit, steps):
+    governor = Governor(limit)
+    for plain_s, cost_s in ((1.0, 4.0), (0.1, 0.001)):
+        for _ in range(steps):
+            governor.account(plain_s + cost_s, cost_s, due=True, measured=True)
+    overhead = governor.overhead()
 
     assert overhead.share == pytest.approx(0.01)
     assert overhead.per_step_s == pytest.approx((0.001, 0.1))
-    assert overhead.spent_s == pytest.approx(WARM_UP_STEPS * 4.001)
+    assert overhead.spent_s == pytest.approx(steps * 4.001)
 
 
 def test_the_figures_of_a_few_steps_are_those_of_all():
@@ -129,11 +132,19 @@ def test_an_overhead_of_steps_that_took_no_time_is_told_without_a_share():
 
 
 def test_of_few_steps_no_share_is_told_as_the_first_ones_load_code() -> None:
-    short, long = Governor(0.05), Governor(0.05)
-    for governor, steps in ((short, 2 * WARM_UP_STEPS - 1), (long, 2 * WARM_UP_STEPS)):
-        for _ in range(steps):
+    cost = "Overhead: 20.00 ms a step of 80.00 ms"
+    for limit, settled, few, share in (
+        (None, 2 * WARM_UP_STEPS, ": the first steps load code.", ", 25.0%."),
+        (
+            0.05,
+            2 * FREE_STEPS,
+            ": the first steps load code and the first 100 are measured whatever they cost.",
+            ", 25.0% (limit 5.0%, or 1 ms).",
+        ),
+    ):
+        governor = Governor(limit)
+        for _ in range(settled - 1):
             governor.account(0.1, 0.02, due=True, measured=True)
-    assert overhead_line(short.overhead()) == (
-        "Overhead: 20.00 ms a step of 80.00 ms, with the loading of code in the first steps."
-    )
-    assert overhead_line(long.overhead()).startswith("Overhead: 20.00 ms a step of 80.00 ms, 25.0% (limit 5.0%")
+        assert overhead_line(governor.overhead()) == cost + few
+        governor.account(0.1, 0.02, due=True, measured=True)
+        assert overhead_line(governor.overhead()) == cost + share
