@@ -89,7 +89,8 @@ def test_a_killed_compaction_leaves_the_old_or_the_new_content(tmp_path: Path, f
         folder = tmp_path / f"run_{trial}"
         shutil.copytree(whole, folder)
         rank = rank_folder(folder, 0)
-        child = start_module("tracker_adapters.compact", [str(folder), "--max-bytes", "1"], tmp_path / "log")
+        with (tmp_path / "log").open("ab") as log:
+            child = start_module("tracker_adapters.compact", [str(folder), "--max-bytes", "1"], log)
         until(lambda rank=rank: (rank / TEMPORARY).exists() or segment_name(segments(rank)[0]).level)
         pause.wait(draw.uniform(0, 0.1))
         child.kill()

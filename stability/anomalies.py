@@ -8,7 +8,6 @@ import math
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
-from stability.debugging.config import DebugLevel
 from stability.handling.non_finite import describe_faults, describe_handling
 from stability.results import Anomaly, AnomalyKind, NaNStats
 
@@ -71,14 +70,14 @@ class AnomalyAlerts:
         self._emitter = emitter
         self._ongoing: set[AnomalyKind] = set()
 
-    def tell(self, anomalies: list[Anomaly], *, log_level: DebugLevel) -> None:
+    def tell(self, anomalies: list[Anomaly], *, log_level: AlertLevel) -> None:
         """Takes all anomalies of a step, none included. ``log_level`` is the least severity to log."""
         for anomaly in anomalies:
             if anomaly["kind"] not in self._ongoing:
                 self._tell(anomaly, log_level)
         self._ongoing = {anomaly["kind"] for anomaly in anomalies}
 
-    def _tell(self, anomaly: Anomaly, log_level: DebugLevel) -> None:
+    def _tell(self, anomaly: Anomaly, log_level: AlertLevel) -> None:
         level = _LEVELS[anomaly["kind"]]
         is_logged = _SEVERITIES[level] >= _SEVERITIES[log_level]
         if self._emitter is not None:

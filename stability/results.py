@@ -14,8 +14,8 @@ from stability.debugging.results import (
     OperatorTime,
     StepTimes,
 )
-from stability.handling.config import HandlingAction
 
+HandlingAction: TypeAlias = Literal["none", "replaced", "zeroed", "scaled", "skipped", "restored"]
 AnomalyKind: TypeAlias = Literal[
     "nan_loss",
     "inf_loss",

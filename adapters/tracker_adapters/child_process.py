@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import IO
 
 import tracker_adapters
-from tracker_adapters.safe_files import open_file
 from tracker_adapters.sink import SCRIPT_VARIABLE
-from tracker_adapters.store.layout import below_run
 
 NICENESS = 19
 """The lowest priority: a training that uses every core keeps them. Once it has ended, these have them to themselves."""
@@ -55,28 +53,27 @@ def python_environment() -> dict[str, str]:
 
 
 def start_module(
-    module: str, arguments: list[str], log: Path, stdin: IO[bytes] | None = None
+    module: str, arguments: list[str], output: IO[bytes], stdin: IO[bytes] | None = None
 ) -> subprocess.Popen[bytes]:
     """Starts a module in a session of its own, since Ctrl-C in the trainer's terminal is not for it.
 
     Args:
         module: The module.
         arguments: Its command line.
-        log: The file that its output is appended to.
+        output: An open file, such as a log, that takes what it prints.
         stdin: What it reads; nothing by default.
 
     Raises:
         OSError: When it cannot be started.
     """
-    with open_file(*below_run(log), "ab") as stream:
-        return subprocess.Popen(
-            [*python_command(module), *arguments],
-            stdin=subprocess.DEVNULL if stdin is None else stdin,
-            stdout=stream,
-            stderr=stream,
-            env=python_environment(),
-            start_new_session=True,
-        )
+    return subprocess.Popen(
+        [*python_command(module), *arguments],
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
+        stdout=output,
+        stderr=output,
+        env=python_environment(),
+        start_new_session=True,
+    )
 
 
 def leave_alone(child: subprocess.Popen[bytes] | None) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
+from tracker_adapters.artifacts import AlertLevel
+
 from stability.config_checks import Checked, check_choice, check_positive, wrong
 from stability.errors import StabilityConfigError
 
 AnomalyMode: TypeAlias = Literal["detect", "raise"]
-DebugLevel: TypeAlias = Literal["info", "warning", "error"]
 Preset: TypeAlias = Literal["development", "testing", "production", "debugging"]
 
 
@@ -75,7 +76,7 @@ class PyTorchDebuggingConfig(Checked):
     enable_performance_debugging: bool = False
     profile_autograd: bool = False
     profile_memory: bool = False
-    debug_level: DebugLevel = "info"
+    debug_level: AlertLevel = "info"
     verbose_logging: bool = False
     max_debug_iterations: int = 1000
     debug_timeout: float = 300.0
@@ -98,7 +99,7 @@ class PyTorchDebuggingConfig(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "autograd_anomaly_mode", get_args(AnomalyMode))
-        check_choice(self, "debug_level", get_args(DebugLevel))
+        check_choice(self, "debug_level", get_args(AlertLevel))
         for name in POSITIVE_FIELDS:
             check_positive(self, name)
         for name in ("profile_wait", "profile_warmup"):

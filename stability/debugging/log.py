@@ -7,8 +7,6 @@ import logging
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
-from stability.debugging.config import DebugLevel
-
 _SEVERITIES: dict[AlertLevel, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _log = logging.getLogger(__name__)
 
@@ -19,7 +17,7 @@ class DebugLog:
     A log record has the event's name, session and step under ``stepscope``, for handlers that want fields.
     """
 
-    def __init__(self, session: str, emitter: Emitter | None, least: DebugLevel) -> None:
+    def __init__(self, session: str, emitter: Emitter | None, least: AlertLevel) -> None:
         """Makes a log.
 
         Args:

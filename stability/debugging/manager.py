@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
 from stability.debugging.anomaly_mode import RaisedInBackward, raised_in_backward
-from stability.debugging.config import DebugLevel, PyTorchDebuggingConfig
+from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.gradient_check import CheckLimits
 from stability.debugging.module_check import check_function
 from stability.debugging.results import GradientCheck, GradientMode
@@ -174,7 +175,7 @@ class PyTorchDebuggingManager:
         return self._session.save_snapshot()
 
     @property
-    def log_level(self) -> DebugLevel:
+    def log_level(self) -> AlertLevel:
         """The least severity of the anomalies that are logged."""
         return "info" if self._config is None else self._config.debug_level
 

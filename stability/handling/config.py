@@ -13,7 +13,6 @@ from stability.errors import StabilityConfigError
 HandlingType: TypeAlias = Literal[
     "detect", "replace", "skip", "restore", "gradient_zeroing", "gradient_scaling", "adaptive"
 ]
-HandlingAction: TypeAlias = Literal["none", "replaced", "zeroed", "scaled", "skipped", "restored"]
 SnapshotPlace: TypeAlias = Literal["host", "device"]
 _REPLACING = ("nan_value", "inf_value")
 _SNAPSHOTS = ("snapshots", "snapshot_every", "snapshot_place")

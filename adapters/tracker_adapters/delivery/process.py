@@ -17,7 +17,8 @@ import psutil
 from tracker_adapters.child_process import NICENESS, import_path, leave_alone, set_niceness, start_module
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.lane import EXIT_CODES
-from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
+from tracker_adapters.safe_files import open_file
+from tracker_adapters.store.layout import DELIVERY_LOG, below_run, rank_folder
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +89,8 @@ class DeliveryProcess:
             with TemporaryFile(dir=self._folder) as request:
                 request.write(self._request.encode())
                 request.seek(0)
-                log = self._folder / DELIVERY_LOG
-                self._child = start_module("tracker_adapters.deliver", arguments, log, request)
+                with open_file(*below_run(self._folder / DELIVERY_LOG), "ab") as log:
+                    self._child = start_module("tracker_adapters.deliver", arguments, log, request)
         except OSError as error:
             self._child = None
             self._say("start", "the delivery process of sink %s cannot be started: %s", self.config.type, error)

@@ -13,8 +13,8 @@ from typing import Any
 from tracker_adapters.child_process import leave_alone, start_module
 from tracker_adapters.remote.local_copy import UPLOAD_LOG, Home
 from tracker_adapters.remote.upload import EXIT_CODES, STATE
-from tracker_adapters.safe_files import read_file, remove_file
-from tracker_adapters.store.layout import PRIVATE
+from tracker_adapters.safe_files import open_file, read_file, remove_file
+from tracker_adapters.store.layout import PRIVATE, below_run
 
 logger = logging.getLogger(__name__)
 
@@ -88,8 +88,8 @@ class UploadProcess:
         self._started_at = time.monotonic()
         try:
             remove_file(self._folder, f"{PRIVATE}/{STATE}", missing_ok=True)
-            log = self._folder / UPLOAD_LOG
-            self._child = start_module("tracker_adapters.remote.upload", [str(self._folder)], log)
+            with open_file(*below_run(self._folder / UPLOAD_LOG), "ab") as log:
+                self._child = start_module("tracker_adapters.remote.upload", [str(self._folder)], log)
         except OSError as error:
             self._child = None
             self._say("the process that copies the run to %s cannot be started: %s", self._home.url, error)

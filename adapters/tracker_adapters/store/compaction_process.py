@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 from tracker_adapters.child_process import leave_alone, start_module
-from tracker_adapters.store.layout import COMPACTION_LOG, STORE
+from tracker_adapters.safe_files import open_file
+from tracker_adapters.store.layout import COMPACTION_LOG, STORE, below_run
 from tracker_adapters.store.retention import segment_bytes_within
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,8 @@ class CompactionProcess:
             self._warn(f"ended with exit code {self._child.returncode}; see {self._log}")
         try:
             arguments = [str(self._run_folder), "--max-bytes", str(self.goal_bytes)]
-            self._child = start_module("tracker_adapters.compact", arguments, self._log)
+            with open_file(*below_run(self._log), "ab") as log:
+                self._child = start_module("tracker_adapters.compact", arguments, log)
         except OSError as error:
             self._child = None
             self._warn(f"cannot be started: {error}")
