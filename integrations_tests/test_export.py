@@ -103,7 +103,7 @@ def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million: Pat
         process.send_signal(signal.SIGKILL)
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(60)
     assert not (tmp_path / "out" / "export").exists()
     done = run_command("export", str(two_million), "--names", "grad/layer1", cwd=tmp_path / "out")
     assert done.returncode == 0, done.stderr

@@ -176,7 +176,7 @@ def test_an_upload_that_is_killed_is_started_again(
             until(lambda: uploading(run.process.pid))
             for child in uploading(run.process.pid):
                 child.kill()
-                child.wait(20)
+                child.wait(60)
             run.go_on()
         assert run.result()["complete"]
     assert counts_there(url) == emitted_by(STEPS)
@@ -267,7 +267,7 @@ run = stepscope.open_run("shared/exp1", sinks=["local"])
 for step in range(2000):
     run.scalar("loss", 1.0 / (1 + step), step=step)
 run.page(sys.argv[1], step=3)
-assert run.close(30)
+assert run.close(60)
 print(run.path)
 """
 

@@ -65,7 +65,7 @@ for step in range(30):
 run.alert("tracker_failed", repr(ConnectionError(f"no answer from https://me:{alert}@host")), step=3)
 run.text("notes", "nothing secret", step=3)
 print(json.dumps([child.cmdline() for child in psutil.Process().children(recursive=True)]))
-run.close(timeout=20)
+run.close(timeout=60)
 print(run.stats, run.info)
 """
 

@@ -75,7 +75,7 @@ def test_a_crashed_run_is_marked_failed_in_the_tracker(tmp_path: Path) -> None:
     with training(tmp_path / "run", [], steps=STEPS, pauses=[50]) as run:
         run.wait_for_step(50)
         run.process.kill()
-        run.process.wait(30)
+        run.process.wait(60)
     (result,) = sync(tmp_path / "run", to="local")
     assert result.complete
     assert shown("local", tmp_path / "run") == stored_counts(tmp_path / "run")

@@ -94,7 +94,7 @@ def test_a_killed_compaction_leaves_the_old_or_the_new_content(tmp_path: Path, f
         until(lambda rank=rank: (rank / TEMPORARY).exists() or segment_name(segments(rank)[0]).level)
         pause.wait(draw.uniform(0, 0.1))
         child.kill()
-        kills += child.wait(30) == -signal.SIGKILL
+        kills += child.wait(60) == -signal.SIGKILL
         check_readable(folder)
         retain(folder, 1)
         check_readable(folder)

@@ -54,7 +54,7 @@ threading.Thread(target=without_end, daemon=True).start()
 
 def test_what_is_emitted_after_close_is_counted(tmp_path: Path) -> None:
     ending = """
-assert run.close(30)
+assert run.close(60)
 for step in range(50):
     run.scalar("late", 1.0, step=step)
 run.scalars(["a", "b"], [1.0, 2.0], step=0)

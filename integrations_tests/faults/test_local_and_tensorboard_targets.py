@@ -166,7 +166,7 @@ def test_a_damaged_tail_after_a_kill(tmp_path: Path, tail: bytes, fault_report: 
         until_both_have_something(run)
         for child in run.delivery_processes():
             child.kill()
-            child.wait(30)
+            child.wait(60)
         for path in (*(tmp_path / "tensorboard").iterdir(), *(tmp_path / "local").glob("*.csv")):
             with path.open("ab") as stream:
                 stream.write(tail)

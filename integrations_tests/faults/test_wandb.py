@@ -137,7 +137,7 @@ def test_a_training_that_is_told_to_end(tmp_path: Path, fault_report: FaultRepor
         if both:
             client.service.terminate()
         client.process.terminate()
-        client.process.wait(30)
+        client.process.wait(60)
         until(lambda: not client.service.is_running())
         kept = shown_by(client)
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[200]) as run:
@@ -148,7 +148,7 @@ def test_a_training_that_is_told_to_end(tmp_path: Path, fault_report: FaultRepor
         for child in children if both else ():
             child.terminate()
         run.process.send_signal(signal.SIGTERM)
-        run.process.wait(30)
+        run.process.wait(60)
         until(lambda: not any(child.is_running() for child in children))
     seconds = deliver_rest(tmp_path / "run")
     account = accounts(tmp_path / "run")["wandb"]
@@ -198,7 +198,7 @@ def test_a_file_that_was_torn_after_a_kill_goes_on(tmp_path: Path, fault_report:
         for child in run.delivery_processes():
             child.kill()
         run.process.kill()
-        run.process.wait(30)
+        run.process.wait(60)
     (folder,) = run_folders({"target": str(tmp_path / "run")})
     with next(folder.glob("*.wandb")).open("ab") as log:
         log.write(b"\x00" * 5000 + b"torn")

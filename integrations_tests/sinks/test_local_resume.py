@@ -58,7 +58,7 @@ def test_of_runs_that_begin_at_the_same_moment_one_has_the_folder(target: Path) 
 
     def begin(info: RunInfo) -> str:
         sink = LocalSink(str(target))
-        together.wait(30)
+        together.wait(60)
         try:
             sink.open(info, None)
         except SinkConfigError as error:

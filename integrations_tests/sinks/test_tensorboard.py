@@ -166,7 +166,7 @@ class TestFolders:
 
         def begin(info: RunInfo) -> None:
             sink = TensorBoardSink(str(tmp_path))
-            together.wait(30)
+            together.wait(60)
             sink.open(info, None)
             sink.close()
 

@@ -176,8 +176,8 @@ def _started(
         left = [process] if process.poll() is None else []
         for child in [*delivery_processes(process.pid), *(psutil.Process(one.pid) for one in left)]:
             child.kill()
-        process.wait(30)
-        reader.join(30)
+        process.wait(60)
+        reader.join(60)
 
 
 def delivery_processes(parent: int) -> list[psutil.Process]:

@@ -79,7 +79,7 @@ def native_client(tracking_uri: str) -> Iterator[NativeClient]:
         yield client
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(60)
 
 
 def main() -> None:

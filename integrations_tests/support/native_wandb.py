@@ -65,7 +65,7 @@ class NativeClient:
         if self.service.is_running():
             self.service.kill()
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(60)
 
     def go_on(self) -> None:
         """Lets the client log the rest."""

@@ -154,7 +154,7 @@ def _data_server(folder: Path) -> Iterator[DataProvider]:
         with grpc.insecure_channel(address, options=unlimited) as channel:
             yield grpc_provider.GrpcDataProvider(address, grpc_provider.make_stub(channel))
         server.stdin.close()
-        server.wait(10)
+        server.wait(60)
 
 
 def _buckets(histogram: Any) -> list[list[float]]:

@@ -41,7 +41,7 @@ class FaultyProxy:
             thread.start()
             yield self
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(60)
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -74,7 +74,7 @@ class FaultyProxy:
                         pass
                     client.close()
                 else:
-                    back.join(30)
+                    back.join(60)
 
 
 def _pump(source: socket.socket, target: socket.socket, limit: int | None = None) -> bool:

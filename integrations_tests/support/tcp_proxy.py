@@ -55,7 +55,7 @@ class TcpProxy:
         """Ends all connections and refuses new ones."""
         self._stopping.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(60)
         self._threads.clear()
 
     def _start(self, function: object, *arguments: object) -> None:

@@ -62,6 +62,6 @@ def test_threads_get_memory_of_their_own():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(arrays) == 1600
     assert all((array == number).all() for number, array in arrays)

@@ -71,7 +71,7 @@ def use_everything(run: Path) -> None:
         thread.start()
         thread.join(0.5)  # it tries again and again where it cannot open the run
         lane.stopping.set()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
     attempt(read)

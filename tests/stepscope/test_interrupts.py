@@ -56,7 +56,7 @@ def test_other_threads_and_a_signal_that_does_nothing_are_left_alone():
     seen = []
     thread = threading.Thread(target=in_thread)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with interrupts_held():

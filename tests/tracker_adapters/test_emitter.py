@@ -168,7 +168,7 @@ def test_many_threads_can_emit_at_once(emitter: MemoryEmitter) -> None:
 
     def work(number: int) -> None:
         mine = emitter.scoped(f"thread{number}")
-        start.wait(10)
+        start.wait(60)
         for step in range(500):
             mine.scalar("loss", float(step), step=step)
 
@@ -176,7 +176,7 @@ def test_many_threads_can_emit_at_once(emitter: MemoryEmitter) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     for number in range(8):
         steps = [artifact.step for artifact in emitter.artifacts if artifact.name == f"thread{number}/loss"]
         assert steps == list(range(500))

@@ -84,7 +84,7 @@ def test_a_pipe_blocks_nobody(folder: Path) -> None:
 
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
         assert len(raised) == 1
 

@@ -61,10 +61,10 @@ def test_a_stalled_sink_stands_until_it_is_released() -> None:
     sink = StalledSink()
     thread = threading.Thread(target=lambda: (sink.write(ONE), sink.write(TWO)), daemon=True)
     thread.start()
-    assert sink.entered.wait(10)
+    assert sink.entered.wait(60)
     assert sink.artifacts == []
     sink.release.set()
-    thread.join(10)
+    thread.join(60)
     assert [artifact.step for artifact in sink.artifacts] == [0, 1]
 
 

@@ -72,7 +72,7 @@ def test_the_configuration_pattern_and_the_buffer_thread(document, model):
     assert criterion._buffer_thread.daemon
     criterion._buffer_thread.start()
     criterion._buffer_queue.put("a page")
-    criterion._buffer_thread.join(10)
+    criterion._buffer_thread.join(60)
     assert criterion.received == "a page"
 
 

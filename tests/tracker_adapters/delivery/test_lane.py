@@ -52,7 +52,7 @@ def running(lane: Lane) -> Iterator[threading.Thread]:
         yield thread
     finally:
         lane.stopping.set()
-        thread.join(30)
+        thread.join(60)
 
 
 def test_a_caught_up_lane_leaves_a_live_run_open(store: RunStore) -> None:
@@ -98,7 +98,7 @@ def test_an_outage_is_no_refusal(store: RunStore, monkeypatch: pytest.MonkeyPatc
         sink.down = False
         until(lambda: position(store).seq == 100)
         store.close()
-        thread.join(30)
+        thread.join(60)
     assert [one.step for one in sink.artifacts] == list(range(100))
     assert (position(store).failed, position(store).state) == ({}, "done")
 
@@ -148,7 +148,7 @@ def test_a_quarantined_sink_gets_one_more_try_when_the_run_ends(
         until(lambda: position(store).state == "quarantined")
         sink.down = False
         store.close()
-        thread.join(30)
+        thread.join(60)
     assert (position(store).state, len(sink.artifacts)) == ("done", 1)
 
 
@@ -171,7 +171,7 @@ def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store: RunStore) ->
     fill(store, ["loss"])
     sink = StalledSink()
     with running(lane_of(store, sink, until="end")):
-        assert sink.entered.wait(10)
+        assert sink.entered.wait(60)
         second = Lane(store.run_folder, 0, "memory", sink.target, MemorySink, wait_for_lease=False)
         assert second.run() == "busy"
         third = lane_of(store, MemorySink(target=sink.target), until="end")
@@ -181,7 +181,7 @@ def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store: RunStore) ->
         store.close()
         assert not outcome  # nothing says that the first one will come to the end
         sink.release.set()
-        waiting.join(30)
+        waiting.join(60)
         assert outcome == ["done"]
 
 
@@ -190,7 +190,7 @@ def test_a_call_that_does_not_return_is_seen_and_recorded(store: RunStore) -> No
     sink = StalledSink()
     lane = lane_of(store, sink)
     with running(lane):
-        assert sink.entered.wait(10)
+        assert sink.entered.wait(60)
         until(lambda: lane.calling.seconds() > 0.05)
         lane.give_up_call()
         found = position(store)

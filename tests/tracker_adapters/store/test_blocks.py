@@ -78,11 +78,11 @@ def test_blocks_and_single_artifacts_are_counted_alike(run_folder: Path) -> None
 
     def build() -> Text:
         building.set()
-        release.wait(20)
+        release.wait(60)
         return Text(name="slow", text="", step=0)
 
     store.put(Deferred("text", "slow", 10, build), 10)
-    assert building.wait(10)
+    assert building.wait(60)
     for step in range(10):  # beyond what the queue holds
         emit(emitter, step)
         emitter.scalar("loss", 1, step=step)
@@ -118,7 +118,7 @@ if pid == 0:
     os._exit(0 if (counts.emitted, counts.lost) == (3, {{"emitted_in_forked_process": 3}}) else 1)
 _, status = os.waitpid(pid, 0)
 emitter.scalars(names, [4, 5, 6], step=1)
-assert store.close(5)
+assert store.close(60)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

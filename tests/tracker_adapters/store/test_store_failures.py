@@ -135,7 +135,7 @@ def test_a_deleted_store_is_not_counted_as_stored_and_a_barrier_does_not_wait_fo
         file.unlink()
     Emitter(store).scalar("loss", 1, step=1)
     assert not store.flush()
-    assert store.close(5)
+    assert store.close(60)
     counts = store.counts()
     assert (counts.emitted, counts.stored, counts.lost) == (2, 1, {"store_not_writable": 1})
 

@@ -32,7 +32,7 @@ if pid == 0:
         100, 0, {{"emitted_in_forked_process": 100}}, 1) else 1)
 _, status = os.waitpid(pid, 0)
 emitter.scalar("parent", 2, step=1)
-assert store.close(5)
+assert store.close(60)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -49,7 +49,7 @@ def test_what_came_later_is_committed_meanwhile(store: RunStore, run_folder: Pat
         until(lambda stored=stored: store.last_seq == stored + 1)
     assert not store.flush(0.1)
     slow.gate.set()
-    assert store.flush(30)
+    assert store.flush(60)
     with RunRecord(run_folder) as record:
         assert record.scalars("loss").steps.tolist() == [*range(5)]
         assert [text.step for text in record.texts("slow")] == [0]
@@ -66,7 +66,7 @@ def test_a_name_keeps_its_order_and_a_barrier_waits(store: RunStore, run_folder:
     second.gate.set()
     assert not store.flush(0.1)
     first.gate.set()
-    assert store.flush(30)
+    assert store.flush(60)
     with RunRecord(run_folder) as record:
         assert [text.text for text in record.texts("notes")] == ["0", "1"]
         segment = record._readers[0].segments()[0]
@@ -82,7 +82,7 @@ def test_what_fails_while_it_is_built_is_counted_and_frees_its_memory(store: Run
 
     store.put(Deferred("image", "x", 1000, lambda: Text(name="x", text="", step=0), parts), 1000)
     store.put(("loss", 0, 1, 0.5), 0)
-    assert store.flush(30)
+    assert store.flush(60)
     assert store.counts().lost == {"not_encoded": 1}
     assert store._queue._put_bytes == store._queue._freed_bytes
 
@@ -92,7 +92,7 @@ def test_closing_waits_for_what_is_built(run_folder: Path) -> None:
     store.put(slow.deferred, 100)
     assert not store.close(0.1)
     slow.gate.set()
-    assert store.close(30)
+    assert store.close(60)
     assert store.counts().stored == 1
 
 
@@ -128,5 +128,5 @@ def test_a_queued_scalar_counts_its_name(run_folder: Path) -> None:
     before = store._queue._put_bytes
     store.put(("n" * 1000, 0, 1, 0.5), 0)
     assert store._queue._put_bytes - before > 1000
-    assert store.close(30)
+    assert store.close(60)
     assert store._queue._put_bytes == store._queue._freed_bytes
