@@ -130,7 +130,7 @@ def readable_tensor(tensor: torch.Tensor) -> torch.Tensor:
         raise ArtifactError(
             f"tensor: got a {type(values).__name__}, whose values cannot be read; expected a torch.Tensor"
         )
-    if _is_freed(values):
+    if is_freed(values):
         raise ArtifactError(f"tensor: the memory of one of shape {tuple(values.shape)} was freed; expected values")
     return values
 
@@ -141,10 +141,11 @@ def may_be_cloned(tensor: torch.Tensor) -> bool:
     Of a freed storage it would end the process, and of a DTensor with sums still to be formed it would wait for the
     other ranks.
     """
-    return not _is_freed(tensor) and not _is_partial(tensor)
+    return not is_freed(tensor) and not _is_partial(tensor)
 
 
-def _is_freed(tensor: torch.Tensor) -> bool:
+def is_freed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's memory was freed, as FSDP and offloading do with parameters: reading it ends the process."""
     if tensor.layout is not torch.strided or not tensor.numel():
         return False
     try:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from debuggers.call_observers import is_compiled_in_place
+from debuggers.deferred import is_freed
 from debuggers.forward_start import MAX_PASSES, ForwardStart, PassStart, tensors_of
 from debuggers.hooks import Hooks
 from debuggers.model_replay import plain_model
@@ -173,8 +174,9 @@ class ForwardCapture:
     @torch.no_grad()
     def _buffers(self) -> dict[str, torch.Tensor]:
         """Copies the buffers over the copies of the last pass, which nobody can repeat any more."""
-        buffers = dict(self._model.named_buffers())
-        if not all(_is_like(self._copies.get(name), buffer) for name, buffer in buffers.items()):
+        buffers = {name: buffer for name, buffer in self._model.named_buffers() if not is_freed(buffer)}
+        known = len(buffers) == len(self._copies)
+        if not (known and all(_is_like(self._copies.get(name), buffer) for name, buffer in buffers.items())):
             self._copies = {name: buffer.detach().clone() for name, buffer in buffers.items()}
             self._versions = {name: _version(buffer) for name, buffer in buffers.items()}
             return self._copies

@@ -95,7 +95,8 @@ def address(what: int | str, tensor: torch.Tensor) -> int:
         pointer = tensor.data_ptr()
     except RuntimeError as error:
         raise unreadable(called(what), tensor, error) from error
-    if pointer == 0 and tensor.numel():
+    offset = tensor.storage_offset()
+    if pointer == (offset and offset * tensor.element_size()) and tensor.numel():  # counted from nowhere
         raise ArtifactError(f"{called(what)}: the storage of shape {tuple(tensor.shape)} was freed; expected values")
     return pointer
 

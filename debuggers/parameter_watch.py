@@ -58,7 +58,7 @@ class ParameterWatch:
 
     Attributes:
         eval_steps: Steps at which the model was in eval mode.
-        eval_layers: Names of its dropouts and batch norms that were, found at the first such step that had any.
+        eval_layers: Names of its dropouts and batch norms that were; looked for at every hundredth such step.
         changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
     """
 
@@ -89,7 +89,8 @@ class ParameterWatch:
         self._last_step = step
         self._late.see(found.parameters)
         if self._parameters.in_eval_mode:
-            self.eval_layers = self.eval_layers or self._parameters.bound_to_mode()
+            if self.eval_steps % LOOK_EVERY == 0 and not self.eval_layers:
+                self.eval_layers = self._parameters.bound_to_mode()
             self.eval_steps += 1
         if found.parameters is not self._last:
             self._last = found.parameters

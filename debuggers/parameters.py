@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from debuggers.deferred import plain_tensor
+from debuggers.deferred import is_freed, plain_tensor
 from debuggers.module_changes import ModuleMembers
 from debuggers.module_selection import WRAPPED, WRAPPERS
 from debuggers.torch_import import torch
@@ -81,14 +81,16 @@ class Parameters:
     def with_nan(self) -> list[str]:
         """Returns the names of the parameters and buffers that hold a NaN, of shards those here; waits for the device.
 
-        What has no dense values is left out.
+        What has no dense values is left out, or none at all at the moment.
         """
         named = dict(zip(self.names, self.tensors, strict=True)) | dict(self._model.named_buffers())
         flags = {}
         for name, tensor in named.items():
             dense = tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_quantized
-            if dense and (tensor.is_floating_point() or tensor.is_complex()):
-                flags[name] = plain_tensor(tensor).isnan().any()
+            if dense and (tensor.is_floating_point() or tensor.is_complex()) and not is_freed(tensor):
+                values = plain_tensor(tensor)
+                values = values.float() if values.element_size() == 1 else values  # not every float8 knows isnan
+                flags[name] = values.isnan().any()
         return [name for name, flag in flags.items() if flag]
 
     def gradients(self) -> Gradients:

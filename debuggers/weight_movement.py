@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from debuggers.deferred import DeferredTensor, plain_tensor
+from debuggers.deferred import DeferredTensor, is_freed, plain_tensor
 from debuggers.torch_import import torch
 
 SAMPLES = 64
@@ -66,7 +66,7 @@ def _sample(parameter: torch.Tensor) -> torch.Tensor | None:
     if parameter.is_meta or parameter.is_sparse or parameter.is_quantized or parameter.dtype not in _TAKEN:
         return None
     values = plain_tensor(parameter)
-    if not values.numel() or values.layout is not torch.strided:
+    if not values.numel() or values.layout is not torch.strided or is_freed(values):
         return None
     return torch.take(values, _places(values.numel(), values.device)).double()
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
+from debuggers.deferred import is_freed
 from debuggers.torch_import import torch
 
 _ALWAYS_COPIED = 1 << 16
@@ -148,5 +149,7 @@ def _plain_buffers(model: torch.nn.Module) -> Iterator[_Place]:
     for path, module in model.named_modules():
         for key, buffer in module._buffers.items():
             if buffer is None or is_lazy(buffer) or buffer.is_inference() or hasattr(buffer, "to_local"):
+                continue
+            if is_freed(buffer):
                 continue
             yield _Place(f"{path}.{key}" if path else key, module, key, buffer)

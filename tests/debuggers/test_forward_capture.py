@@ -209,3 +209,19 @@ def test_what_cannot_be_kept_stops_no_forward_pass(returns):
         outputs = capture._model(torch.ones(2, requires_grad=True), None if returns else Untouchable())
         assert capture.start is None
     assert outputs["result"].tolist() == [2.0, 2.0]
+
+
+def test_buffers_may_be_offloaded_between_the_passes():
+    model = noisy()
+    model.forward = lambda inputs: inputs * 2
+    mean = model[1].running_mean
+    with ForwardCapture(model) as capture:
+        model(torch.ones(2, 4))
+        assert "1.running_mean" in capture.start.buffers
+        mean.untyped_storage().resize_(0)
+        model(torch.ones(2, 4))
+        assert capture.start.buffers.keys() == {"1.running_var", "1.num_batches_tracked"}
+        mean.untyped_storage().resize_(32)
+        mean.fill_(3.0)
+        model(torch.ones(2, 4))
+        assert capture.start.buffers["1.running_mean"].tolist() == [3.0] * 8

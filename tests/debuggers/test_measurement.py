@@ -209,10 +209,11 @@ def test_a_converted_tensor_may_exceed_the_size_of_a_piece():
     assert ours.mean == pytest.approx(expected.mean, abs=1e-12)
 
 
-def freed(dtype):
+def freed(dtype, part=slice(None)):
     tensor = torch.ones(1000, dtype=dtype)
+    view = tensor[part]
     tensor.untyped_storage().resize_(0)
-    return tensor
+    return view
 
 
 @pytest.mark.parametrize(
@@ -224,6 +225,8 @@ def freed(dtype):
         (torch.nn.UninitializedParameter(), "has no plain values"),
         (freed(torch.float32), "was freed"),
         (freed(torch.bfloat16), "was freed"),
+        (freed(torch.float32, slice(10, 20)), "was freed"),
+        (freed(torch.float16, slice(10, 20)), "was freed"),
         (np.ones(3), "got ndarray; expected a torch tensor"),
     ],
 )

@@ -1,12 +1,16 @@
 """Which parameters take part in a training is known by name, and weights that nothing moves are told."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
+from debuggers.arrival_queue import ArrivalQueue
 from debuggers.gradient_debugger import GradientDebugger
-from debuggers.parameter_watch import FIRST_LOOK
+from debuggers.parameter_watch import FIRST_LOOK, ParameterWatch
+from debuggers.parameters import Parameters
 
 
 def network():
@@ -146,3 +150,50 @@ def test_a_parameter_that_is_replaced_is_compared_from_then_on_and_not_kept():
 
     assert alerts == []
     assert old() is None
+
+
+@pytest.mark.parametrize("part", ["parameter", "view", "buffer"])
+def test_memory_that_was_freed_when_the_training_ends_is_left_out(part):
+    model = network()
+    model[1].running_mean[:] = math.nan
+    debugger, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=FIRST_LOOK)
+    model.eval()
+    if part == "view":
+        whole = torch.zeros(40)
+        model[0].weight.data = whole[8:].view(8, 4)
+    offloaded = model[1].running_var if part == "buffer" else model[0].weight
+    offloaded.untyped_storage().resize_(0)
+    debugger.close()
+
+    (found,) = debugger.findings()
+    assert (found.kind, found.name) == ("non_finite_weight", "1.running_mean")
+
+
+def test_each_kind_of_narrow_floats_is_looked_through_at_the_end():
+    model = network()
+    for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
+        model.register_buffer(f"in_{name}", torch.tensor([1.0, math.nan]).to(getattr(torch, name)))
+    debugger, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=2)
+    debugger.close()
+
+    (found,) = debugger.findings()
+    assert found.name == "in_float8_e4m3fn, in_float8_e5m2, in_bfloat16"
+
+
+def test_layers_that_eval_mode_changes_are_looked_for_now_and_then():
+    class Counts(nn.Sequential):
+        walks = 0
+
+        def named_modules(self, *arguments, **keywords):
+            self.walks += not arguments
+            return super().named_modules(*arguments, **keywords)
+
+    model = Counts(nn.Linear(4, 2)).eval()
+    watch = ParameterWatch(Parameters(model), None, ArrivalQueue(), lambda begun: None)
+    model[0].weight.grad, model[0].bias.grad = torch.ones(2, 4), torch.ones(2)
+    before = model.walks
+    for step in range(10):
+        watch.see(step, watch._parameters.gradients())
+
+    assert (watch.eval_steps, watch.eval_layers) == (10, [])
+    assert model.walks == before + 1

@@ -194,3 +194,15 @@ def test_a_buffer_that_appeared_with_the_fault_and_cannot_be_known_is_named():
 
     assert result["nan_stats"]["buffers_left"] == ["mean"]
     assert "mean cannot be put back" in result["debug_info"]["anomaly_details"][0]["message"]
+
+
+def test_a_buffer_that_is_offloaded_is_left_alone():
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    keeper = BufferKeeper()
+    keeper.keep(model)
+    model[1].running_mean.untyped_storage().resize_(0)
+    keeper.keep(model)
+    model[1].running_var[:] = math.nan
+    keeper.put_back(model)
+
+    assert model[1].running_var.tolist() == [1.0] * 4
