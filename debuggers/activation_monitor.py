@@ -14,7 +14,7 @@ from debuggers.closing import Closing
 from debuggers.compiled_code import methods_between_graphs
 from debuggers.detectors import Finding
 from debuggers.hooks import Hooks
-from debuggers.isolation import Isolation, OnError
+from debuggers.isolation import Isolation, OnError, failure_alerts
 from debuggers.module_selection import Selection
 from debuggers.monitored_layers import MonitoredLayers
 from debuggers.series_names import statistic_names
@@ -109,7 +109,7 @@ class ActivationMonitor(Closing):
         self._emitter = emitter
         self._gradients = gradients
         self._on_table = on_table
-        self._isolation = Isolation(on_error, self._alert)
+        self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._last_step))
         self._units = UnitActivity()
         self._findings = ActivationFindings(emitter)
         self._last_step = 0
@@ -312,7 +312,3 @@ class ActivationMonitor(Closing):
     def _end_pass(self, module: torch.nn.Module, inputs: object, output: object) -> None:
         with self._stopwatch, self._isolation.guard("measuring activations"):
             self._recording.end_pass(output)
-
-    def _alert(self, message: str) -> None:
-        if self._emitter is not None:
-            self._emitter.alert("debugger_failed", message, step=self._last_step, level="error", told=True)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
 
-from debuggers.arrival_queue import ArrivalQueue, Arrived, Measurement
+from debuggers.arrival_queue import ArrivalQueue
 from debuggers.closing import Closing
 from debuggers.compiled_code import methods_between_graphs
 from debuggers.detectors import Finding
@@ -19,19 +17,19 @@ from debuggers.errors import DebuggerConfigError, HistoryError
 from debuggers.gradient_findings import GradientFindings
 from debuggers.gradient_flow import GradientFlowAnalysis
 from debuggers.gradient_history import GradientHistory
-from debuggers.isolation import Isolation, OnError
-from debuggers.loss_scale import measure_unscaled, overflow_is_expected, scale_in_gradients
+from debuggers.gradient_measurement import GradientMeasurement
+from debuggers.isolation import Isolation, OnError, failure_alerts
 from debuggers.parameter_watch import ParameterWatch
 from debuggers.parameters import Gradients, Parameters
 from debuggers.recorded_layers import RecordedLayers
 from debuggers.stopwatch import Stopwatch
-from debuggers.summary_stream import SummaryStream
 from debuggers.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from debuggers.total_gradient import Probe
 from debuggers.update_measurement import UpdateMeasurement
 
 _log = logging.getLogger(__name__)
+_NO_GRADIENTS = "step %d: no parameter has a gradient; expected backward() before a step and zero_grad() after it"
 
 
 @methods_between_graphs
@@ -99,30 +97,31 @@ class GradientDebugger(Closing):
                 or ``histogram_every`` is below 1.
             HistoryError: When ``max_gradient_history`` is below 1.
         """
-        if model is not None and optimizer is None and (weights or updates or optimizer_state):
+        around_steps = weights or updates or optimizer_state
+        if model is not None and optimizer is None and around_steps:
             raise DebuggerConfigError(
                 "weights, updates and optimizer state are measured around the optimizer's step; "
                 "expected GradientDebugger(model, optimizer)"
             )
         self.steps_without_gradients = self.missing_gradients = 0
         self._parameters = None if model is None else Parameters(model)
-        self._optimizer, self._scaler, self._emitter = optimizer, scaler, emitter
         self._with_gradients = gradients
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
-        self._isolation = Isolation(on_error, self._alert)
+        self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._last_step))
         self._arrivals = ArrivalQueue()
         self._findings = GradientFindings(emitter, self._arrivals, max_gradient_history, emits_total=gradients)
         self._total = self._findings.total
+        self._measurement = GradientMeasurement(
+            optimizer, scaler, self._findings, self._arrivals, emitter=emitter, histogram_every=histogram_every
+        )
         self.watch: ParameterWatch | None = None
         if self._parameters is not None:
             self.watch = ParameterWatch(self._parameters, optimizer, self._arrivals, self._findings.announce)
         with_histograms = histogram_every is not None
         self._layers = RecordedLayers(emitter, self._arrivals, self._findings, with_histograms=with_histograms)
-        self._last_step = 0
-        self._closed = False
-        self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every)
+        self._last_step, self._closed = 0, False
         self._updates: UpdateMeasurement | None = None
-        if self._parameters is not None and optimizer is not None and (weights or updates or optimizer_state):
+        if model is not None and optimizer is not None and around_steps:
             self._updates = UpdateMeasurement(
                 optimizer,
                 emitter=emitter,
@@ -185,7 +184,7 @@ class GradientDebugger(Closing):
             return None
         with self._stopwatch:
             self._last_step = step
-            found = self._total.probed_gradients or self._parameters.gradients()
+            found = self._total.probed_gradients(step) or self._parameters.gradients()
             if table is not None and len(table) != len(found.names):
                 raise HistoryError(f"{len(table)} summaries for {len(found.names)} gradients; expected one for each")
             with self._isolation.guard("measuring gradients"):
@@ -211,12 +210,12 @@ class GradientDebugger(Closing):
                 return None
             if self.watch is not None:
                 self.watch.see(step, found)
-            return self._look_at_total(step, found)
+            return self._measurement.look_at_total(step, found)
         return None
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""
-        self._scaler = scaler
+        self._measurement.scaler = scaler
 
     def leave_out(self) -> None:
         """Says that this step is not measured; call it instead of ``step`` where only some steps are.
@@ -254,22 +253,26 @@ class GradientDebugger(Closing):
         """Returns all findings so far, also of steps that the history holds no more; waits for the device."""
         with self._stopwatch:
             if self.watch is not None and not self._closed:
-                self.watch.look()
+                with self._isolation.guard("looking at the weights"):
+                    self.watch.look()
             self._wait()
             return self._findings.all() + ([] if self.watch is None else self.watch.findings())
 
     def close(self) -> None:
         """Emits what is left and removes the hook; waits for the device. Calling it again does nothing."""
-        with self._stopwatch, self._isolation.guard("closing the gradient debugger"):
+        with self._stopwatch:
             was_open, self._closed = not self._closed, True
-            if self._updates is not None:
-                self._updates.close()
-            self._wait()
-            if self.watch is not None and was_open:
-                non_finite = any(finding.kind.startswith("non_finite") for finding in self._findings.all())
-                self.watch.close(look_for_nan=not non_finite)
+            with self._isolation.guard("closing the gradient debugger"):
+                if self._updates is not None:
+                    self._updates.close()
                 self._wait()
-            self._stream.drain()
+            if self.watch is not None and was_open:
+                with self._isolation.guard("looking at the weights"):
+                    non_finite = any(finding.kind.startswith("non_finite") for finding in self._findings.all())
+                    self.watch.close(look_for_nan=not non_finite)
+                    self._wait()
+            with self._isolation.guard("closing the gradient debugger"):
+                self._measurement.close()
 
     def _wait(self) -> None:
         self._arrivals.drain()
@@ -280,49 +283,18 @@ class GradientDebugger(Closing):
         self.missing_gradients = found.missing
         if not found.tensors:
             if self.steps_without_gradients == 0:
-                _log.warning(
-                    "step %d: no parameter has a gradient; expected backward() before a step and zero_grad() after it",
-                    step,
-                )
+                _log.warning(_NO_GRADIENTS, step)
             self.steps_without_gradients += 1
             return None
-        if self.watch is not None and self._total.probed_gradients is None:
+        is_probed = self._total.probed_gradients(step) is not None
+        if self.watch is not None and not is_probed:
             self.watch.see(step, found)
         if self._with_gradients:
-            table = self._measure_gradients(step, found, table)
+            table = self._measurement.measure(step, found, table)
         else:
-            if self._total.probed_gradients is None:
-                self._look_at_total(step, found)
+            if not is_probed:
+                self._measurement.look_at_total(step, found)
             self._total.leave_out()
         if self._updates is not None:
             self._updates.arm(step, found)
         return table
-
-    def _look_at_total(self, step: int, found: Gradients) -> Probe:
-        scale = scale_in_gradients(self._scaler, self._optimizer)
-        overflow = overflow_is_expected(self._scaler, self._optimizer)
-        return self._total.probe(step, found, scale, expected_overflow=overflow)
-
-    def _measure_gradients(self, step: int, found: Gradients, table: SummaryTable | None) -> SummaryTable | None:
-        measured: Measurement = (
-            measure_unscaled(found.tensors, scale_in_gradients(self._scaler, self._optimizer))
-            if table is None
-            else Arrived(table)
-        )
-        overflow = overflow_is_expected(self._scaler, self._optimizer)
-        on_host = measured.ready()
-        begun = self._total.claim()
-        take = partial(
-            self._take, step, found.names, measured, expected_overflow=overflow, time_ns=time.time_ns(), begun=begun
-        )
-        self._arrivals.push(measured, take)
-        return measured.resolve() if on_host else None
-
-    def _take(self, step: int, names: tuple[str, ...], measured: Measurement, **known: Any) -> None:
-        table = measured.resolve()
-        self._stream.take(step, names, table, known.pop("time_ns"))
-        self._findings.see_gradients(step, names, table, **known)
-
-    def _alert(self, message: str) -> None:
-        if self._emitter is not None:
-            self._emitter.alert("debugger_failed", message, step=self._last_step, level="error", told=True)

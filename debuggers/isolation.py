@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from tracker_adapters.emitter import Emitter
+
 OnError = Literal["isolate", "raise"]
 _log = logging.getLogger(__name__)
 
@@ -56,6 +58,16 @@ class Isolation:
             self._report(message)
         except Exception:
             _log.exception("the alert about this could not be emitted")
+
+
+def failure_alerts(emitter: Emitter | None, step: Callable[[], int]) -> Callable[[str], None]:
+    """Returns a ``report`` for ``Isolation``: it emits the alert ``debugger_failed`` at the step that is asked for."""
+
+    def report(message: str) -> None:
+        if emitter is not None:
+            emitter.alert("debugger_failed", message, step=step(), level="error", told=True)
+
+    return report
 
 
 def describe(error: Exception) -> str:

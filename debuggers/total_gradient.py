@@ -45,7 +45,7 @@ class _Probed:
 
     step: int
     time_ns: int
-    found: Gradients
+    found: Gradients | None
     pending: PendingReading
     expected_overflow: bool
     begun: list[Finding] | None = None
@@ -80,21 +80,21 @@ class TotalGradient:
         self._probed.begun = self._see(step, reading, expected_overflow=expected_overflow)
         return Probe(reading, asks_for_more=bool(self._probed.begun))
 
-    @property
-    def probed_gradients(self) -> Gradients | None:
-        """The gradients of the probed step, for a measurement of the same moment."""
-        return None if self._probed is None else self._probed.found
+    def probed_gradients(self, step: int) -> Gradients | None:
+        """Returns the gradients of a step that is probed and waits, for a measurement of the same moment; else None."""
+        return self._probed.found if self._probed is not None and self._probed.step == step else None
 
     def leave_out(self) -> None:
         """Says that the probed step is not measured in full: its total is emitted, and told what begins with it."""
         probed, self._probed = self._probed, None
         if probed is not None:
+            probed.found = None  # what waits for a device keeps no gradients alive
             self._arrivals.push(probed.pending, partial(self._take, probed))
 
-    def claim(self) -> list[Finding] | None:
-        """Says that the probed step is measured in full, and returns what began; None if no probe has seen it."""
+    def claim(self, step: int) -> list[Finding] | None:
+        """Says that a step is measured in full, and returns what began with it; None if no probe has seen it."""
         probed, self._probed = self._probed, None
-        return None if probed is None else probed.begun
+        return probed.begun if probed is not None and probed.step == step else None
 
     def see_table(self, step: int, table: SummaryTable, *, expected_overflow: bool) -> list[Finding]:
         """Takes the measurement of a step that was not probed, and returns what begins with it."""

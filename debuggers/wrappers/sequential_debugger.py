@@ -18,7 +18,7 @@ from debuggers.datapoint_index import datapoint_indices
 from debuggers.emission import page_contents
 from debuggers.errors import PageError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.isolation import Isolation, OnError, describe
+from debuggers.isolation import Isolation, OnError, describe, failure_alerts
 from debuggers.page_buffer import PageBuffer
 from debuggers.page_index import DATAPOINT, PageRecord
 from debuggers.page_memory import PageMemory
@@ -89,7 +89,7 @@ class SequentialDebugger(BaseDebugger, Closing):
         self.keep = check_keep(keep)
         self.step = 0
         self._emitter = emitter
-        self._isolation = Isolation(on_error, self._alert)
+        self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self.step))
         self._watched = {
             name: WatchedDebugger(name, debugger, self._isolation, layers, self._warn)
             for name, (debugger, layers) in find_layers(self.debuggers, model).items()
@@ -274,10 +274,6 @@ class SequentialDebugger(BaseDebugger, Closing):
             lost = PageError("datapoints were recorded and not saved: call save_all(output_dir) before close")
             self._isolation.record("closing", lost)
         self._buffer.reset(timeout_s)
-
-    def _alert(self, message: str) -> None:
-        if self._emitter is not None:
-            self._emitter.at(self.step).alert("debugger_failed", message, level="error", told=True)
 
     def _warn(self, message: str) -> None:
         _log.warning("%s", message)

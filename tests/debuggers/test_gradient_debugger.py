@@ -293,7 +293,7 @@ def test_what_a_device_still_computes_is_recorded_later_under_its_own_step(monke
         pending.append(Lagging(measure([tensor.clone() for tensor in tensors])))
         return pending[-1]
 
-    monkeypatch.setattr("debuggers.gradient_debugger.measure_unscaled", lag)
+    monkeypatch.setattr("debuggers.gradient_measurement.measure_unscaled", lag)
     model = network()
     debugger, emitter = watched(model)
     for step in range(3):
@@ -389,7 +389,7 @@ def test_a_failure_inside_stops_no_training(monkeypatch):
     model = network()
     debugger, emitter = watched(model, on_error="isolate")
     backward(model)
-    monkeypatch.setattr("debuggers.gradient_debugger.measure_unscaled", lambda *_: 1 / 0)
+    monkeypatch.setattr("debuggers.gradient_measurement.measure_unscaled", lambda *_: 1 / 0)
     assert debugger.step(0) is None
     assert [(a.kind, a.name) for a in emitter.artifacts] == [("alert", "debugger_failed")]
 

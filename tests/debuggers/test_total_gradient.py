@@ -1,12 +1,16 @@
 """The total of every step is judged once, from a probe or a measurement, and emitted once."""
 
 import math
+import weakref
 
 import pytest
 import torch
 from tracker_adapters.testing import MemoryEmitter
 
+from debuggers.arrival_queue import ArrivalQueue
 from debuggers.gradient_debugger import GradientDebugger
+from debuggers.parameters import Parameters
+from debuggers.total_gradient import TotalGradient
 
 SERIES = "total_norm/gradients"
 
@@ -112,3 +116,34 @@ def test_without_gradients_there_is_nothing_to_probe():
     debugger = GradientDebugger(network(), on_error="raise")
     assert debugger.probe(0) is None
     debugger.leave_out()
+
+
+def test_a_probe_that_waits_for_a_device_keeps_no_gradient_alive():
+    class Late:
+        def ready(self):
+            return False
+
+    model, arrivals, emitter = network(), ArrivalQueue(), MemoryEmitter()
+    total = TotalGradient(emitter, arrivals, lambda begun: None)
+    arrivals.push(Late(), lambda: None)  # as long as it is on its way, what comes after it waits
+    fill(model, 1.0)
+    total.probe(0, Parameters(model).gradients(), None, expected_overflow=False)
+    gradient = weakref.ref(model[0].weight.grad)
+    total.leave_out()
+    model.zero_grad()
+
+    assert gradient() is None
+    arrivals.drain()
+    assert totals(emitter) == {0: pytest.approx(math.sqrt(58))}
+
+
+def test_a_probe_of_another_step_is_not_measured_in_the_place_of_this_one():
+    model = network()
+    debugger = GradientDebugger(model, on_error="raise")
+    fill(model, 1.0)
+    debugger.probe(0)
+    fill(model, 2.0)
+    table = debugger.step(1)
+
+    assert table.largest_magnitude.tolist() == [2.0] * 4
+    assert debugger.probed_steps == 2

@@ -142,7 +142,7 @@ def test_a_failure_inside_stops_nothing_and_is_reported(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "failing", ["debuggers.gradient_debugger.measure_unscaled", "debuggers.update_measurement.measure"]
+    "failing", ["debuggers.gradient_measurement.measure_unscaled", "debuggers.update_measurement.measure"]
 )
 def test_a_failure_inside_a_debugger_is_in_the_report_too(monkeypatch, failing):
     model = network()
