@@ -49,11 +49,13 @@ def folder(run_folder: Path) -> Path:
     return made
 
 
-def write_again_and_again(path: Path) -> None:
+def write_again_and_again(path: Path, holds: Callable[[], object]) -> None:
     """Holds what SQLite reports to a switch at once, again and again."""
     with closing(sqlite3.connect(path, isolation_level=None, timeout=60)) as connection:
-        for _ in range(WRITES):
+        for number in range(WRITES):
             connection.execute("BEGIN IMMEDIATE")
+            if number == 0:
+                holds()
             connection.execute("PRAGMA user_version=1")
             connection.execute("COMMIT")
 
@@ -62,16 +64,17 @@ def write_again_and_again(path: Path) -> None:
 def test_threads_open_a_new_database_that_another_one_writes(folder: Path, name: str) -> None:
     failures: list[BaseException] = []
 
-    def run(work: Callable[[], object]) -> None:
+    all_begin = threading.Barrier(OPENERS + 1)
+
+    def run() -> None:
         try:
-            work()
+            all_begin.wait(60)
+            DATABASES[name](folder)
         except BaseException as error:
             failures.append(error)
 
-    writer = threading.Thread(target=write_again_and_again, args=(folder / name,))
-    openers = [
-        threading.Thread(target=run, args=(lambda: DATABASES[name](folder),), daemon=True) for _ in range(OPENERS)
-    ]
+    writer = threading.Thread(target=write_again_and_again, args=(folder / name, all_begin.wait))
+    openers = [threading.Thread(target=run, daemon=True) for _ in range(OPENERS)]
     for thread in (writer, *openers):
         thread.start()
     for thread in openers:
