@@ -11,15 +11,18 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Scalar
 from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.store.retention import retain
+from tracker_adapters.store.schema import open_for_writing, seal
 from tracker_adapters.testing.sinks import MemorySink
 
 import stepscope
+from stepscope.cli import main
 from stepscope.export.exporter import export_runs
 from stepscope.query.database import query_runs
 from stepscope.stored_reports import stored_reports
@@ -164,6 +167,19 @@ def test_damaged_bytes_are_one_clear_word(sound: Path, tmp_path: Path, at: int, 
     run = copied(sound, tmp_path / "run")
     damage_bytes(run / RANK / "segment_000000.db", at, mask, length)
     read_everything(run, tmp_path / "out")
+
+
+@pytest.mark.parametrize("column", ["count", "non_finite", "min", "max", "first_step", "last_step", "last_value"])
+def test_a_damaged_summary_is_listed(sound: Path, tmp_path: Path, column: str) -> None:
+    run = copied(sound, tmp_path / "run")
+    segment = run / RANK / "segment_000000.db"
+    with closing(open_for_writing(segment, log_bytes=2**20)) as connection:
+        seal(connection, 2 * STEPS + 5)
+    for value in ODD:
+        with closing(sqlite3.connect(segment)) as connection, connection, suppress(sqlite3.IntegrityError):
+            connection.execute(f"UPDATE summary SET {column} = ?", (value,))
+        answer = CliRunner().invoke(main, ["ls", str(run)])
+        assert answer.exception is None or isinstance(answer.exception, SystemExit), (value, answer.exception)
 
 
 def values_of(run: Path) -> dict[int, str]:

@@ -131,7 +131,9 @@ class RunRecord:
                 if not kind or type(count) is not int or type(last_step) is not int:
                     self._note_damage(1)
                     continue
-                if kind == "scalar" and type(last_value) is not float:
+                if kind != "scalar":
+                    last_value = None
+                elif type(last_value) is not float:
                     last_value = float("nan")
                 key = (name, kind)
                 old = found.get(key)
