@@ -16,11 +16,12 @@ from typing import Literal, TypeAlias
 
 from tracker_adapters.config import SINKS_VARIABLE, SinkConfig, SinksSpec, choose_sinks
 from tracker_adapters.delivery.lane import EXIT_CODES
-from tracker_adapters.delivery.ledger import Ledger, Position
+from tracker_adapters.delivery.ledger import Ledger, Position, unshare_ledger
 from tracker_adapters.delivery.process import DeliveryProcess
-from tracker_adapters.errors import NotARunError, RunError, SinkConfigError, UnsafeFileError
+from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
 from tracker_adapters.store.connections import is_damage
-from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder, ranks
+from tracker_adapters.store.layout import DELIVERY_DATABASE, WRITER_LOCK, rank_folder, ranks
+from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.tail import StoreReader
 
 from stepscope.run_folders import find_runs
@@ -151,7 +152,7 @@ class _Sync:
             existing = ", ".join(map(str, ranks(folder)))
             expected = f"one of {existing}" if existing else "a run with something in it"
             raise NotARunError(f"{folder} has no rank {rank}; expected {expected}")
-        self._position()
+        self._position(first=True)
         self.process = DeliveryProcess(
             folder, rank, config, until="end" if follow else "caught_up", wait_for_lease=False, background=False
         )
@@ -197,12 +198,14 @@ class _Sync:
             self._unreadable = f"cannot read it: {error}"
             return 0
 
-    def _position(self) -> Position:
+    def _position(self, *, first: bool = False) -> Position:
         place = rank_folder(self._folder, self._rank)
         try:
+            if first and not is_locked(place / WRITER_LOCK):
+                unshare_ledger(place)
             with Ledger(place) as ledger:
                 return ledger.register(self._config.type, self._config.target)
-        except (sqlite3.Error, UnsafeFileError) as error:
+        except (sqlite3.Error, OSError) as error:
             way_out = (
                 f"move it away, and each sink is given everything from the first artifact: {place / DELIVERY_DATABASE}"
                 if is_damage(error)

@@ -75,7 +75,7 @@ def open_file(folder: Path, relative: str | PurePath, mode: Mode = "rb", *, perm
     descriptor = open_descriptor(folder, relative, _FLAGS[mode], mode=permissions)
     if mode != "rb" and os.fstat(descriptor).st_nlink > 1:
         os.close(descriptor)
-        _unlink_from_others(folder, relative)
+        give_own_copy(folder, relative)
         descriptor = open_descriptor(folder, relative, _FLAGS[mode], mode=permissions)
     try:
         if mode == "wb":  # cut only once it is known to be a regular file
@@ -207,8 +207,13 @@ def names_in(folder: Path, relative: str | PurePath) -> list[str]:
     return []
 
 
-def _unlink_from_others(folder: Path, relative: str | PurePath) -> None:
-    """Replaces a file by a copy of it that has no other name."""
+def give_own_copy(folder: Path, relative: str | PurePath) -> None:
+    """Replaces a regular file below a folder by a copy of it that has no other name, with the same permissions.
+
+    Raises:
+        UnsafeFileError: As ``open_descriptor``.
+        OSError: When there is none, or no room for a copy; it is as it was then.
+    """
     copy = f"{relative}.{secrets.token_hex(4)}.new"
     with open_file(folder, relative) as shared:
         permissions = stat.S_IMODE(os.fstat(shared.fileno()).st_mode)

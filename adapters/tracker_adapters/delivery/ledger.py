@@ -16,8 +16,10 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 
 from tracker_adapters.redaction import redact
-from tracker_adapters.store.connections import check_tables, connect, write_ahead
-from tracker_adapters.store.layout import DELIVERY_DATABASE
+from tracker_adapters.safe_files import names_in
+from tracker_adapters.store.connections import check_tables, connect, unshare, write_ahead
+from tracker_adapters.store.layout import DELIVERY_DATABASE, WRITER_LOCK, below_run
+from tracker_adapters.store.lock import is_locked
 
 LaneState: TypeAlias = Literal["waiting", "delivering", "retrying", "quarantined", "done"]
 
@@ -86,6 +88,18 @@ class _Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 def position_key(sink: str, target: str) -> str:
     """Returns the key of a sink's position: its type and a checksum of its resolved target."""
     return f"{sink}-{hashlib.sha256(os.fsencode(target)).hexdigest()[:16]}"
+
+
+def unshare_ledger(rank_folder: Path) -> None:
+    """Gives a hard-linked ledger files of its own, unless a delivery may write to it now.
+
+    Raises:
+        UnsafeFileError: When it, or a folder on the way to it, is a link or no regular file.
+        OSError: When there is no room for a copy.
+    """
+    leases = (name for name in names_in(*below_run(rank_folder)) if name.endswith(".lock") and name != WRITER_LOCK)
+    if not any(is_locked(rank_folder / name) for name in leases):
+        unshare(rank_folder / DELIVERY_DATABASE)
 
 
 class Ledger:

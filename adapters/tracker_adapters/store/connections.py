@@ -9,7 +9,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Literal
 
-from tracker_adapters.safe_files import check_journal, status_of
+from tracker_adapters.safe_files import check_journal, give_own_copy, remove_file, status_of
 from tracker_adapters.store.fork_gate import inside
 from tracker_adapters.store.layout import below_run
 
@@ -144,6 +144,23 @@ def check_files(path: Path) -> None:
     for suffix in SUFFIXES:
         status_of(*below_run(Path(f"{path}{suffix}")))
     check_journal(*below_run(Path(f"{path}-journal")))
+
+
+def unshare(path: Path) -> None:
+    """Gives a database that has other names, by hard links, files of its own: what has the others is not changed.
+
+    The caller is the only one that has it open for writing, or is about to.
+
+    Raises:
+        UnsafeFileError: As ``connect``.
+        OSError: When there is no room for a copy.
+    """
+    for suffix in SUFFIXES:
+        place = below_run(Path(f"{path}{suffix}"))
+        status = status_of(*place)
+        if status is not None and status.st_nlink > 1:
+            # Shared memory is made anew from the log.
+            remove_file(*place) if suffix == "-shm" else give_own_copy(*place)
 
 
 def is_damage(error: Exception) -> bool:

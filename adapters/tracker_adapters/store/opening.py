@@ -6,10 +6,11 @@ import logging
 import sqlite3
 from pathlib import Path
 
-from tracker_adapters.delivery.ledger import Ledger
+from tracker_adapters.delivery.ledger import Ledger, unshare_ledger
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
 from tracker_adapters.safe_files import make_folders
 from tracker_adapters.store.blobs import store_bytes
+from tracker_adapters.store.connections import unshare
 from tracker_adapters.store.layout import DELIVERY_DATABASE, below_run, segments
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.segment import SegmentWriter
@@ -43,6 +44,9 @@ def open_segments(run_folder: Path, folder: Path, lock: FileLock, *, resume: boo
                 f"{run_folder} already holds a run ({folder.name}); pass resume=True to go on with it, "
                 "or choose another folder"
             )
+        for last in segments(folder)[-1:]:
+            unshare(last)
+        unshare_ledger(folder)
         writer = SegmentWriter(folder, lambda content: store_bytes(run_folder, content), segment_bytes=segment_bytes)
         _pass_over_delivered(folder, writer)
     except BaseException as error:
