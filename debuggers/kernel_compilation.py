@@ -11,7 +11,6 @@ imported no more, by nobody in the process.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import subprocess
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tracker_adapters.child_process import import_path, leave_alone, python_command, python_environment
+from tracker_adapters.own_process import Maker, finalize
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.terminal_text import say
 
@@ -45,7 +45,7 @@ class KernelCompilation:
     def __init__(self) -> None:
         self._state: State = "unknown"
         self._child: subprocess.Popen[bytes] | None = None
-        self._owner = 0
+        self._maker = Maker()
         self._asking = threading.Lock()
         self._begun_at = self._look_at = 0.0
 
@@ -107,11 +107,11 @@ class KernelCompilation:
             _say(f"compiles its measuring code before it starts, half a minute of a processor ({why})")
             self._load()
             return
-        self._begun_at, self._owner = time.monotonic(), os.getpid()
+        self._begun_at, self._maker = time.monotonic(), Maker()
         self._look_at = self._begun_at + LOOK_INTERVAL_S
         try:
             self._child = _start(folder)
-            atexit.register(self._let_go)
+            finalize(self, leave_alone, self._child)  # it goes on when this process ends: the next has the code then
         except OSError as error:
             self._fail(f"cannot compile the measuring code (no process can be started: {error}); {_GOES_ON}")
             return
@@ -127,7 +127,7 @@ class KernelCompilation:
 
     def _look(self) -> None:
         self._look_at = time.monotonic() + LOOK_INTERVAL_S
-        mine = os.getpid() == self._owner  # a forked child must not ask for a process that is not its own
+        mine = self._maker.is_here  # a forked child must not ask for a process that is not its own
         if mine and self._child is not None and self._child.poll() is None:
             return
         functions = _functions()
@@ -144,10 +144,6 @@ class KernelCompilation:
     def _fail(self, message: str) -> None:
         self._state = "failed"
         logger.warning(message)
-
-    def _let_go(self) -> None:
-        """Lets the compilation go on when this process ends: the next one has the code then."""
-        leave_alone(self._child)
 
 
 def _functions() -> list[Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 import threading
+import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
+
+from tracker_adapters.own_process import TemporaryFolder
 
 from debuggers.atomic_file import atomic_file
 from debuggers.errors import PageError
@@ -26,7 +29,7 @@ class PageBuffer:
     A page is handed over before it would grow beyond ``page_size``, or hold more objects than ``load_page`` accepts; a
     single datapoint that is larger makes a page of its own. While no folder is open, full pages go to a temporary one,
     and move when a folder is opened. What is added after ``save`` belongs to the folder that is opened next. May be
-    called from any thread.
+    called from any thread. The copy of a forked child is empty and has no folder: what there is is its parent's.
     """
 
     def __init__(self, page_size: int, *, on_written: OnWritten, on_error: OnError) -> None:
@@ -34,9 +37,10 @@ class PageBuffer:
         self.folder: Path | None = None
         # One page is written while the next is filled: two pages of memory.
         self._writer = PageWriter(page_size, on_written=on_written, on_error=on_error)
-        self._spool: tempfile.TemporaryDirectory[str] | None = None
+        self._spool: TemporaryFolder | None = None
         self._lock = threading.RLock()
         self._start_over()
+        _buffers.add(self)
 
     def _start_over(self) -> None:
         self.page_idx = 0
@@ -78,7 +82,7 @@ class PageBuffer:
                 clear_pages(folder)
                 self.page_idx -= self._saved_pages
             if self._spool is not None:
-                _move_pages(Path(self._spool.name), folder, 0 if folder == self._saved else self._saved_pages)
+                _move_pages(self._spool.path, folder, 0 if folder == self._saved else self._saved_pages)
                 self._drop_spool()
             self.folder, self._saved, self._saved_pages = folder, None, 0
 
@@ -158,13 +162,19 @@ class PageBuffer:
 
     def _spool_folder(self) -> Path:
         if self._spool is None:
-            self._spool = tempfile.TemporaryDirectory(prefix="stepscope-pages-", ignore_cleanup_errors=True)
-        return Path(self._spool.name)
+            self._spool = TemporaryFolder("stepscope-pages-")
+        return self._spool.path
 
     def _drop_spool(self) -> None:
         if self._spool is not None:
-            self._spool.cleanup()
+            self._spool.remove()
             self._spool = None
+
+    def _begin_in_forked_child(self) -> None:
+        """Another thread may hold a lock at the fork, and did not come along."""
+        self._lock, self._spool, self.folder = threading.RLock(), None, None
+        self._writer.begin_in_forked_child()
+        self._start_over()
 
     def _size(self, value: Any) -> int:
         """Bytes of what ``value`` holds; what the page holds already counts once."""
@@ -183,6 +193,10 @@ class PageBuffer:
         self._measured[id(value)] = value
         self._load += _ARRAY_LOAD
         return int(value.nbytes)
+
+
+_buffers: weakref.WeakSet[PageBuffer] = weakref.WeakSet()
+os.register_at_fork(after_in_child=lambda: [*map(PageBuffer._begin_in_forked_child, list(_buffers))])
 
 
 def _move_pages(source: Path, folder: Path, first: int) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tracker_adapters.own_process import finalize
 
 from debuggers.errors import PageError
 from debuggers.page_index import PageRecord, add_to_index
@@ -64,11 +65,19 @@ class PageWriter:
         self._on_written = on_written
         self._on_error = on_error
         self._stall_timeout_s = stall_timeout_s
+        self._threads: list[threading.Thread] = []
+        self._begin()
+        finalize(self, _join_all, self._threads)
+
+    def _begin(self) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[FinishedPage] = deque()
         self._held_bytes = 0
-        self._threads: list[threading.Thread] = []
-        weakref.finalize(self, _join_all, self._threads)
+
+    def begin_in_forked_child(self) -> None:
+        """Forgets the pages that wait, which are its parent's, and the thread, which did not come along."""
+        self._threads.clear()
+        self._begin()
 
     def submit(self, page: FinishedPage) -> None:
         """Hands a page over, once there is room for it.

@@ -7,15 +7,16 @@ the processor's cores with them.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from tracker_adapters.own_process import Maker
+
 from debuggers.torch_import import torch
 
-_pid = os.getpid()
+_loader = Maker()
 
 
 def team_size() -> int:
@@ -24,7 +25,7 @@ def team_size() -> int:
     One where there is nothing to start them with, and in forked processes: the threads stayed behind, and OpenMP would
     wait for them.
     """
-    return torch.get_num_threads() if os.getpid() == _pid and openmp() else 1
+    return torch.get_num_threads() if _loader.is_here and openmp() else 1
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def not_waiting() -> Iterator[None]:
 
     A training in that process may itself only do what is too small for threads.
     """
-    threads = 1 if os.getpid() == _pid else torch.get_num_threads()
+    threads = 1 if _loader.is_here else torch.get_num_threads()
     if threads == 1:
         yield
         return

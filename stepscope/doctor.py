@@ -6,12 +6,12 @@ import importlib
 import platform
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
 from tracker_adapters.errors import SinkConfigError
+from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.redaction import redact
 from tracker_adapters.registry import SinkSpec, known_sinks, load_sink
 
@@ -57,8 +57,8 @@ def _measuring() -> str:
 
 
 def _wal() -> str:
-    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".stepscope-doctor-") as folder:
-        connection = sqlite3.connect(Path(folder) / "probe.db")
+    with TemporaryFolder(".stepscope-doctor-", parent=Path.cwd()) as folder:
+        connection = sqlite3.connect(folder.path / "probe.db")
         try:
             mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
             connection.execute("CREATE TABLE probe(x)")

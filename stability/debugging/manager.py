@@ -9,6 +9,7 @@ from typing import Any
 
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.own_process import finalize
 
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
@@ -69,19 +70,20 @@ class PyTorchDebuggingManager:
             )
         self._session = DebugSession(name, self._config, self._emitter, self._next_step)
         self._record = self._session.record
-        self._at_the_end = weakref.finalize(self, self._session.stop)
+        self._at_the_end = finalize(self, self._session.stop)
 
     def stop(self, error: BaseException | None = None) -> list[Path]:
         """Ends the session and returns the files it wrote; without a session it does nothing.
 
-        A file that cannot be written is logged and does not raise.
+        A file that cannot be written is logged and does not raise. In a forked child of the process that started the
+        session nothing is ended or written.
 
         Args:
             error: What ended the run, if something did: it is logged and emitted with the last step's state, and with
                 a snapshot file of the CUDA allocator when memory ran out.
         """
         session = self._running()
-        if session is None:
+        if session is None or not session.maker.is_here:
             return []
         if self._at_the_end is not None:
             self._at_the_end.detach()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.own_process import Maker
 
 from debuggers.torch_import import torch
 from stability.debugging.config import PyTorchDebuggingConfig
@@ -117,6 +118,7 @@ class DebugSession:
         """
         self.record = SessionRecord(name)
         self.config = config
+        self.maker = Maker()
         self._emission = DebugEmission(emitter, memory=config.memory_tracking)
         self._log = DebugLog(name, emitter, config.debug_level)
         self._log.step = step

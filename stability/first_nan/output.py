@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.terminal_text import say
 
 from debuggers.emission import page_contents
@@ -76,7 +75,7 @@ class FirstNaNOutput:
 
     def __init__(self, *, to_terminal: bool) -> None:
         self._to_terminal = to_terminal
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
         self._pages = 0
 
     def tell(self, answer: FirstNaN, emitter: Emitter | None) -> None:
@@ -98,13 +97,13 @@ class FirstNaNOutput:
     def close(self) -> None:
         """Removes the folder in which pages were written; runs have their own links to them."""
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.remove()
             self._folder = None
 
     def _emit_page(self, answer: FirstNaN, origin: NonFiniteOrigin, emitter: Emitter) -> None:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="first_nan_")
-        folder = Path(self._folder.name)
+            self._folder = TemporaryFolder("first_nan_")
+        folder = self._folder.path
         place = next(iter(origin.datapoints or origin.rows or (0,)))
         contents = {place: {PAGE_DEBUGGER: {**answer.as_dict(), "values": _arrays(origin.samples)}}}
         record = write_page(folder, self._pages, contents)

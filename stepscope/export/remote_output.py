@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from tracker_adapters.artifacts import sha256_of
+from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.remote.place import RemotePlace, is_url
 
 from stepscope.export.output import MANIFEST, OutputFolder, output_folder
@@ -47,8 +47,8 @@ def output_at(target: str | PathLike[str], *, overwrite: bool) -> Iterator[Outpu
     there = place.names()
     if there and not (overwrite and MANIFEST in there):
         raise ExportError(f"{place.url} holds {there[0]!r}; choose another place, or overwrite an export there")
-    with TemporaryDirectory(prefix="stepscope-export-") as temporary:
-        local = Path(temporary, "export")
+    with TemporaryFolder("stepscope-export-") as temporary:
+        local = temporary.path / "export"
         with output_folder(local, overwrite=False) as folder:
             yield folder
         try:

@@ -7,12 +7,12 @@ import logging
 import os
 import posixpath
 import re
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tracker_adapters.errors import MissingPackageError, SinkError
+from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.redaction import redact
 from tracker_adapters.sinks.mlflow.database import prepare_database
 from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_path
@@ -97,8 +97,8 @@ class ReportingClient:
         import mlflow.artifacts
 
         uri = self._uri(run, path)
-        with tempfile.TemporaryDirectory(prefix="stepscope_") as folder:
-            file = mlflow.artifacts.download_artifacts(uri, dst_path=folder, tracking_uri=self._target)
+        with TemporaryFolder("stepscope_") as folder:
+            file = mlflow.artifacts.download_artifacts(uri, dst_path=str(folder.path), tracking_uri=self._target)
             self._progressed()
             return Path(file).read_bytes()
 

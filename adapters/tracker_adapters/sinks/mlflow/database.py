@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from tracker_adapters.errors import SinkError, SinkUnavailable, UnsafeFileError
+from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.safe_files import check_journal
 from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_uri
 
@@ -125,8 +125,8 @@ def _make(path: Path) -> None:
     for left_over in path.parent.glob(f".{path.name}.*.new"):  # by a process that was killed
         shutil.rmtree(left_over, ignore_errors=True)
     try:
-        with TemporaryDirectory(prefix=f".{path.name}.", suffix=".new", dir=path.parent) as folder:
-            made = Path(folder) / path.name
+        with TemporaryFolder(f".{path.name}.", suffix=".new", parent=path.parent) as folder:
+            made = folder.path / path.name
             _migrate(made, path.parent / "mlartifacts")
             _keep(made)
             for name in _BESIDE:  # what a database of this name left would be taken for a part of the new one

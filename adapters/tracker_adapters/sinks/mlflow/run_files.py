@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
+from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.sinks.mlflow.files import Stage
 
 _TABLES_TAG = "mlflow.loggedArtifacts"
@@ -28,12 +28,12 @@ class RunFiles:
     @contextmanager
     def staged(self) -> Iterator[Stage]:
         """Yields an empty stage, and uploads what it then holds, in order."""
-        with tempfile.TemporaryDirectory(prefix="stepscope_") as folder:
-            stage = Stage(Path(folder), self._run_id, self._prefix)
+        with TemporaryFolder("stepscope_") as folder:
+            stage = Stage(folder.path, self._run_id, self._prefix)
             yield stage
             for path in stage.paths:
                 parent = PurePosixPath(path).parent.as_posix()
-                self._client.log_artifact(self._run_id, f"{folder}/{path}", None if parent == "." else parent)
+                self._client.log_artifact(self._run_id, f"{folder.path}/{path}", None if parent == "." else parent)
 
     def names(self, folder: str) -> list[str]:
         """Returns the names of what lies in a folder; none when it is not there."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import File, Page, RunInfo
+from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.sink import HistogramRows, ScalarColumns
 from tracker_adapters.sinks.wandb.folders import RunFolder
 from tracker_adapters.sinks.wandb.keys import STEP_KEY, Keys
@@ -118,7 +118,7 @@ class OnlineRun:
 
         match value:
             case Picture():
-                path = Path(kept.enter_context(tempfile.TemporaryDirectory()), "picture.png")
+                path = kept.enter_context(TemporaryFolder("stepscope_")).path / "picture.png"
                 path.write_bytes(value.png)
                 return wandb.Image(str(path), caption=value.caption)
             case HtmlPage():
