@@ -101,17 +101,21 @@ def _delivery_table(run: Run, trained_ns: int) -> Table:
 
 def _how_to_look(run: Run) -> list[str]:
     """The commands, one a line, with paths from the working folder."""
-    here = str(Path.cwd()).rstrip("/") + "/"
     lines = ["look at the run"]
     for config in run.sinks:
         if isinstance(config, SinkConfig):
             sink = load_sink(config.type)
             command = redact(_with_path(sink.look(config.options)))
-            lines.append(f"{config.type:<12} {command.replace(here, '')}")
+            lines.append(f"{config.type:<12} {_from_here(command)}")
             if page := getattr(sink, "first_page", ""):
                 lines.append(f"{'':<12} {page}")
     command = _with_path(f"stepscope ls {run.path}")
-    return [*lines, f"{'here':<12} {command.replace(here, '')}"]
+    return [*lines, f"{'here':<12} {_from_here(command)}"]
+
+
+def _from_here(command: str) -> str:
+    here = f"{Path.cwd()}/"
+    return command if here == "//" else command.replace(here, "")
 
 
 def _with_path(command: str) -> str:

@@ -10,7 +10,7 @@ from tracker_adapters.emitter import Emitter
 from debuggers.activation_monitor import ActivationMonitor
 from debuggers.detectors import Finding, announce
 from debuggers.gradient_debugger import GradientDebugger
-from debuggers.isolation import OnError
+from debuggers.isolation import Isolation, OnError
 from debuggers.kernel_compilation import compilation
 from debuggers.loss_watch import LossWatch
 from debuggers.measurement import prepare
@@ -149,13 +149,22 @@ class Instruments:
             return not self.summaries.non_finite.any()
         return None if self.reading is None else self.reading.finite
 
-    def see_loss(self, step: int, loss: torch.Tensor | float | None) -> bool:
+    def look(self, step: int, loss: torch.Tensor | float | None, isolation: Isolation, *, measured: bool) -> bool:
+        """Looks at what is looked at in every step, and returns whether the step is to be measured in full."""
+        with isolation.guard("looking at the loss"):
+            measured |= self._see_loss(step, loss)
+        if not measured:
+            with isolation.guard("probing a step"):
+                measured = self._probe(step)
+        return measured
+
+    def _see_loss(self, step: int, loss: torch.Tensor | float | None) -> bool:
         """Looks at the loss of a step; returns whether something begins that a full measurement may explain."""
         if loss is None:
             return False
         return self._loss.see(step, loss)
 
-    def probe(self, step: int) -> bool:
+    def _probe(self, step: int) -> bool:
         """Looks at the gradients of a step that is not to be measured; returns whether it should be after all.
 
         After it comes ``measure`` or ``leave_out``.

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
-from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.handle import Delivery, DeliveryMode
 from tracker_adapters.delivery.ledger import Position
 from tracker_adapters.emitter import Emitter, PendingArray
-from tracker_adapters.errors import DeliveryError, RunError
-from tracker_adapters.redaction import redact
-from tracker_adapters.registry import load_sink
+from tracker_adapters.errors import DeliveryError
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
 
 from stepscope.forecast import Forecast
+from stepscope.looking import how_to_look
 from stepscope.pending_line import lost_line, pending_line
 from stepscope.reached_steps import reached_steps
 from stepscope.stats import RunStats
 from stepscope.terminal_alerts import TerminalAlerts
+from stepscope.timeouts import checked_timeout
 from stepscope.unclosed_runs import CLOSE_TIMEOUT_S, close_at_exit, commit_at_exit, forget
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OnError: TypeAlias = Literal["log", "raise"]
-MAX_TIMEOUT_S = threading.TIMEOUT_MAX / 2
-"""What waiting without a limit means: threads cannot wait for infinity."""
 
 
 class Run(Emitter):
@@ -103,14 +100,7 @@ class Run(Emitter):
 
         Sinks that are objects are left out; two sinks of one type are told apart by their target.
         """
-        configs = [sink for sink in self.sinks if isinstance(sink, SinkConfig)]
-        types = Counter(config.type for config in configs)
-        return {
-            config.type if types[config.type] == 1 else redact(f"{config.type}:{config.target}"): redact(
-                load_sink(config.type).look(config.options)
-            )
-            for config in configs
-        }
+        return how_to_look(self.sinks)
 
     @property
     def background_seconds(self) -> float:
@@ -121,12 +111,14 @@ class Run(Emitter):
         state = "open" if self._closed is None else f"closed, {self.info.status}"
         return f"<Run {str(self.path)!r}: {state}, {self._store.counts().stored:,} artifacts, sinks: {len(self.sinks)}>"
 
-    def call_before_close(self, function: Callable[[], object]) -> None:
+    def call_before_close(self, function: Callable[[], object]) -> Callable[[], None]:
         """Has a function called when the run is about to close, while it still takes artifacts; the last one first.
 
-        What it raises is logged.
+        What it raises is logged. Returns what takes it back; until then the run keeps alive what the function needs.
         """
-        self._before_close.append(function)
+        entry = partial(function)  # equal to no other, though the same function may be given twice
+        self._before_close.append(entry)
+        return lambda: self._before_close.remove(entry) if entry in self._before_close else None
 
     def copied_by(self, upload: UploadProcess) -> None:
         """Watches a process that copies the run to its place, and has ``close`` wait for it."""
@@ -154,7 +146,7 @@ class Run(Emitter):
             RunError: For a timeout that is no number.
             DeliveryError: With ``on_error="raise"``, when the store failed.
         """
-        committed = self._store.flush(None if timeout is None else _checked(timeout))
+        committed = self._store.flush(None if timeout is None else checked_timeout(timeout))
         self._raise_failures()
         return committed
 
@@ -168,7 +160,7 @@ class Run(Emitter):
             RunError: For a timeout that is no number.
             DeliveryError: With ``on_error="raise"``, when the store or a sink failed.
         """
-        timeout = _checked(timeout)
+        timeout = checked_timeout(timeout)
         deadline = time.monotonic() + timeout
         done = self._store.flush(timeout)
         if done and self._delivery is not None:
@@ -178,7 +170,7 @@ class Run(Emitter):
 
     def finish(self, status: RunStatus = "finished", *, timeout: float = CLOSE_TIMEOUT_S) -> bool:
         """Sets how the run ended and closes it; see ``close``."""
-        timeout = _checked(timeout)
+        timeout = checked_timeout(timeout)
         if self._store.is_inherited:  # a fork's child leaves the run to its parent
             return False
         deadline = time.monotonic() + timeout
@@ -294,10 +286,10 @@ class Run(Emitter):
                 raise DeliveryError(f"sink {position.sink} ({position.target}): {position.error or position.failed}")
 
 
-def _checked(timeout: float) -> float:
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or math.isnan(timeout):
-        raise RunError(f"timeout is {timeout!r}; expected seconds as a number")
-    return min(max(0.0, timeout), MAX_TIMEOUT_S)
+def run_of(emitter: Emitter | None) -> Run | None:
+    """Returns the run behind an emitter, which may be scoped; None for another emitter."""
+    origin = None if emitter is None else emitter.origin
+    return origin if isinstance(origin, Run) else None
 
 
 def _defer_tensor(tensor: Any) -> PendingArray:

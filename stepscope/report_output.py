@@ -8,7 +8,7 @@ from pathlib import Path
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.terminal_text import say
 
-from stepscope.live_run import Run
+from stepscope.live_run import run_of
 from stepscope.report import DebugReport, overhead_line
 from stepscope.stored_reports import REPORT_NAME
 
@@ -26,7 +26,7 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
         OSError: When the folder cannot be written.
     """
     # The first rank speaks for all: they share weights and gradients.
-    if not isinstance(emitter, Run) or emitter.rank == 0:
+    if (run := run_of(emitter)) is None or run.rank == 0:
         say(closing_line(report))
     if emitter is not None:
         # Two spaces break a line in Markdown.

@@ -27,7 +27,10 @@ def begin(session: DebugSession, model: torch.nn.Module | None, optimizer: torch
                 type(model).__name__,
                 f"at step {other.last_step}" if other.last_step >= 0 else "before its first step",
             )
-            other.stop()
+            try:
+                other.stop()
+            except Exception:  # nothing of the earlier one may keep this one from beginning
+                _log.exception("the earlier session of this %s could not end", type(model).__name__)
     _running.add(session)
 
 

@@ -19,19 +19,17 @@ from stepscope.debug_config import DebugConfig, Preset, as_config
 from stepscope.diagnostics import Diagnostics
 from stepscope.errors import SessionError
 from stepscope.instruments import Instruments
-from stepscope.live_run import Run
+from stepscope.live_run import run_of
 from stepscope.report import DebugReport
 from stepscope.report_output import put_out
 from stepscope.session_alerts import SessionAlerts
 from stepscope.session_arguments import check_run, check_session, only_config
 from stepscope.session_first_nan import SessionFirstNaN
 from stepscope.session_stability import SessionStability
+from stepscope.session_view import SessionView
 from stepscope.step_pacing import StepPacing
 
 if TYPE_CHECKING:
-    from debuggers.activation_monitor import ActivationMonitor
-    from debuggers.gradient_debugger import GradientDebugger
-    from debuggers.tensor_inspector import TensorInspector
     from stability import NumericalStabilityManager
     from stability.results import StabilityResult
 
@@ -39,7 +37,7 @@ DISABLED_VARIABLE = "STEPSCOPE_DISABLED"
 
 
 @methods_between_graphs
-class DebugSession:
+class DebugSession(SessionView):
     """Watches the training of a model: gradients, weights, updates, activations, and single tensors.
 
     Call ``start`` (or use it as a context manager), ``step`` once before each optimizer step, and ``stop``::
@@ -115,30 +113,7 @@ class DebugSession:
         )
         self._started = self._stopped = self._paused = False
         self._process = 0
-
-    @property
-    def last_step(self) -> int:
-        """The number of the last step; before the first, one less than it will have."""
-        return self._pacing.last
-
-    def watches(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
-        """Whether this session watches exactly this model with this optimizer."""
-        return self._model is model and self._optimizer is optimizer
-
-    @property
-    def tensor_inspector(self) -> TensorInspector:
-        """Takes single tensors: ``session.tensor_inspector.inspect_tensor(tensor, "name")``."""
-        return self._instruments.tensors
-
-    @property
-    def gradient_debugger(self) -> GradientDebugger:
-        """History and analysis of the gradients; takes others by ``record_gradient_flow``."""
-        return self._instruments.gradients
-
-    @property
-    def activation_monitor(self) -> ActivationMonitor | None:
-        """What the layers put out; None unless configured."""
-        return self._instruments.activations
+        self._forget_run: Callable[[], None] = lambda: None
 
     def start(self) -> Self:
         """Begins to watch; a session that watches the same model and optimizer already ends.
@@ -154,8 +129,8 @@ class DebugSession:
         self._started, self._process = True, os.getpid()
         if not self.disabled:
             self._stability.leave_series_to(self._run, self.config)
-        if isinstance(self._run, Run):
-            self._run.call_before_close(self.stop)
+        if (run := run_of(self._run)) is not None:
+            self._forget_run = run.call_before_close(self.stop)
         running_sessions.begin(self, self._model, self._optimizer)
         first = self.config.first_step
         self._pacing.last = (-1 if self._run is None else self._run.reached) if first is None else first - 1
@@ -217,7 +192,7 @@ class DebugSession:
         with self._pacing.stopwatch:
             self._diagnostics.emit(number, loss, metrics, measured=measured)
             self._stability.unscale()
-            measured = self._look(number, loss, measured=measured)
+            measured = self._instruments.look(number, loss, self._isolation, measured=measured)
             if measured:
                 with self._isolation.guard("measuring a step"):
                     self._instruments.measure(number)
@@ -259,18 +234,6 @@ class DebugSession:
                     with self._isolation.guard("preparing a step"):
                         self._expect(self._pacing.next)
 
-    def report(self) -> DebugReport:
-        """Returns what the session knows so far."""
-        return DebugReport.of(
-            self._instruments,
-            overhead=self._pacing.overhead(),
-            failures={**self._isolation.counts, **self._instruments.failures},
-            disabled=self.disabled,
-            first_nans=self._first_nan.found,
-            unused_passes=self._first_nan.unused_passes,
-            ended_tools=self._stability.ended_tools,
-        )
-
     def stop(self) -> DebugReport:
         """Ends the session: removes every hook, emits what is left, writes and prints what ``report`` returns.
 
@@ -282,6 +245,7 @@ class DebugSession:
         if self._stopped:
             return self.report()
         self._stopped = True
+        self._forget_run()
         self._stability.leave_series_to(None, self.config)
         running_sessions.end(self)
         if self._run is not None and self._started:
@@ -299,12 +263,6 @@ class DebugSession:
         """Ends the session as ``stop`` does."""
         return self.stop()
 
-    def __repr__(self) -> str:
-        state = "disabled" if self.disabled else "not started" if not self._started else ""
-        state = state or ("stopped" if self._stopped else "paused" if self._paused else "running")
-        model = "" if self._model is None else f" of {type(self._model).__name__}"
-        return f"<{type(self).__name__}{model}: {state}, last step {self._pacing.last}>"
-
     def __enter__(self) -> Self:
         return self if self._started else self.start()
 
@@ -321,12 +279,9 @@ class DebugSession:
             with self._isolation.guard("repeating a step that ended with an exception"):
                 self._first_nan.look_at_error(error)
         finally:
-            self.stop()
-
-    @property
-    def _is_inherited(self) -> bool:
-        """Whether this is a forked child's copy of a session that its parent started."""
-        return self._started and os.getpid() != self._process
+            # What fails now, as on a device that is broken, must not stand before what ended the training.
+            with self._isolation.guard("ending the session"):
+                self.stop()
 
     def _let_go(self) -> None:
         """Ends the copy in a forked child: no layer has a hook any more, and nothing is emitted, printed or removed."""
@@ -334,15 +289,6 @@ class DebugSession:
         running_sessions.end(self)
         self._instruments.pause()
         self._first_nan.pause()
-
-    def _look(self, number: int, loss: torch.Tensor | float | None, *, measured: bool) -> bool:
-        """Looks at what is looked at in every step, and returns whether the step is to be measured in full."""
-        with self._isolation.guard("looking at the loss"):
-            measured |= self._instruments.see_loss(number, loss)
-        if not measured:
-            with self._isolation.guard("probing a step"):
-                measured = self._instruments.probe(number)
-        return measured
 
     def _expect(self, number: int) -> None:
         """Prepares for the coming forward pass of a step that will be measured."""

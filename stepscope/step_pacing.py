@@ -11,7 +11,7 @@ from tracker_adapters.emitter import Emitter
 from debuggers.stopwatch import Stopwatch
 from stepscope.debug_config import DebugConfig
 from stepscope.governor import Governor, Overhead
-from stepscope.live_run import Run
+from stepscope.live_run import run_of
 
 
 class StepPacing:
@@ -30,7 +30,7 @@ class StepPacing:
         self.last = -1
         self._schedule = config.schedule
         self._governor = Governor(config.max_overhead)
-        self._run = emitter if isinstance(emitter, Run) else None
+        self._run = run_of(emitter)
         self._stride = 1
         self._granted = True
         self._boundary_s = self._spent_before_s = self._background_before_s = 0.0

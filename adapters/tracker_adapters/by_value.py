@@ -48,9 +48,7 @@ class LogsByValue:
         """
         emitter = cast("Emitter", self)
         if not isinstance(values, Mapping):
-            raise ArtifactError(
-                f"log got {type(values).__name__} {_short(values)}; expected a mapping of names to values"
-            )
+            raise ArtifactError(f"log got {_short(values)}; expected a mapping of names to values")
         at_step = emitter if step is None else emitter.at(step)
         for emit in list(_emissions(at_step, values)):
             emit()

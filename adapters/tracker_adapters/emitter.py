@@ -71,6 +71,7 @@ class Emitter(LogsByValue):
         """
         self._recorder, self._defer, self._on_alert = recorder, defer, on_alert
         self._scope, self._step = scope, step
+        self._origin: Emitter | None = None
         self._known_names: set[str] = set()
         self._owners: dict[str, weakref.ref[object]] = {}
         self._reached: dict[str, int] = {}
@@ -273,6 +274,11 @@ class Emitter(LogsByValue):
         if file is not None:
             self._put_file(file, 512)
 
+    @property
+    def origin(self) -> Emitter:
+        """The emitter from which this one was derived by ``scoped`` and ``at``, such as a run; else itself."""
+        return self if self._origin is None else self._origin
+
     def claim(self, owner: object) -> bool:
         """Takes the scope for a producer of series with fixed names, such as the session of a model.
 
@@ -295,6 +301,7 @@ class Emitter(LogsByValue):
         emitter = Emitter.__new__(Emitter)
         emitter._recorder, emitter._defer, emitter._scope, emitter._step = self._recorder, self._defer, scope, step
         emitter._known_names, emitter._name_sequences = self._known_names, self._name_sequences
+        emitter._origin = self.origin
         emitter._on_alert, emitter._owners, emitter._reached = self._on_alert, self._owners, self._reached
         return emitter
 

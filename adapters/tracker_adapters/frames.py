@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tracker_adapters.artifacts import Cell
@@ -37,7 +38,7 @@ def _title(column: object) -> str:
 
 def _cell(value: Any, holds_text: bool = False) -> Cell:
     value = plain(value)
-    if type(value).__name__ in ("NaTType", "NAType") or (holds_text and value != value):  # noqa: PLR0124 - NaN
+    if type(value).__name__ in ("NaTType", "NAType") or (holds_text and isinstance(value, float) and math.isnan(value)):
         return None
     if type(value) is int and not -(2**63) <= value < 2**64:
         return str(value)

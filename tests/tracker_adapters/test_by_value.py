@@ -179,3 +179,9 @@ def test_nothing_heavy_is_imported_for_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_cells_that_hold_several_numbers_become_their_text() -> None:
+    emitter = MemoryEmitter()
+    emitter.table("t", pd.DataFrame({"a": [np.arange(2), torch.zeros(2), [1, 2], float("nan"), "x"]}), step=0)
+    assert emitter.artifacts[0].rows == (("[0 1]",), ("tensor([0., 0.])",), ("[1, 2]",), (None,), ("x",))  # type: ignore[attr-defined]
