@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -24,6 +25,8 @@ _NEVER = (
     torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError,
 )
 """Exceptions that values of tensors do not cause."""
+_MOST_INSIDE = 100
+"""How many tensors of a container are looked at."""
 _MODULE_FILE = torch.nn.Module.forward.__code__.co_filename
 
 
@@ -80,14 +83,19 @@ def _tensors(frame: FrameType) -> Iterator[torch.Tensor]:
         yield from _floating([value])
         if isinstance(value, torch.nn.Module):
             continue
-        inside: Any = getattr(value, "__dict__", None) if not isinstance(value, (list, tuple, dict)) else value
-        if isinstance(inside, dict):
-            inside = inside.values()
-        if inside is not None:
-            yield from _floating(list(inside)[:100])
+        inside: Any = value if isinstance(value, (list, tuple, dict)) else _attributes_of(value)
+        yield from _floating(list(islice(inside.values() if isinstance(inside, dict) else inside, _MOST_INSIDE)))
 
 
-def _floating(values: list[Any]) -> Iterator[torch.Tensor]:
+def _attributes_of(value: Any) -> dict[str, Any]:
+    try:
+        attributes = vars(value)
+    except Exception:  # it has none, or says so in a way of its own
+        return {}
+    return attributes if isinstance(attributes, dict) else {}
+
+
+def _floating(values: Iterable[Any]) -> Iterator[torch.Tensor]:
     for value in values:
         if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
             yield value

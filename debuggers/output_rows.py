@@ -105,7 +105,8 @@ class OutputRows:
         if not producer.waits:
             self._measure([slot], [tensor])
         if producer.waits is not False:
-            self._waiting.append((slot, tensor, version, producer))
+            # Without its graph, which would hold on to all of a forward pass that raises.
+            self._waiting.append((slot, tensor.detach(), version, producer))
             self._held_elements += tensor.numel()
             if self._held_elements > _MAX_HELD:
                 self.flush()

@@ -157,7 +157,7 @@ def raised_in_backward(error: BaseException) -> RaisedInBackward | None:
     if places:
         more = f" and {len(places) - MOST_SUSPECTS} more" if len(places) > MOST_SUSPECTS else ""
         message += f" at {' or at '.join(places[:MOST_SUSPECTS])}{more}"
-    losses = [float(root.detach()) for root in roots if root.numel() == 1]
+    losses = [float(root.detach()) for root in roots if root.numel() == 1 and not root.is_complex()]
     return RaisedInBackward(message, losses[0] if losses else math.nan)
 
 

@@ -11,6 +11,7 @@ from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.own_process import finalize
 
+from debuggers.seen_errors import SeenErrors
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
 from stability.debugging.anomaly_mode import RaisedInBackward, raised_in_backward
@@ -54,7 +55,7 @@ class PyTorchDebuggingManager:
         self._session: DebugSession | None = None
         self._at_the_end: weakref.finalize[..., PyTorchDebuggingManager] | None = None
         self._next_step = 0
-        self._noted: BaseException | None = None
+        self._noted = SeenErrors()
 
     def start(self, name: str) -> None:
         """Starts a session and forgets the one before.
@@ -104,9 +105,9 @@ class PyTorchDebuggingManager:
         """
         session = self._running()
         raised = raised_in_backward(error) if session is not None and session.raises else None
-        if session is None or raised is None or error is self._noted:
+        if session is None or raised is None or error in self._noted:
             return None
-        self._noted = error
+        self._noted.add(error)
         session.tell_raised(Anomaly(kind="nan_gradient", message=raised.message, step=step))
         return raised
 

@@ -18,6 +18,7 @@ from debuggers.forward_capture import ForwardCapture
 from debuggers.isolation import describe
 from debuggers.non_finite_origin import NonFiniteOrigin
 from debuggers.non_finite_watch import NonFiniteWatch
+from debuggers.seen_errors import SeenErrors
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
 from stability.errors import StabilityConfigError
@@ -110,7 +111,7 @@ class FirstNaNFinder:
         self._emitter: Emitter | None = None
         self._scaler: torch.amp.GradScaler | None = None
         self._next_step = 0
-        self._last_error: BaseException | None = None
+        self._seen_errors = SeenErrors()
 
     def bind(self, emitter: Emitter | None, scaler: torch.amp.GradScaler | None) -> Self:
         """Says where the alert and the page go, and whose scale the gradients have in the backward pass."""
@@ -153,9 +154,9 @@ class FirstNaNFinder:
         Returns:
             The answer; None when no NaN led to it as far as is known, or when it was answered before.
         """
-        if error is self._last_error or not may_be_of_values(error):
+        if error in self._seen_errors or not may_be_of_values(error):
             return None
-        self._last_error = error
+        self._seen_errors.add(error)
         fault = Fault(self._next_step, None, False)
         seen = None if self._watch is None else self._watch.first_non_finite()
         try:
