@@ -57,6 +57,13 @@ def _measuring() -> str:
 
 
 def _wal() -> str:
+    try:
+        return _wal_in_a_folder()
+    except OSError as error:
+        return f"cannot be tried ({error.strerror}): keep runs in a folder that can be written"
+
+
+def _wal_in_a_folder() -> str:
     with TemporaryFolder(".stepscope-doctor-", parent=Path.cwd()) as folder:
         connection = sqlite3.connect(folder.path / "probe.db")
         try:

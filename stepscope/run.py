@@ -105,10 +105,10 @@ def open_run(
     keeps_name = resume or exists == "raise"
     places: Iterable[RunPlace] = [asked] if keeps_name else places_for(asked, claim)
     for place in places:
-        # Everything that the caller can have got wrong is checked before anything is written.
-        chosen = choose_sinks(sinks, place.output, missing=missing, number=place.number) if rank == 0 else ()
-        make = partial(Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown)
         try:
+            # Everything that the caller can have got wrong is checked before anything is written.
+            chosen = choose_sinks(sinks, place.output, missing=missing, number=place.number) if rank == 0 else ()
+            make = partial(Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown)
             run = _open_at(place, given, make, claim, resume=resume, limit=limit, keeps_name=keeps_name)
         except (RunExistsError, RunBusyError):
             if keeps_name:

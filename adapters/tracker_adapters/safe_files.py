@@ -159,13 +159,14 @@ def is_folder(folder: Path, relative: str | PurePath) -> bool:
 def check_way(folder: Path, path: Path) -> None:
     """Checks a path for something that opens it by name: below ``folder`` no part of it may be a link.
 
-    A path elsewhere, and parts that do not exist, are left as they are.
+    A path elsewhere, parts that do not exist, and a ``folder`` that is none, are left as they are.
 
     Raises:
         UnsafeFileError: When one is.
     """
     if folder != path and path.is_relative_to(folder):
-        with suppress(FileNotFoundError), _parent(folder, path.relative_to(folder)) as (parent, name):
+        absent = suppress(FileNotFoundError, NotADirectoryError)
+        with absent, _parent(folder, path.relative_to(folder)) as (parent, name):
             if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                 raise _unsafe(path, "a link")
 

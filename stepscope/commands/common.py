@@ -52,9 +52,15 @@ def _fail(message: str) -> NoReturn:
 
 
 def show_every_character() -> None:
-    """Has what the locale cannot write shown as an escape, where a command would end in an error."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    """Has what the locale cannot write shown as an escape, where a command would end in an error.
+
+    What a command prints where the stream was closed goes nowhere.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, io.StringIO())
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 

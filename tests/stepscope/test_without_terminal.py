@@ -1,11 +1,13 @@
-"""A training without standard error, or whose working folder is gone, runs and records as any other."""
+"""Trainings and commands where a stream is closed, or a folder is gone or no folder."""
 
 import subprocess
 import sys
 
 import pytest
+from tracker_adapters.errors import NotARunError
 
 import stepscope
+from stepscope.doctor import examine
 
 # A name that is taken, an alert, and a run that is closed: each is told on standard error.
 TRAINING = """
@@ -51,3 +53,29 @@ def test_a_relative_path_in_a_folder_that_is_gone_is_refused_by_name(tmp_path):
 
     assert done.returncode == 1
     assert "RunError: path is 'runs/exp1', and the working folder was removed" in done.stderr
+
+
+@pytest.mark.parametrize("path", ["file", "file/run"])
+def test_a_file_in_the_place_of_a_folder_is_refused_by_name(tmp_path, path):
+    (tmp_path / "file").write_text("x")
+
+    with pytest.raises(NotARunError, match=f"cannot write into {tmp_path / path}: .*; expected a writable folder"):
+        stepscope.open_run(tmp_path / path, sinks=["tensorboard", "local"])
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
+def test_a_command_without_a_stream_ends_well(tmp_path, closed):
+    stepscope.open_run(tmp_path / "run", sinks=[]).close()
+    for command, code in ((f"ls '{tmp_path}'", 0), (f"ls '{tmp_path}/none'", 2)):
+        shell = f"{sys.executable} -m stepscope {command} {closed}"
+        done = subprocess.run(["bash", "-c", shell], check=False, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+def test_the_doctor_goes_on_where_nothing_can_be_written(monkeypatch):
+    monkeypatch.chdir("/proc")
+
+    found = dict(row for _, rows in examine() for row in rows)
+
+    assert found["WAL in /proc"].startswith("cannot be tried (")
+    assert found["local"] == "works"
