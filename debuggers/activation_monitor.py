@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tracker_adapters.emitter import Emitter
 
 from debuggers.activation_coverage import CoverageNotes
-from debuggers.activation_findings import ActivationFindings
+from debuggers.activation_emission import ActivationEmission
 from debuggers.activation_recording import Recording
 from debuggers.closing import Closing
 from debuggers.compiled_code import methods_between_graphs
@@ -17,12 +17,10 @@ from debuggers.hooks import Hooks
 from debuggers.isolation import Isolation, OnError, failure_alerts
 from debuggers.module_selection import Selection
 from debuggers.monitored_layers import MonitoredLayers
-from debuggers.series_names import statistic_names
 from debuggers.stopwatch import Stopwatch
-from debuggers.summary_stream import OnTable, SummaryStream
-from debuggers.summary_table import SummaryTable
+from debuggers.summary_stream import OnTable
 from debuggers.torch_import import torch
-from debuggers.unit_activity import Activity, UnitActivity
+from debuggers.unit_activity import Activity
 
 
 @methods_between_graphs
@@ -106,16 +104,12 @@ class ActivationMonitor(Closing):
         self.lost_outputs = 0
         self.uncovered: list[str] = []
         self._model = model
-        self._emitter = emitter
         self._gradients = gradients
-        self._on_table = on_table
-        self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._last_step))
-        self._units = UnitActivity()
-        self._findings = ActivationFindings(emitter)
-        self._last_step = 0
+        self._emission = ActivationEmission(emitter, histogram_every=histogram_every, on_table=on_table)
+        self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._emission.last_step))
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
         self._recording = Recording(
-            model, self._isolation, self._units, self._stopwatch, gradients=gradients, scaler=scaler
+            model, self._isolation, self._emission.units, self._stopwatch, gradients=gradients, scaler=scaler
         )
         self._layers = MonitoredLayers(model, modules, unit_activity, self._recording)
         self._ever_fired: set[str] = set()
@@ -125,13 +119,6 @@ class ActivationMonitor(Closing):
         self._waiting = False
         self._mode: bool | None = None  # the model's in the step before
         self._notes = CoverageNotes()
-        self._units_waiting = False
-        self._outputs_stream = SummaryStream(
-            "activations", emitter, histogram_every=histogram_every, on_table=self._take_outputs
-        )
-        self._gradients_stream = SummaryStream(
-            "activation_gradients", emitter, histogram_every=histogram_every, on_table=self._take_gradients
-        )
 
     @property
     def chosen(self) -> list[str]:
@@ -212,14 +199,7 @@ class ActivationMonitor(Closing):
             nothing_requires_gradients = recording.without_gradient == len(recording.outputs) > 0
             recording.clear()
             with self._isolation.guard("emitting activations"):
-                if outputs.names:
-                    self._last_step = step
-                    self._outputs_stream.push(step, outputs.names, outputs)
-                    self._units.end_step()
-                    self._units_waiting = True
-                if gradients.names:
-                    self._gradients_stream.push(step, gradients.names, gradients)
-                self._findings.see_units(step, self._units.take_window())
+                self._emission.push(step, outputs, gradients)
             if self.uncovered or outputs.names:
                 self._notes.say_what_is_missing(
                     any_output=bool(outputs.names), no_gradient=self._gradients and nothing_requires_gradients
@@ -251,45 +231,27 @@ class ActivationMonitor(Closing):
         """Detaches and emits the rest, waiting for the device; calling it again does nothing."""
         self.detach()
         with self._stopwatch, self._isolation.guard("emitting activations"):
-            self._outputs_stream.drain()
-            self._gradients_stream.drain()
-            if self._units_waiting:
-                self._units_waiting = False
-                self._findings.see_units(self._last_step, self._units.read())
+            self._emission.close()
 
     def unit_activity(self) -> dict[str, Activity]:
         """Returns how often each unit was active in the last 100 to 200 recorded steps, by layer; waits for the device.
 
         A unit is active where its output is above zero. See ``UnitActivity.add`` for what is a unit.
         """
-        return self._units.read()
+        return self._emission.units.read()
 
     def findings(self) -> list[Finding]:
         """Returns outputs that were not finite, and layers of dead units, judged every 100 recorded steps and at close.
 
         Each is an alert when it begins. More than half of a layer's units dead: active in less than 1 % of the inputs.
         """
-        return self._findings.findings()
-
-    def _take_outputs(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
-        self._emit_zero_fractions("activations", step, names, table)
-        self._findings.see_outputs(step, names, table)
-        if self._on_table is not None:
-            self._on_table(step, names, table)
-
-    def _take_gradients(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
-        self._emit_zero_fractions("activation_gradients", step, names, table)
-
-    def _emit_zero_fractions(self, group: str, step: int, names: Sequence[str], table: SummaryTable) -> None:
-        if self._emitter is not None:
-            series = statistic_names(group, "zero_fraction", tuple(names))
-            self._emitter.scalars(series, table.zero_fraction, step=step)
+        return self._emission.findings()
 
     def _follow(self) -> None:
         exchanged = self._layers.follow()
         if exchanged:
             self._ever_fired.difference_update(exchanged)
-            self._units.forget(exchanged)
+            self._emission.units.forget(exchanged)
 
     def _begin_forward(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         is_expected = self._mode is None or self._model.training is self._mode
