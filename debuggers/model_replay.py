@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from debuggers.call_observers import is_compiled_in_place, unobserved
+from debuggers.deferred import is_freed
 from debuggers.errors import DebuggerConfigError
 from debuggers.module_selection import WRAPPERS
 from debuggers.random_state import preserved_random_state
@@ -162,7 +163,8 @@ class _Work(torch.nn.Module):
 
 def _stand_ins(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     with torch.no_grad():
-        copies = {f"model.{name}": buffer.clone() for name, buffer in model.named_buffers()}
+        buffers = model.named_buffers()
+        copies = {f"model.{name}": buffer.clone() for name, buffer in buffers if not is_freed(buffer)}
         for name, parameter in model.named_parameters():
             if parameter.is_inference():
                 copies[f"model.{name}"] = parameter.clone()

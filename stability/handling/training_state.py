@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import random
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
+from debuggers.deferred import is_freed
+from debuggers.random_state import RandomStates
 from debuggers.torch_import import torch
 from stability.handling.config import SnapshotPlace
 
@@ -30,7 +29,7 @@ class TrainingState:
     weights: dict[Hashable, torch.Tensor] = field(default_factory=dict)
     optimizer: dict[Any, Any] = field(default_factory=dict)
     scaler: dict[str, torch.Tensor | None] = field(default_factory=dict)
-    generators: _Generators | None = None
+    generators: RandomStates | None = None
     copied: list[torch.cuda.Event] = field(default_factory=list)
     parameters: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
 
@@ -59,7 +58,7 @@ class TrainingState:
         self.optimizer = _transfer(dict(optimizer.state), self.optimizer, allocate)
         tensors = {name: getattr(scaler, name, None) for name in _SCALER_TENSORS}
         self.scaler = _transfer(tensors, self.scaler, allocate)
-        self.generators = _Generators.now()
+        self.generators = RandomStates.now()
         devices = {tensor.device for tensor in weights.values() if tensor.is_cuda}
         self.copied = [torch.cuda.current_stream(device).record_event() for device in devices]
 
@@ -102,32 +101,11 @@ class TrainingState:
         return _bytes([self.weights, self.optimizer, self.scaler])
 
 
-@dataclass(frozen=True, slots=True)
-class _Generators:
-    """The states of all global random generators; reading those of CUDA devices does not wait for them."""
-
-    python: Any
-    numpy: Any
-    torch_host: torch.Tensor
-    torch_cuda: list[torch.Tensor]
-
-    @classmethod
-    def now(cls) -> _Generators:
-        devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-        return cls(random.getstate(), np.random.get_state(), torch.get_rng_state(), devices)
-
-    def put_back(self) -> None:
-        random.setstate(self.python)
-        np.random.set_state(self.numpy)
-        torch.set_rng_state(self.torch_host)
-        if self.torch_cuda:
-            torch.cuda.set_rng_state_all(self.torch_cuda)
-
-
 def _weights(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[Hashable, torch.Tensor]:
     weights: dict[Hashable, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     known = {id(parameter) for parameter in model.parameters()}
-    return weights | {parameter: parameter for parameter in _held(optimizer) if id(parameter) not in known}
+    weights |= {parameter: parameter for parameter in _held(optimizer) if id(parameter) not in known}
+    return {name: tensor for name, tensor in weights.items() if not is_freed(tensor)}
 
 
 def _parameters(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

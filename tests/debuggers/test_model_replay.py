@@ -90,3 +90,11 @@ def test_a_model_whose_root_alone_is_sharded_is_refused_also_after_it_ran(proces
     model(torch.ones(2, 4))
     with pytest.raises(DebuggerConfigError, match="computes together with other processes"):
         run_aside(model, lambda: model(torch.ones(2, 4)), gradients=False)
+
+
+def test_a_buffer_that_is_offloaded_stays_so():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False))
+    model.register_buffer("mask", torch.ones(100))
+    model.mask.untyped_storage().resize_(0)
+
+    assert run_aside(model, lambda: model(torch.ones(2, 2)), gradients=False).shape == (2, 2)

@@ -292,3 +292,17 @@ def test_snapshots_keep_no_optimizer_alive():
     gc.collect()
 
     assert gone() is None
+
+
+def test_offloaded_buffers_are_left_alone_by_snapshots():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = TrainingState()
+    state.take(model, optimizer, None, "device")
+    model[1].running_mean.untyped_storage().resize_(0)
+    model[1].running_var.fill_(5.0)
+    state.put_back(model, optimizer, None)
+    state.take(model, optimizer, None, "device")
+
+    assert model[1].running_var.tolist() == [1.0, 1.0]
+    assert "1.running_mean" not in state.weights
