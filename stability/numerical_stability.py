@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from tracker_adapters.base import check_step
@@ -17,9 +16,9 @@ from stability.anomalies import AnomalyAlerts, find_anomalies
 from stability.clipping.clipper import Clipped, make_clipper
 from stability.clipping.config import GradientClippingConfig
 from stability.config_checks import check_config
+from stability.debug_sessions import DebugSessions
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.manager import PyTorchDebuggingManager
-from stability.debugging.results import GradientCheck
 from stability.debugging.tool import StepSeen
 from stability.emission import Series, StabilityEmission
 from stability.errors import StabilityError
@@ -29,18 +28,17 @@ from stability.handling.config import NaNHandlingConfig
 from stability.handling.faults import FaultHandling
 from stability.handling.non_finite import unscale
 from stability.history import History
-from stability.history_views import HistoryViews
 from stability.learned_detector import LearnedDetector
 from stability.optimizer_check import OptimizerCheck, check_kinds
 from stability.recovery.recovery import Recovery
 from stability.recovery.remedies import Fault
-from stability.results import Anomaly, DebugSummary, NaNStats, StabilityResult
+from stability.results import Anomaly, NaNStats, StabilityResult
 from stability.score import StabilityScore
 from stability.step_result import make_result
 
 
 @methods_between_graphs
-class NumericalStabilityManager(HistoryViews):
+class NumericalStabilityManager(DebugSessions):
     """Watches and clips the gradients of a training loop.
 
     Call ``step`` after the last ``backward`` of a step and before ``optimizer.step()``. With nothing to clip, it
@@ -97,15 +95,13 @@ class NumericalStabilityManager(HistoryViews):
         self._detector = detector
         self._recovery = recovery
         self._first_nan = None if find_first_nan is None else find_first_nan.bind(emitter, scaler)
-        self._debugging = PyTorchDebuggingManager(debug_config, emitter)
         self._alerts = AnomalyAlerts(emitter)
         norm_type = clipping_config.norm_type
         emission = StabilityEmission(emitter, parameter_norms_every, histogram_every, norm_type=norm_type)
-        super().__init__(History(), emission)
+        super().__init__(History(), emission, PyTorchDebuggingManager(debug_config, emitter))
         self._optimizers = OptimizerCheck()
         self._checked: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._score = StabilityScore()
-        self._next_step = 0
 
     def step(
         self,
@@ -259,48 +255,6 @@ class NumericalStabilityManager(HistoryViews):
         if self._detector is not None and state.get("detector") is not None:
             self._detector.load_state_dict(state["detector"])
         self._next_step = state["next_step"]
-
-    def start_debug_session(self, name: str = "debug") -> None:
-        """Starts to collect ``debug_info``; see ``PyTorchDebuggingManager.start`` for what it raises."""
-        self._debugging.start(name)
-
-    def stop_debug_session(self, error: BaseException | None = None) -> list[Path]:
-        """Ends the session and returns the files it wrote; without a session it does nothing.
-
-        ``error`` is what ended the run, if something did: it is told with the last step's state.
-        """
-        if error is not None:
-            self.note_error(error)
-        return self._debugging.stop(error)
-
-    def close(self) -> None:
-        """Ends the debug session, if one runs; a second call does nothing."""
-        self.stop_debug_session()
-
-    def note_error(self, error: BaseException) -> None:
-        """Records the step that an exception ended before ``step`` was called.
-
-        That is one whose backward pass raised, in a debug session that is to raise. Other exceptions, and a second
-        call, change nothing. ``stop_debug_session(error)`` does it, and training wrapper and ``DebugSession`` do.
-        """
-        raised = self._debugging.note_error(error, self._next_step)
-        if raised is not None:
-            self._emission.unfinished(self._history.add_unfinished(self._next_step, raised.loss))
-            self._next_step += 1
-
-    def check_function(
-        self, function: Callable[..., Any], inputs: torch.Tensor | Sequence[torch.Tensor], **options: Any
-    ) -> GradientCheck:
-        """Compares the gradients of a function with finite differences; see ``PyTorchDebuggingManager``."""
-        return self._debugging.check_function(function, inputs, **options)
-
-    def save_cuda_snapshot(self) -> Path:
-        """Saves a snapshot of the CUDA allocator; see ``PyTorchDebuggingManager`` for what it raises."""
-        return self._debugging.save_cuda_snapshot()
-
-    def get_debug_summary(self) -> DebugSummary:
-        """Returns the sums of the running or the last session, or of all steps when there was none."""
-        return self._debugging.summary()
 
     def _clip(self, gradients: Gradients, norms: Norms, stats: NaNStats) -> Clipped:
         if stats["action"] in ("replaced", "zeroed", "scaled"):
