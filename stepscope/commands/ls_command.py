@@ -12,15 +12,18 @@ from rich.table import Table
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.remote.place import is_url
 from tracker_adapters.store.layout import MANIFEST
-from tracker_adapters.store.record import RunRecord
+from tracker_adapters.store.record import NameInfo, RunRecord
 from tracker_adapters.store.retention import run_bytes
 
 from stepscope.byte_sizes import format_bytes
 from stepscope.commands.common import console, one_line_errors
+from stepscope.commands.text_table import print_table
 from stepscope.run import read_run
 from stepscope.run_folders import find_runs
 from stepscope.run_places import short_path
 from stepscope.stored_reports import stored_reports, verdict_in
+
+_COLUMNS = ("name", "kind", "count", "last step", "last value")
 
 
 @click.command("ls", epilog="\b\nExamples:\n  stepscope ls runs\n  stepscope ls runs/exp1")
@@ -69,17 +72,15 @@ def _size(folder: Path) -> str:
         return ""
 
 
+def _cells(info: NameInfo) -> list[str]:
+    value = "" if info.last_value is None else f"{info.last_value:.6g}"
+    return [repr(info.name)[1:-1], info.kind, str(info.count), str(info.last_step), value]
+
+
 def _show_names(record: RunRecord) -> None:
     manifest, names = record.manifest, record.names("all")
-    table = Table(title=f"{escape(manifest.info.name)} ({manifest.info.status})", title_justify="left")
-    for column in ("name", "kind"):
-        table.add_column(column, overflow="fold")
-    for column in ("count", "last step", "last value"):
-        table.add_column(column, justify="right")
-    for info in names:
-        value = "" if info.last_value is None else f"{info.last_value:.6g}"
-        table.add_row(escape(repr(info.name)[1:-1]), info.kind, str(info.count), str(info.last_step), value)
+    title = f"{manifest.info.name} ({manifest.info.status})"
     output = console()
-    output.print(table)
+    print_table(output, _COLUMNS, [_cells(info) for info in names], numbers=frozenset((2, 3, 4)), title=title)
     if manifest.lost:
         output.print(f"lost before they were stored: {manifest.lost}")

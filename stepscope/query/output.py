@@ -10,10 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from tracker_adapters.terminal_text import printable
 
+from stepscope.commands.text_table import print_table as print_text_table
 from stepscope.query.database import QueryError
 
 Rows = Iterable[tuple[Any, ...]]
@@ -22,13 +20,8 @@ Rows = Iterable[tuple[Any, ...]]
 def print_table(columns: Sequence[str], rows: Rows, console: Console) -> None:
     """Prints a table; the end of long bytes is left out, None is empty, and control characters are escaped."""
     rows = list(rows)
-    table = Table()
-    for place, column in enumerate(columns):
-        is_number = any(isinstance(row[place], (int, float)) for row in rows)
-        table.add_column(escape(printable(column)), justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(_shown(value)) for value in row))
-    console.print(table)
+    numbers = {place for row in rows for place, value in enumerate(row) if isinstance(value, (int, float))}
+    print_text_table(console, columns, [[*map(_shown, row)] for row in rows], numbers=frozenset(numbers))
 
 
 def write_csv(columns: Sequence[str], rows: Rows, stream: TextIO) -> None:
@@ -63,4 +56,4 @@ def _shown(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, bytes):
         return f"{value[:8].hex()}… ({len(value)} bytes)" if len(value) > 8 else value.hex()
-    return printable(str(value))
+    return str(value)

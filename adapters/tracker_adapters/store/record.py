@@ -121,13 +121,14 @@ class RunRecord:
         found: dict[tuple[str, str], NameInfo] = {}
         for _, segment in self._segments(rank):
             table, _ = segment.ranges(fine=False)
+            series = segment.series()
             # SQLite takes a bare column from the row that holds the maximum.
             rows = segment.connection.execute(
                 f"SELECT series, sum(count), max(last_step), last_value FROM {table} "
                 "GROUP BY is_late, series ORDER BY is_late"
             ).fetchall()
             for number, count, last_step, last_value in rows:
-                kind, name = segment.series().get(number, ("", ""))
+                kind, name = series.get(number, ("", ""))
                 if not kind or type(count) is not int or type(last_step) is not int:
                     self._note_damage(1)
                     continue
