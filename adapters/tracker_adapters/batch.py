@@ -101,7 +101,7 @@ class Batch:
     """All artifacts from ``first_seq`` to ``last_seq`` of one attempt, each exactly once.
 
     Paths of pages and files are absolute and point into the run's folder. ``absent`` counts those that compaction took
-    away before this reader came, ``unreadable`` those whose content is damaged, or lay in a file that is gone.
+    away before this reader came, ``unreadable`` those that are damaged or gone otherwise, such as with a file.
     """
 
     first_seq: int

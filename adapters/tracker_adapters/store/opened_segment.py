@@ -143,7 +143,7 @@ class Segment:
             **columns,
         )
         missing = last - after - len(batch)
-        if leave_out_unreadable and not self.level:  # where nothing was compacted, what is not here is damaged
+        if not self.level:  # where nothing was compacted, what is not here is damaged
             unreadable = missing
         absent = missing - unreadable
         return replace(batch, absent=absent, unreadable=unreadable) if missing else batch
@@ -192,8 +192,10 @@ def _scalar_columns(rows: list[Any], series: dict[int, tuple[str, str]]) -> Scal
 
 def _names(series: dict[int, tuple[str, str]], kind: str, numbers: Iterable[int]) -> list[str]:
     """The names of series of a kind; raises KeyError for another one's number."""
-    known = {number: name for number, (of, name) in series.items() if of == kind}
-    return [known[number] for number in numbers]
+    found = [series[number] for number in numbers]
+    if any(of != kind for of, _ in found):
+        raise KeyError(f"a row belongs to no {kind}")
+    return [name for _, name in found]
 
 
 def _payload_bytes(row: Any, artifact: Artifact) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from tracker_adapters.store.tail import StoreReader
 from tracker_adapters.testing import MemorySink
 
 import stepscope
+from stepscope.sync import sync
 
 WAYS: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,
@@ -50,3 +53,15 @@ def test_a_folder_that_is_away_is_not_taken_for_damage(tmp_path: Path) -> None:
     assert reader.last_seq() == 1
     (tmp_path / "run").rename(tmp_path / "away")
     assert reader.read(0) is None
+
+
+def test_rows_that_are_gone_from_what_was_never_compacted_are_not_called_compacted(tmp_path: Path) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(20):
+            run.scalar("loss", float(step), step=step)
+            run.histogram("weights", [1.0], step=step)
+    (segment,) = (tmp_path / "run" / "store").rglob("segment_*.db")
+    with closing(sqlite3.connect(segment)) as connection, connection:
+        connection.execute("DELETE FROM histogram WHERE step >= 15")
+    (result,) = sync(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
+    assert (result.delivered, result.failed, result.pending) == (35, {"unreadable": 5}, 0)
