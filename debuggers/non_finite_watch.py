@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from debuggers.module_selection import select_modules
 from debuggers.torch_import import torch
 from debuggers.training_pass import is_training_forward
 
+_log = logging.getLogger(__name__)
 STATISTICS = ("mean", "std", "minimum", "maximum")
 MAX_CALLS = 4096
 """Calls of modules that are kept of a step."""
@@ -149,10 +151,14 @@ class NonFiniteWatch:
 
     def _keeper(self, name: str) -> HookFunction:
         def keep(module: torch.nn.Module, inputs: Any, output: Any) -> None:
-            if is_training_forward() and len(self._current) < MAX_CALLS:
+            if not is_training_forward() or len(self._current) >= MAX_CALLS:
+                return
+            try:
                 tensor = output if isinstance(output, torch.Tensor) else _first_tensor(output)
                 if tensor is not None and (row := _measure(tensor.detach())) is not None:
                     self._current.append((name, row))
+            except Exception:  # an output may be any object, and nothing may be raised into the forward pass
+                _log.info("an output of %s could not be measured", name, exc_info=True)
 
         return keep
 

@@ -44,12 +44,27 @@ def endless(value):
     return found
 
 
+class Closed(list):
+    def __iter__(self):
+        raise LookupError("nobody may look")
+
+
+class NeverDetached(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function.__name__ == "detach":
+            raise RuntimeError("this tensor keeps its graph")
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
 CONTAINERS = {
     "frozen dict": (lambda value: Frozen(value=value), lambda held: held["value"]),
     "tuple of two": (lambda value: Two(value, value), lambda held: held[0]),
     "named list": (lambda value: Named("a", [value]), lambda held: held[0]),
     "unset field": (Unset, lambda held: held.value),
     "endless list": (endless, lambda held: held[0]),
+    "closed list": (lambda value: Closed([value]), lambda held: held[0]),
+    "odd tensor": (lambda value: value.as_subclass(NeverDetached), lambda held: held.as_subclass(torch.Tensor)),
 }
 
 
