@@ -19,6 +19,9 @@ _log = logging.getLogger(__name__)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Class = TypeVar("_Class", bound=type)
 _skipped: list[CodeType] = []
+_shielded: Callable[..., Any] | None = None
+_set_callback: Callable[[Any], Any] | None = None
+"""Sets what dynamo does with the frames of this thread, and returns what it did: None for nothing."""
 _DYNAMO = "torch._dynamo"
 _REASON = "stepscope measures between compiled graphs; leave out fullgraph=True, or call it outside of compiled code"
 
@@ -37,7 +40,7 @@ def between_graphs(function: _Function) -> _Function:
 
     @wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        return _run(function, *arguments, **keywords)
+        return uncompiled(function, *arguments, **keywords)
 
     skipped = cast(_Function, call)
     if skipped.__code__ not in _skipped:  # all calls share one
@@ -54,9 +57,21 @@ def methods_between_graphs(kind: _Class) -> _Class:
 
 
 @runs_as_it_is
-def uncompiled(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function as ``between_graphs`` does."""
-    return _run(function, *arguments)
+def uncompiled(function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
+    """Calls a function as ``between_graphs`` does.
+
+    Where dynamo looks at no frame of this thread, the function is simply called: so is all that a call of ours calls.
+    """
+    if _shielded is None or _set_callback is None:
+        prepare()
+    if _shielded is None or _set_callback is None:
+        return function(*arguments, **keywords)
+    if not torch.compiler.is_compiling():
+        callback = _set_callback(None)
+        if callback is None:
+            return function(*arguments, **keywords)
+        _set_callback(callback)
+    return _shielded(function, *arguments, **keywords)
 
 
 def prepare() -> None:
@@ -79,18 +94,16 @@ def graph_must_be_whole() -> bool:
     return whole
 
 
-def _run(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    prepare()
-    return function(*arguments, **keywords)
-
-
 @cache
 def _prepare() -> None:
+    from torch._C._dynamo.eval_frame import set_eval_frame
     from torch._dynamo.eval_frame import skip_code
     from torch._dynamo.trace_rules import add
 
-    global _run
-    _run = torch.compiler.disable(_call, **_reason())  # type: ignore[no-untyped-call]
+    global _shielded, _set_callback
+    _shielded = torch.compiler.disable(_call, **_reason())  # type: ignore[no-untyped-call]
+    # Reading dynamo's callback by its own function takes a reference from it in some versions of torch.
+    _set_callback = set_eval_frame
     torch.compiler.assume_constant_result(graph_must_be_whole)  # type: ignore[no-untyped-call]
     for code in _skipped:
         skip_code(code)

@@ -72,3 +72,72 @@ def test_a_compiled_training_is_measured_and_computes_the_same(tmp_path):
     assert torch.equal(*weights)
     series = stepscope.read_run(tmp_path / "True").scalars("gradient_norm/weight")
     assert series.values.tolist() == pytest.approx(norms, rel=1e-5)
+
+
+class Graphs:
+    """A backend that runs what it compiles as it is, and knows the operators in it."""
+
+    def __init__(self):
+        self.operators = []
+
+    def __call__(self, graph, example_inputs):
+        self.operators += [node.target.__name__ for node in graph.graph.nodes if node.op == "call_function"]
+        return graph.forward
+
+
+def test_what_a_call_of_ours_calls_is_compiled_nowhere():
+    graphs, seen = Graphs(), []
+    inner = compiled_code.between_graphs(lambda x: seen.append(x.sub(3)))
+
+    @compiled_code.between_graphs
+    def outer(x):
+        inner(x.mul(2))
+
+    def step(x):
+        y = torch.cos(x)
+        outer(y)
+        return torch.sin(y)
+
+    for how in (torch.compile(step, backend=graphs), step):
+        how(torch.zeros(2))
+    assert graphs.operators == ["cos", "sin"]
+    assert [value.tolist() for value in seen] == [[-1.0, -1.0]] * 2
+
+
+def test_compiled_code_that_a_call_of_ours_runs_is_compiled_without_the_calls_of_ours_in_it():
+    graphs, seen = Graphs(), []
+    note = compiled_code.between_graphs(lambda x: seen.append(x.sub(3)))
+
+    def training(x):
+        y = torch.cos(x)
+        note(y)
+        return torch.sin(y)
+
+    compiled = torch.compile(training, backend=graphs)
+    replay = compiled_code.between_graphs(lambda x: compiled(x).exp())
+    for number in range(2):
+        assert replay(torch.zeros(2)).tolist() == pytest.approx([2.3197768] * 2)
+        assert len(seen) == number + 1
+    assert graphs.operators == ["cos", "sin"]
+
+
+def test_a_call_of_ours_that_raises_leaves_compilation_as_it_was():
+    graphs = Graphs()
+
+    @compiled_code.between_graphs
+    def fails():
+        raise LookupError("ours")
+
+    def step(x):
+        y = torch.cos(x)
+        try:
+            fails()
+        except LookupError:
+            y = y + 1
+        return after(y)
+
+    def after(y):
+        return torch.sin(y)
+
+    assert torch.equal(torch.compile(step, backend=graphs)(torch.zeros(2)), torch.full((2,), 2.0).sin())
+    assert "sin" in graphs.operators
