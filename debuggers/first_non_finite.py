@@ -11,10 +11,11 @@ from debuggers.backward_interception import BackwardInterception
 from debuggers.errors import DebuggerConfigError
 from debuggers.exception_evidence import call_that_raised, may_be_of_values
 from debuggers.fault_of_loss import fault_of_the_loss, fault_that_raised
-from debuggers.forward_start import ForwardStart, tensors_of
+from debuggers.forward_start import ForwardStart
 from debuggers.model_replay import transparent_wrappers
 from debuggers.replay_examination import Examination, ReplayResult
 from debuggers.torch_import import torch
+from debuggers.utils import tensors_in
 
 __all__ = ["ReplayResult", "replay_closure", "replay_error", "replay_forward"]
 
@@ -55,7 +56,7 @@ def replay_closure(
     def work() -> None:
         with BackwardInterception(on_backward):
             result = closure()
-        returned = tensors_of(result)
+        returned = tensors_in(result)
         examination.look(returned)
         examination.look_at_grads()
         if not returned and not examination.went_backward:
@@ -164,4 +165,4 @@ def _repetition(
     if call is None:
         return None
     module, args, kwargs = call
-    return lambda: tensors_of(module(*args, **kwargs))
+    return lambda: tensors_in(module(*args, **kwargs))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from debuggers.call_observers import is_compiled_in_place
 from debuggers.deferred import is_freed
-from debuggers.forward_start import MAX_PASSES, ForwardStart, PassStart, tensors_of
+from debuggers.forward_start import MAX_PASSES, ForwardStart, PassStart
 from debuggers.hooks import Hooks
 from debuggers.model_replay import plain_model
 from debuggers.module_selection import WRAPPERS
@@ -20,6 +19,7 @@ from debuggers.random_state import RandomStates
 from debuggers.source_lines import user_place
 from debuggers.torch_import import torch
 from debuggers.training_pass import is_training_forward
+from debuggers.utils import tensors_in
 
 _log = logging.getLogger(__name__)
 _DEVICE_TYPES = "cpu", "cuda"
@@ -108,22 +108,19 @@ class ForwardCapture:
         self.start = None
         self._output_hooks.remove()
 
-    @contextmanager
-    def _forgetting_failures(self) -> Iterator[None]:
-        """Lets no exception into the model's forward pass; after one, nothing is kept of the pass."""
-        try:
-            yield
-        except Exception:
-            self._forget()
-            _log.info("what a forward pass started from could not be kept", exc_info=True)
+    def _give_up(self) -> None:
+        self._forget()
+        _log.info("what a forward pass started from could not be kept", exc_info=True)
 
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not is_training_forward():
             return
         self._training_passes += self._model.training
         self._forget()
-        with self._forgetting_failures():  # such as a generator that cannot be read while a CUDA graph is captured
+        try:
             self._keep(args, kwargs)
+        except Exception:  # such as a generator that cannot be read while a CUDA graph is captured
+            self._give_up()
 
     def _keep(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self._passes and not self._passes[-1].is_complete:
@@ -133,7 +130,7 @@ class ForwardCapture:
             # Those of the step's first pass stay as they are: the passes that follow are copied elsewhere.
             self._first_buffers, self._copies = self._copies, {}
         self._number += 1
-        tensors, states = tensors_of((args, kwargs)), RandomStates.now(host_only=not self.is_thorough)
+        tensors, states = tensors_in((args, kwargs)), RandomStates.now(host_only=not self.is_thorough)
         begun = PassStart([weakref.ref(tensor) for tensor in tensors], states)
         if len(self._passes) < MAX_PASSES:
             self._passes.append(begun)
@@ -166,10 +163,15 @@ class ForwardCapture:
         if self._passes and self._number == len(self._passes):
             self._passes[-1].is_complete = True
         if self._keeps_gradients:
-            with self._forgetting_failures():  # an output may be any object
-                for position, tensor in enumerate(tensors_of(output)):
-                    if tensor.requires_grad:
-                        self._output_hooks.add_gradient(tensor, _keeper(start.gradients, position))
+            try:
+                self._watch_gradients(output, start.gradients)
+            except Exception:  # an output may be any object
+                self._give_up()
+
+    def _watch_gradients(self, output: Any, gradients: dict[int, torch.Tensor]) -> None:
+        for position, tensor in enumerate(tensors_in(output)):
+            if tensor.requires_grad:
+                self._output_hooks.add_gradient(tensor, _keeper(gradients, position))
 
     @torch.no_grad()
     def _buffers(self) -> dict[str, torch.Tensor]:

@@ -94,7 +94,7 @@ class ForwardStart:
             kwargs: Its keyword arguments.
             after: The pass that the call before repeated; -1 for the first call.
         """
-        tensors = tensors_of((args, kwargs))
+        tensors = tensors_in((args, kwargs))
         following = range(after + 1, len(self.passes))
         same = (number for number in following if tensors and self.passes[number].took(tensors))
         return next(same, next(iter(following), None))
@@ -128,9 +128,4 @@ class ForwardStart:
             return tensor.detach().requires_grad_(tensor.requires_grad)
 
         with self.autocasting():
-            return tensors_of(model(*apply_tensor_op(leaf, self.args), **apply_tensor_op(leaf, self.kwargs)))
-
-
-def tensors_of(values: Any) -> list[torch.Tensor]:
-    """Returns the tensors in a nested structure, in their order; see ``utils.tensors_in``."""
-    return list(tensors_in(values))
+            return tensors_in(model(*apply_tensor_op(leaf, self.args), **apply_tensor_op(leaf, self.kwargs)))

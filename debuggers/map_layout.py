@@ -100,7 +100,7 @@ def batch_size(inputs: Any) -> int | None:
     image = first_image(inputs)
     if image is not None:
         return len(image)
-    given = list(tensors_in(inputs))
+    given = tensors_in(inputs)
     is_text = bool(given) and all(tensor.ndim == 2 and not tensor.is_floating_point() for tensor in given)
     return len(given[0]) if is_text else None
 
@@ -158,7 +158,7 @@ def _kinds(modules: Iterable[torch.nn.Module]) -> set[str]:
 
 def _token_grid(tokens: int, image: torch.Tensor | None, inputs: Any) -> tuple[int, int, int]:
     """Returns how many tokens come before the grid, and its rows and columns."""
-    given = list(tensors_in(inputs))
+    given = tensors_in(inputs)
     if given and not any(tensor.is_floating_point() for tensor in given) and image is None:
         return 0, 1, tokens
     height, width = image_size(image) if image is not None else (1, 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from debuggers.backward_interception import gradients_of, grads_aside
 from debuggers.exception_evidence import tensors_where_it_raised
-from debuggers.forward_start import ForwardStart, tensors_of
+from debuggers.forward_start import ForwardStart
 from debuggers.hooks import Hooks
 from debuggers.model_replay import plain_model, run_aside
 from debuggers.module_calls import ModuleCall, ModuleCalls
@@ -21,6 +21,7 @@ from debuggers.quiet_computation import outside_modes
 from debuggers.torch_import import torch
 from debuggers.training_pass import is_training_forward
 from debuggers.untouched_memory import UntouchedMemory
+from debuggers.utils import tensors_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class Examination:
     def _began(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         named = [*((str(place), value) for place, value in enumerate(args)), *kwargs.items()]
         for name, value in named:
-            for tensor in tensors_of(value):
+            for tensor in tensors_in(value):
                 self._trace.name(tensor, "input", f"argument {name} of the model")
                 if tensor.ndim and self._trace.batch is None:
                     self._trace.batch = tensor.shape[0]
@@ -198,4 +199,4 @@ class Examination:
         with outside_modes():
             for birth in self._trace.births:
                 if birth.rows is None and call in birth.running:
-                    birth.rows = non_finite_rows(tensors_of(output), self._trace.batch)
+                    birth.rows = non_finite_rows(tensors_in(output), self._trace.batch)

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import difflib
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from debuggers.errors import LayerNotFoundError
@@ -33,16 +33,25 @@ def nearest_names(name: str, names: Iterable[str]) -> str:
     return f"nearest names: {', '.join(near)}" if near else "it has no named layers"
 
 
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Yields the tensors in nested mappings, lists, tuples and data classes, in their order."""
+def tensors_in(values: Any) -> list[torch.Tensor]:
+    """Returns the tensors in nested mappings, lists, tuples and data classes, in their order."""
+    found: list[torch.Tensor] = []
+    _gather(values, found.append)
+    return found
+
+
+def _gather(value: Any, note: Callable[[torch.Tensor], None]) -> None:
     if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (Mapping, list, tuple)):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from tensors_in(item)
+        note(value)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _gather(item, note)
+    elif isinstance(value, (dict, Mapping)):
+        for item in value.values():
+            _gather(item, note)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
-            yield from tensors_in(getattr(value, field.name))
+            _gather(getattr(value, field.name), note)
 
 
 def apply_tensor_op(func: Callable[[torch.Tensor], Any], inputs: Any) -> Any:

@@ -11,7 +11,7 @@ from torch import nn
 
 from debuggers.first_non_finite import replay_forward
 from debuggers.forward_capture import ForwardCapture
-from debuggers.forward_start import tensors_of
+from debuggers.utils import tensors_in
 
 
 def noisy():
@@ -189,7 +189,7 @@ def test_keyword_arguments_are_repeated():
 
 @pytest.mark.parametrize("values", [[torch.ones(1), {"a": (torch.ones(2), 3)}], torch.ones(1)])
 def test_tensors_are_found_in_nested_structures(values):
-    assert [len(tensor) for tensor in tensors_of(values)] == ([1, 2] if isinstance(values, list) else [1])
+    assert [len(tensor) for tensor in tensors_in(values)] == ([1, 2] if isinstance(values, list) else [1])
 
 
 class Untouchable(dict):
