@@ -58,7 +58,6 @@ class PendingReading:
         return GradientReading(total if finite else math.nan, finite)
 
 
-@torch.no_grad()
 def probe_gradients(gradients: Sequence[torch.Tensor], scale: torch.Tensor | None = None) -> PendingReading:
     """Looks at gradients as they are now; waits for no CUDA device, and changes nothing.
 
@@ -72,7 +71,10 @@ def probe_gradients(gradients: Sequence[torch.Tensor], scale: torch.Tensor | Non
     host: list[torch.Tensor] = []
     devices: dict[torch.device, list[torch.Tensor]] = {}
     for place, gradient in enumerate(gradients):
-        values = gradient if _is_ordinary(gradient) else _plain(place, gradient)
+        # Of a gradient with a graph of its own none must come of this, with gradients on.
+        values = gradient.detach() if gradient.requires_grad else gradient
+        if not _is_ordinary(values):
+            values = _plain(place, values)
         if values.is_cpu:
             host.append(values)
         else:

@@ -23,7 +23,7 @@ from debuggers.torch_import import torch
 
 ALL = "all gradients"
 """What findings call them."""
-_SERIES = norm_names("gradients", ())
+(_SERIES,) = norm_names("gradients", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class TotalGradient:
         if begun is None:
             begun = self._see(probed.step, reading, expected_overflow=probed.expected_overflow)
         if self._emitter is not None:
-            self._emitter.scalars(_SERIES, [reading.total_norm], step=probed.step, time_ns=probed.time_ns)
+            self._emitter.scalar(_SERIES, reading.total_norm, step=probed.step, time_ns=probed.time_ns)
         self._announce(begun)
 
 

@@ -97,12 +97,13 @@ class Emitter(LogsByValue):
         step = check_step("scope", self._scope or "run", step)
         return self._derived(self._scope, step)
 
-    def scalar(self, name: str, value: Any, *, step: int | None = None) -> None:
+    def scalar(self, name: str, value: Any, *, step: int | None = None, time_ns: int | None = None) -> None:
         """Emits one number: float, int, bool, NumPy scalar, or a 0-d array or tensor.
 
-        A tensor on a device is cloned there and read later: emitting it never synchronises.
+        A tensor on a device is cloned there and read later: emitting it never synchronises. ``time_ns`` is when it was
+        measured; now by default.
         """
-        now = time.time_ns()
+        now = time.time_ns() if time_ns is None else check_time("scalar", name, time_ns)
         if step is None:
             step = self._bound_step("scalar", name)
         if type(name) is not str or (full := self._scope + name) not in self._known_names:

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from debuggers.forward_capture import next_node_number
 from debuggers.step_probe import probe_gradients
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -91,3 +92,16 @@ def test_nothing_is_changed_and_no_graph_grows():
     assert torch.equal(tensor, before)
     assert torch.equal(torch.get_rng_state(), state)
     assert tensor.grad is None
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-30])
+def test_gradients_with_a_graph_of_their_own_get_no_node_more(size):
+    weight = torch.full((3,), size, requires_grad=True)
+    (gradient,) = torch.autograd.grad((weight * weight).sum(), weight, create_graph=True)
+    first = next_node_number()
+
+    reading = probe(gradient)
+
+    assert gradient.requires_grad
+    assert next_node_number() == first
+    assert reading.total_norm == pytest.approx(2 * size * math.sqrt(3))

@@ -119,6 +119,14 @@ def test_numbers_of_every_make_are_scalars(emitter: MemoryEmitter, value: Any, w
     assert scalar == Scalar(name="s", value=wanted, step=4, time_ns=scalar.time_ns)
 
 
+def test_a_scalar_may_come_with_the_time_of_its_measurement(emitter: MemoryEmitter) -> None:
+    emitter.scalar("s", 1.0, step=4, time_ns=17)
+    emitter.scalar("s", True, step=5, time_ns=18)
+    assert [artifact.time_ns for artifact in emitter.artifacts] == [17, 18]
+    with pytest.raises(ArtifactError, match="time_ns is -1"):
+        emitter.scalar("s", 1.0, step=6, time_ns=-1)
+
+
 def test_a_scalar_is_queued_as_a_plain_row(tmp_path: Path) -> None:
     queue = Queue()
     Emitter(queue).scoped("val").scalar("loss", np.float64(0.5), step=3)
