@@ -83,6 +83,10 @@ class TensorLifetimes:
     def observe(self, step: int) -> None:
         """Notes what lives of the names that were seen since the last call; ``step`` is the one that ends."""
         self._bury()
+        if not self._live:
+            self._history.clear()
+            self._seen.clear()
+            return
         self._history = {name: history for name, history in self._history.items() if name in self._live}
         for name in self._seen & self._live.keys():
             self._history.setdefault(name, deque(maxlen=2 * RISES + 1)).append((step, *self._live[name]))

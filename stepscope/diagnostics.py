@@ -24,7 +24,7 @@ class Diagnostics:
 
         A learning rate is called ``learning_rate``, or ``learning_rate/<index of the group>`` with several groups.
         """
-        if self._emitter is None:
+        if self._emitter is None or (loss is None and not metrics and not measured):
             return
         emitter = self._emitter.at(step)
         if loss is not None:
