@@ -58,8 +58,8 @@ def test_a_folder_that_is_away_is_not_taken_for_damage(tmp_path: Path) -> None:
 def test_rows_that_are_gone_from_what_was_never_compacted_are_not_called_compacted(tmp_path: Path) -> None:
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(20):
-            run.scalar("loss", float(step), step=step)
             run.histogram("weights", [1.0], step=step)
+            run.scalar("loss", float(step), step=step)
     (segment,) = (tmp_path / "run" / "store").rglob("segment_*.db")
     with closing(sqlite3.connect(segment)) as connection, connection:
         connection.execute("DELETE FROM histogram WHERE step >= 15")
