@@ -25,6 +25,7 @@ from stepscope.forecast import Forecast
 from stepscope.looking import how_to_look
 from stepscope.pending_line import lost_line, pending_line
 from stepscope.reached_steps import reached_steps
+from stepscope.run_places import short_path
 from stepscope.stats import RunStats
 from stepscope.terminal_alerts import TerminalAlerts
 from stepscope.timeouts import checked_timeout
@@ -53,7 +54,7 @@ class Run(Emitter):
         asked_for: str = "",
     ) -> None:
         """Starts delivery; see ``open_run`` for the arguments. ``asked_for`` is the place without its number."""
-        alerts = TerminalAlerts(str(store.run_folder), rank=rank)
+        alerts = TerminalAlerts(str(short_path(store.run_folder)), rank=rank)
         super().__init__(store, defer=_defer_tensor, on_alert=alerts.tell)
         if store.attempt > 1:
             self._reached.update(reached_steps(store.run_folder, rank))

@@ -52,9 +52,9 @@ def open_run(
     """Opens a run in a folder: what is emitted is stored there and delivered to the sinks.
 
     Args:
-        path: The run's folder; made when it does not exist. At a URL that fsspec knows, such as
-            ``s3://bucket/runs/exp1``, and on a network file system, the live part of the run lies in a local cache
-            folder, ``Run.path``, and another process copies what is sealed.
+        path: The run's folder, made when it does not exist; ``~`` is the user's own one. At a URL that fsspec knows,
+            such as ``s3://bucket/runs/exp1``, and on a network file system, the live part of the run lies in a local
+            cache folder, ``Run.path``, and another process copies what is sealed.
         sinks: Where the run is shown: names such as ``"tensorboard"`` or ``"mlflow:sqlite:///x.db"``, mappings
             such as ``{"type": "local", "path": "out"}``, a TOML file, or sink objects; see
             ``tracker_adapters.config.choose_sinks``. ``STEPSCOPE_SINKS`` overrides it.

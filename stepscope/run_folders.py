@@ -63,6 +63,7 @@ def readable(path: str | os.PathLike[str]) -> str:
 def _expanded(place: str) -> list[Path]:
     if is_url(place):
         return [fetch_run(place)]
+    place = os.path.expanduser(place)  # noqa: PTH111 - may be a pattern
     path = Path(place)
     if not path.exists() and glob.has_magic(place):
         return [Path(match) for match in sorted(glob.glob(place, recursive=True))]  # noqa: PTH207

@@ -117,10 +117,20 @@ def _local_path(path: object) -> Path | None:
     """A path on this machine, which a file URL names too; None for another URL."""
     if not isinstance(path, (str, PathLike)):
         raise RunError(f"path is {type(path).__name__} {path!r}; expected the path of the run's folder, or its URL")
+    if path == "":
+        raise RunError("path is ''; expected the path of the run's folder, or its URL")
     if not is_url(path):
-        return _absolute(Path(path))
+        return _absolute(_with_home(Path(path)))
     parts = urlsplit(str(path))
     return _absolute(Path(url2pathname(parts.path))) if parts.scheme == "file" else None
+
+
+def _with_home(path: Path) -> Path:
+    """A path that begins with ``~`` in the user's own folder: no shell has read it."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise RunError(f"path is {str(path)!r}, and {error}; expected a path without ~") from error
 
 
 def _absolute(path: Path) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from tracker_adapters.emitter import Emitter
+
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig
 from stepscope.errors import SessionError
@@ -25,13 +27,16 @@ def only_config(given: DebugConfig, config: object) -> DebugConfig:
 
 
 def check_run(run: object) -> None:
-    """Checks that what a session emits to is no name of a run.
+    """Checks that what a session emits to is a run, or an emitter that was scoped.
 
     Raises:
-        SessionError: For a path.
+        SessionError: For a path, and for what is no emitter.
     """
-    if isinstance(run, str | PathLike):
-        raise SessionError(f"run is {run!r}; expected an open run, such as run=stepscope.open_run({str(run)!r})")
+    if run is None or isinstance(run, Emitter):
+        return
+    path = str(run) if isinstance(run, str | PathLike) else "runs/exp1"
+    what = "" if isinstance(run, str | PathLike) else f"{type(run).__name__} "
+    raise SessionError(f"run is {what}{run!r}; expected an open run, such as run=stepscope.open_run({path!r})")
 
 
 def check_session(

@@ -269,7 +269,9 @@ class Emitter(LogsByValue):
         name: str | None = None,
     ) -> None:
         """Emits a file as it is now: the run's folder gets a copy. ``name`` is the file's name by default."""
-        full, step = self._checked("file", name if name is not None else storable(as_path("file", path).name), step)
+        full, step = self._checked(
+            "file", name if name is not None else storable(as_path("file", path).name or str(path)), step
+        )
         source = as_path(f"file {full!r}", path)
         file = self._made(lambda: File(name=full, path=source, media_type=media_type, step=step), File.kind, full)
         if file is not None:

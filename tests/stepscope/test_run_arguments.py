@@ -13,6 +13,7 @@ from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.testing import MemorySink
 
 import stepscope
+from stepscope.run_folders import find_runs
 
 
 @pytest.mark.parametrize(
@@ -119,3 +120,28 @@ def test_a_failed_opening_leaves_the_folder_free(tmp_path: Path) -> None:
         stepscope.open_run(tmp_path, sinks=[MemorySink()], resume=True)
     ledger.rmdir()
     stepscope.open_run(tmp_path, sinks=[MemorySink()], resume=True).close()
+
+
+def test_a_tilde_is_the_users_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with stepscope.open_run("~/runs/exp1", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+
+    assert run.path == tmp_path / "runs/exp1"
+    assert stepscope.read_run("~/runs/exp1").scalars("loss").values == [1.0]
+    assert find_runs(["~/runs"]) == find_runs(["~/runs/*"]) == [run.path]
+
+
+def test_an_empty_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="path is ''; expected the path of the run's folder"):
+        stepscope.open_run("")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with (
+        stepscope.open_run(tmp_path / "run", sinks=[]) as run,
+        pytest.raises(ArtifactError, match=r"file '\.': .* is no regular file"),
+    ):
+        run.file(".", step=0)

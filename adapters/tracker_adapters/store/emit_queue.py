@@ -196,7 +196,8 @@ class EmitQueue:
                     stacklevel=5,
                 )
             else:
-                logger.warning("stepscope lost an artifact: %s %s; further ones are only counted", reason, detail)
+                what = f"{reason} {detail}".rstrip()
+                logger.warning("stepscope lost an artifact: %s; further ones are only counted", what)
 
     def counts(self) -> StoreCounts:
         """Returns the counts of one moment."""
