@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 HEAD = """
-import os, signal, sqlite3, sys, threading, time, warnings
+import os, select, signal, sqlite3, sys, threading, time, warnings
 warnings.simplefilter("ignore")
 import stepscope
 from tracker_adapters.store.fork_gate import FORK_WAIT_S, inside
@@ -33,24 +33,23 @@ def plain(number):
 def own(number):
     with stepscope.open_run(f"{folder}/child{number}", sinks=[]) as child:
         child.scalar("c", 1.0, step=0)
-def ends(pid, seconds=60):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return status == 0
-        time.sleep(0.0005)
-    os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)
-    return False
+def ends(pid, held, seconds=60):
+    if not select.select([held], [], [], seconds)[0]:
+        os.kill(pid, signal.SIGKILL)
+    os.close(held)
+    return os.waitpid(pid, 0)[1] == 0
 def fork(what, number):
+    held, hold = os.pipe()  # the child holds one end as long as it lives
     pid = os.fork()
-    if pid == 0:
+    if pid:
+        os.close(hold)
+    else:
         try:
             what(number)
         except BaseException as error:
             print(repr(error), file=sys.stderr); os._exit(1)
         os._exit(0)
-    return ends(pid)
+    return ends(pid, held)
 """
 MANY = """
 second = stepscope.open_run(f"{folder}/second", sinks=[])
@@ -70,8 +69,7 @@ IN_HANDLER = """
 found = []
 signal.signal(signal.SIGALRM, lambda *_: found.append(fork(plain, 1)))
 with inside(), inside():
-    os.kill(os.getpid(), signal.SIGALRM)
-    while not found: time.sleep(0.001)
+    signal.raise_signal(signal.SIGALRM)
     found.append(fork(plain, 2))
 print(found == [True, True] and run.close(30), {})
 """
@@ -88,7 +86,7 @@ took = time.monotonic() - begun
 # One that steps aside, as what SQLite calls back does, delays none.
 def step():
     with inside():
-        while not stop.is_set(): inside().step_aside(); time.sleep(0.0001)
+        while not stop.wait(0.0001): inside().step_aside()
 stop.set(); thread.join(); stop.clear()
 thread = threading.Thread(target=step); thread.start()
 begun = time.monotonic()
