@@ -1,0 +1,84 @@
+"""The training path only enqueues work for a device: nothing on it waits until values have come to the host."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from pretended_device import DEVICE, pretended_device
+
+import stepscope
+from debuggers.deferred import DeferredTensor
+from debuggers.measurement import measure
+from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
+
+STEPS = 6
+
+
+def network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 16), torch.nn.Tanh(),
+        torch.nn.Linear(16, 2),
+    )  # fmt: skip
+
+
+OPTIONS = {
+    "standard": {},
+    "full": {"config": "full", "max_overhead": None},
+}
+
+
+@pytest.mark.parametrize("loop", ["watch", "session"])
+@pytest.mark.parametrize(("wants", "nan_at"), [("standard", None), ("full", None), ("full", 3)])
+def test_no_step_waits_for_the_device(loop, wants, nan_at, tmp_path, monkeypatch) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    data = torch.randn(STEPS, 4, 8)
+    if nan_at is not None:
+        data[nan_at, 0, 0] = torch.nan
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, pretended_device(monkeypatch) as device:
+        session = stepscope.watch(model, optimizer, run=run, **OPTIONS[wants])
+        for step in range(STEPS):
+            loss = model(data[step]).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            if loop == "session":
+                session.step(loss, step=step)
+            run.scalar("mine", loss, step=step)
+            run.histogram("weights", model[0].weight, step=step)
+            optimizer.step()
+        waits = list(device.waits)
+        session.close()
+    assert waits == []
+    record = stepscope.read_run(tmp_path / "run")
+    assert record.scalars("mine").steps.tolist() == list(range(STEPS))
+    assert any(info.name.startswith("gradient_norm/") for info in record.names())
+
+
+def test_a_stability_manager_waits_once_a_step(monkeypatch) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    manager = NumericalStabilityManager(GradientClippingConfig(max_norm=0.01), NaNHandlingConfig())
+    with pretended_device(monkeypatch) as device:
+        for step in range(STEPS):
+            loss = model(torch.randn(4, 8, device=DEVICE)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            manager.step(model, loss, optimizer)
+            optimizer.step()
+            assert [wait.partition(":")[0] for wait in device.waits] == ["tolist"] * (step + 1)
+
+
+def test_the_device_is_noticed_and_so_is_waiting_for_it(monkeypatch) -> None:
+    weight = torch.ones(3)
+    with pretended_device(monkeypatch) as device:
+        assert weight.device == DEVICE
+        assert not weight.is_cpu
+        assert (weight + 1).is_cuda
+        assert torch.zeros(1).is_cpu
+        pending = measure([weight, weight * 2])
+        copy = DeferredTensor(weight)
+        assert (pending.ready(), device.waits) == (False, [])
+        copy.resolve()
+        pending.resolve()
+        assert [wait.partition(":")[0] for wait in device.waits] == ["Event.synchronize"] * 2
