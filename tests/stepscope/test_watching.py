@@ -281,3 +281,22 @@ def test_a_call_after_the_optimizer_has_counted_the_step_is_warned_of_once(caplo
 
     assert len(caplog.records) == 1
     assert "before each optimizer.step()" in caplog.text
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_step_that_is_told_before_the_scaler_is_known_is_said_to_be_scaled(caplog, given):
+    model = network()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
+
+    with stepscope.watch(model, optimizer, scaler=scaler if given else None) as session:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = model(torch.randn(8, 4)).square().mean()
+            scaler.scale(loss).backward()
+            session.step(loss)
+            scaler.step(optimizer)
+            scaler.update()
+
+    told = [record.getMessage() for record in caplog.records if "GradScaler" in record.getMessage()]
+    assert len(told) == (0 if given else 1)
+    assert given or told[0].startswith("the gradients of step 0 were recorded as they were")
