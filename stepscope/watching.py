@@ -38,8 +38,8 @@ class Watch(DebugSession):
     def step(self, loss: torch.Tensor | float | None = None, **options: Any) -> Any:
         """Takes the coming step from the loop, with its loss; without a call ``optimizer.step`` takes it by itself.
 
-        Call it before each ``optimizer.step()``, or never; see ``DebugSession.step`` for the arguments. In a loop with a
-        GradScaler give ``watch`` the scaler: a call of this method comes before it can be found.
+        Call it before each ``optimizer.step()``, or never; see ``DebugSession.step`` for the arguments. In a loop with
+        a GradScaler give ``watch`` the scaler: a call of this method comes before it can be found.
         """
         counted, last = self._has_counted, self.last_step
         result = super().step(loss, **options)
@@ -94,8 +94,8 @@ class Watch(DebugSession):
             self._searches = 0
             if self._is_told:
                 _log.warning(
-                    "the gradients of step %d were recorded as they were, with the scale of the loop's GradScaler unless "
-                    "it had unscaled them: session.step() came before the scaler was known; expected "
+                    "the gradients of step %d were recorded as they were, with the scale of the loop's GradScaler "
+                    "unless it had unscaled them: session.step() came before the scaler was known; expected "
                     "watch(..., scaler=scaler)",
                     self.last_step,
                 )
