@@ -214,7 +214,7 @@ class _Attachments:
         suffix = safe_part(PurePath(artifact.filename).suffix)
         relative = self._relative(f"{artifact.kind}s", artifact, rank, seq, f".{suffix}" if suffix != "_" else "")
         try:
-            self._folder.copy(self._folder_of_run, artifact.sha256, relative)
+            self._folder.copy(self._folder_of_run, artifact.sha256, artifact.size, relative)
         except FileNotFoundError:
             self.miss()
             return None

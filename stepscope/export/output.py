@@ -38,7 +38,7 @@ class OutputFolder:
         with self.open(relative) as stream:
             stream.write(content)
 
-    def copy(self, run_folder: Path, sha256: str, relative: str) -> None:
+    def copy(self, run_folder: Path, sha256: str, size: int, relative: str) -> None:
         """Copies a page or file of a run, checked; one that is damaged is not there afterwards.
 
         Raises:
@@ -50,7 +50,7 @@ class OutputFolder:
             raise FileNotFoundError(sha256)
         try:
             with self.open(relative) as writing:
-                copy_blob(run_folder, sha256, writing)
+                copy_blob(run_folder, sha256, writing, size)
         except RunError:
             (self._path / relative).unlink(missing_ok=True)
             raise

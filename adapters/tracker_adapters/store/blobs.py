@@ -28,6 +28,8 @@ from tracker_adapters.store.layout import blob_name
 COPY_BYTES = 1024 * 1024
 MAX_BLOB_BYTES = 4 * 1024**3
 """What is read as a whole; pages and files may be larger."""
+CHECKED_FIRST_BYTES = 64 * 1024**2
+"""What is larger is checked piece by piece before it is read as a whole: damage must take no memory."""
 
 
 def store_bytes(run_folder: Path, content: bytes) -> str:
@@ -51,23 +53,31 @@ def read_blob(run_folder: Path, sha256: str, *, max_bytes: int = MAX_BLOB_BYTES)
         UnsafeFileError: When it is no regular file, leads out of the run's folder, or is larger than ``max_bytes``.
         FileNotFoundError: When it is gone.
     """
+    size = blob_size(run_folder, sha256)
+    if size is not None and CHECKED_FIRST_BYTES < size <= max_bytes:
+        check_blob(run_folder, sha256, size)
     content = read_file(run_folder, blob_name(sha256), max_bytes=max_bytes)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise _damaged(run_folder, sha256)
     return content
 
 
-def check_blob(run_folder: Path, sha256: str) -> None:
-    """Reads what is kept under a checksum, of any size, and raises as ``read_blob`` when it is something else."""
+def check_blob(run_folder: Path, sha256: str, size: int) -> None:
+    """Reads what is kept under a checksum, of any size, and raises as ``read_blob`` when it is something else.
+
+    Nothing is read of what does not have ``size`` bytes: it may be a sparse file, which has any size for nothing.
+    """
     with open_file(run_folder, blob_name(sha256)) as stream:
+        _check_size(run_folder, sha256, stream, size)
         if hashlib.file_digest(cast("BufferedReader", stream), "sha256").hexdigest() != sha256:
             raise _damaged(run_folder, sha256)
 
 
-def copy_blob(run_folder: Path, sha256: str, target: BinaryIO) -> None:
-    """Copies what is kept under a checksum, of any size; raises as ``read_blob``, with some of it copied."""
+def copy_blob(run_folder: Path, sha256: str, target: BinaryIO, size: int) -> None:
+    """Copies what is kept under a checksum; raises as ``check_blob``, perhaps with some of it copied."""
     digest = hashlib.sha256()
     with open_file(run_folder, blob_name(sha256)) as stream:
+        _check_size(run_folder, sha256, stream, size)
         while chunk := stream.read(COPY_BYTES):
             digest.update(chunk)
             target.write(chunk)
@@ -146,6 +156,12 @@ def _temporary(run_folder: Path, sha256: str) -> Iterator[str]:
         yield temporary
     finally:
         remove_file(run_folder, temporary, missing_ok=True)
+
+
+def _check_size(run_folder: Path, sha256: str, stream: BinaryIO, expected: int) -> None:
+    size = os.fstat(stream.fileno()).st_size
+    if size != expected:
+        raise DamagedError(f"{run_folder / blob_name(sha256)} is damaged: it has {size} bytes; expected {expected}")
 
 
 def _damaged(run_folder: Path, sha256: str) -> DamagedError:

@@ -21,12 +21,14 @@ from tracker_adapters.artifacts import (
     Text,
 )
 from tracker_adapters.errors import ArtifactError
-from tracker_adapters.store.blobs import blob_size, check_blob, read_blob
+from tracker_adapters.store.blobs import MAX_BLOB_BYTES, blob_size, check_blob, read_blob
 from tracker_adapters.store.layout import blob_path
 
 MAX_INLINE_BYTES = 256 * 1024
 """Payloads above this lie in a blob file beside the store."""
 
+_PNG_BYTES_PER_PIXEL, _BESIDE_PIXELS = 16, 16 * 1024**2
+"""More than a PNG takes for a pixel, of four channels with 16 bits, and for what it says beside them."""
 _ROW_START = "seq, series, attempt, step, time_ns"
 SCALAR_COLUMNS = f"{_ROW_START}, value"
 HISTOGRAM_COLUMNS = f"{_ROW_START}, data"
@@ -95,19 +97,21 @@ def decode_artifact(
     common: dict[str, Any] = {"name": name, "step": row[3], "time_ns": row[4]}
     if kind in (Page.kind, File.kind):
         path = blob_path(run_folder, blob)
-        size = blob_size(run_folder, blob)
-        if check_files and size is not None:
-            check_blob(run_folder, blob)
+        file = (_FILE if kind == File.kind else _PAGE).decode(row[5])
+        if blob_size(run_folder, blob) is not None and check_files:
+            check_blob(run_folder, blob, file.size)
         if kind == File.kind:
-            file = _FILE.decode(row[5])
             return File(path=path, sha256=blob, **msgspec.structs.asdict(file), **common)
         entries = (PageEntry(**msgspec.structs.asdict(entry)) for entry in _CONTENTS.decode(data))
-        page = _PAGE.decode(row[5])
-        return Page(path=path, sha256=blob, contents=tuple(entries), **msgspec.structs.asdict(page), **common)
+        return Page(path=path, sha256=blob, contents=tuple(entries), **msgspec.structs.asdict(file), **common)
+    if kind == Image.kind:
+        image = _IMAGE.decode(row[5])
+        if blob is not None:
+            most = _PNG_BYTES_PER_PIXEL * image.width * image.height + _BESIDE_PIXELS
+            data = read_blob(run_folder, blob, max_bytes=min(most, MAX_BLOB_BYTES))
+        return Image(png=data, **msgspec.structs.asdict(image), **common)
     if blob is not None:
         data = read_blob(run_folder, blob)
-    if kind == Image.kind:
-        return Image(png=data, **msgspec.structs.asdict(_IMAGE.decode(row[5])), **common)
     if kind == Text.kind:
         return Text(text=data.decode() if isinstance(data, bytes) else data, **common)
     if kind == Alert.kind:

@@ -53,7 +53,7 @@ class StoreReader:
             return self._retried(lambda: self._read(after, max_rows))
         except sqlite3.OperationalError:
             raise
-        except (FileNotFoundError, sqlite3.DatabaseError, *DAMAGED):
+        except (FileNotFoundError, UnsafeFileError, sqlite3.DatabaseError, *DAMAGED):
             if not self._run_folder.exists():
                 raise
             return self._retried(lambda: self._read(after, max_rows, leave_out_unreadable=True))

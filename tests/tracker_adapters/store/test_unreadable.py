@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -14,12 +15,14 @@ from tracker_adapters.store.tail import StoreReader
 from tracker_adapters.testing import MemorySink
 
 import stepscope
+from stepscope.export.exporter import export_runs
 from stepscope.sync import sync
 
 WAYS: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,
     "empty": lambda path: path.write_bytes(b""),
     "damaged": lambda path: path.write_bytes(b"no picture"),
+    "a link": lambda path: path.symlink_to(path.rename(path.with_name("elsewhere"))),
 }
 
 
@@ -65,3 +68,22 @@ def test_rows_that_are_gone_from_what_was_never_compacted_are_not_called_compact
         connection.execute("DELETE FROM histogram WHERE step >= 15")
     (result,) = sync(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
     assert (result.delivered, result.failed, result.pending) == (35, {"unreadable": 5}, 0)
+
+
+@pytest.mark.parametrize("kind", ["file", "image"])
+def test_a_sparse_file_in_the_place_of_another_is_not_read(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "notes.txt").write_text("notes")
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+        if kind == "file":
+            run.file(tmp_path / "notes.txt", step=0)
+        else:
+            pixels = np.random.default_rng(0).integers(0, 256, (320, 320, 3), np.uint8)
+            run.image("picture", pixels, layout="HWC", step=0)
+    (blob,) = [path for path in (tmp_path / "run" / "blobs").rglob("*") if path.is_file()]
+    blob.chmod(0o644)
+    os.truncate(blob, 8 * 1024**4)  # which would take an hour to read
+    done = export_runs([tmp_path / "run"], tmp_path / "export")
+    assert (done.damaged, done.missing) == (1, 0)
+    (result,) = sync(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
+    assert (result.delivered, result.failed) == (1, {"unreadable": 1})
