@@ -77,3 +77,13 @@ def test_an_unknown_side_is_named(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2
     assert "unknown sides flor; expected some of floor, clip," in done.stderr
+
+
+@pytest.mark.slow
+def test_very_short_steps_are_all_looked_at(tmp_path: Path) -> None:
+    command = [sys.executable, str(COMMAND.parent / "small_step.py"), "--steps", "200"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[-3:]]
+    assert [row[0] for row in rows] == ["economy", "standard", "full"]
+    assert [row[-2:] for row in rows] == [["100.0", "yes"]] * 3
