@@ -3,11 +3,16 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from tracker_adapters.child_process import NICENESS, import_path, python_environment, set_niceness
 from tracker_adapters.sink import SCRIPT_VARIABLE
+
+import stepscope
 
 CHILD = """
 import sys, threading
@@ -72,3 +77,28 @@ def test_a_program_without_arguments_has_no_script(monkeypatch):
     monkeypatch.delenv(SCRIPT_VARIABLE, raising=False)
 
     assert python_environment()[SCRIPT_VARIABLE] == ""
+
+
+def until(holds):
+    """Waits until something holds, which it has to within a minute."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)
+
+
+@pytest.mark.skipif(not may_raise_priorities(), reason="only an administrator may raise priorities here")
+def test_delivery_comes_forward_while_a_training_waits_in_flush(tmp_path):
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
+        (delivery,) = psutil.Process().children()
+        until(lambda: priorities(delivery) == {NICENESS})
+        delivery.suspend()
+        run.scalar("loss", 1.0, step=0)
+        waiting = threading.Thread(target=run.flush, args=(60.0,))
+        waiting.start()
+        until(lambda: priorities(delivery) == {own})
+        delivery.resume()
+        waiting.join(60)
+
+        assert priorities(delivery) == {NICENESS}

@@ -111,14 +111,24 @@ class Delivery:
                 self._warned.discard(key)
 
     def wait_delivered(self, seq: int, deadline: float) -> bool:
-        """Waits until every sink took the artifact ``seq``; False when ``time.monotonic()`` passed ``deadline``."""
-        while True:
-            if all(position.seq >= seq for position in self.positions().values()):
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            self.watch()
-            time.sleep(POLL_INTERVAL_S)
+        """Waits until every sink took the artifact ``seq``; False when ``time.monotonic()`` passed ``deadline``.
+
+        Delivery processes have the priority of this one meanwhile.
+        """
+        forward: set[DeliveryProcess] = set()
+        try:
+            while not all(position.seq >= seq for position in self.positions().values()):
+                if time.monotonic() >= deadline:
+                    return False
+                self.watch()
+                forward.update(self._processes)
+                for process in forward:
+                    process.come_forward()
+                time.sleep(POLL_INTERVAL_S)
+            return True
+        finally:
+            for process in forward:
+                process.step_back()
 
     def close(self, deadline: float) -> bool:
         """Waits for delivery to drain and leave, once the store is closed.

@@ -138,8 +138,7 @@ class DeliveryProcess:
                 time.sleep(pause_s)
                 self.restart_if_dead()
             else:
-                # Again and again: one that has just started steps back a moment later.
-                set_niceness(self._child.pid, os.getpriority(os.PRIO_PROCESS, 0))
+                self.come_forward()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._child.wait(pause_s)
         return True
@@ -163,10 +162,22 @@ class DeliveryProcess:
         self._child.kill()
         self._child.wait()
 
-    def abandon(self) -> None:
-        """Lets the process go on by itself, behind everybody else again."""
+    def come_forward(self) -> None:
+        """Gives the process this one's priority, while somebody waits for it.
+
+        To be called again and again: a process that has just started steps back a moment later.
+        """
+        if self._child is not None and self._child.poll() is None:
+            set_niceness(self._child.pid, os.getpriority(os.PRIO_PROCESS, 0))
+
+    def step_back(self) -> None:
+        """Puts the process behind everybody else again."""
         if self._child is not None and self._child.poll() is None:
             set_niceness(self._child.pid, NICENESS)
+
+    def abandon(self) -> None:
+        """Lets the process go on by itself, behind everybody else again."""
+        self.step_back()
         leave_alone(self._child)
 
     def _say(self, cause: str, message: str, *values: object) -> None:
