@@ -50,6 +50,8 @@ class _Attempt:
 
 
 _Attempts = dict[int, _Attempt]
+_SOUND = "typeof(attempt) = 'integer' AND typeof(step) = 'integer'"
+"""A damaged row, which readers leave out, replaces nothing."""
 
 
 class LatestAttempts:
@@ -100,7 +102,10 @@ def _add_spans(
     series = segment.series()
     wanted = wanted_series(series, table, selection)
     chosen = set(series) if wanted is None else set(wanted)
-    statement = f"SELECT series, attempt, min(step), max(step) FROM {table} WHERE seq <= ? GROUP BY series, attempt"
+    statement = (
+        f"SELECT series, attempt, min(step), max(step) FROM {table} WHERE seq <= ? AND {_SOUND} "
+        "GROUP BY series, attempt"
+    )
     for number, attempt, first, last in segment.connection.execute(statement, (until.last_seq,)):
         if number in chosen and series[number][0] in SHOWN_BY_STEP:
             known = found[series[number]].setdefault(attempt, _Attempt((first, last)))
@@ -133,11 +138,12 @@ def _add_again(of_series: Mapping[_Series, _Attempts], segment: Segment, table: 
     highest = max(step for steps in reached.values() for step in steps.values())
     statement = (
         f"SELECT series, attempt, group_concat(step) FROM {table} "
-        "WHERE seq <= ? AND step <= ? AND attempt > 1 GROUP BY series, attempt"
+        f"WHERE seq <= ? AND step <= ? AND attempt > 1 AND {_SOUND} GROUP BY series, attempt"
     )
     for number, attempt, text in segment.connection.execute(statement, (until.last_seq, highest)):
-        known = of_series.get(series[number], {}).get(attempt)
+        key = series.get(number, ("", ""))
+        known = of_series.get(key, {}).get(attempt)
         if known is not None:
             steps = integers_of(text)
-            steps = steps[steps <= reached[series[number]][id(known)]]
+            steps = steps[steps <= reached[key][id(known)]]
             known.again = np.unique(np.concatenate([known.again, steps]))

@@ -182,6 +182,34 @@ def test_a_damaged_summary_is_listed(sound: Path, tmp_path: Path, column: str) -
         assert answer.exception is None or isinstance(answer.exception, SystemExit), (value, answer.exception)
 
 
+@pytest.fixture(scope="module")
+def resumed(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose second attempt recorded the later half again."""
+    run = copied(sound, tmp_path_factory.mktemp("resumed") / "run")
+    with stepscope.open_run(run, sinks=[], resume=True) as going_on:
+        for step in range(STEPS // 2, STEPS):
+            going_on.scalar("loss", -step, step=step)
+            going_on.histogram("weights", [step], step=step)
+    return run
+
+
+@pytest.mark.parametrize("table", ["scalar", "histogram"])
+@pytest.mark.parametrize("column", ["series", "attempt", "step"])
+def test_a_damaged_cell_of_a_run_that_was_resumed_costs_no_more_than_its_row(
+    resumed: Path, tmp_path: Path, table: str, column: str
+) -> None:
+    for row, value in enumerate(ODD, start=STEPS):
+        run = copied(resumed, tmp_path / "run")
+        if not damage_cell(run / RANK / "segment_000000.db", table, column, value, row):
+            continue
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        exported = export_runs([run], tmp_path / "out", kinds=[table])
+        assert abs(exported.rows[f"{table}s"] - STEPS) <= 1, value
+        with query_runs([run], f"SELECT count(*) FROM {table}s", timeout_s=30) as rows:
+            ((count,),) = rows
+        assert abs(count - STEPS) <= 1, value
+
+
 def values_of(run: Path) -> dict[int, str]:
     """What can be read of the losses, by step, with NaN as a text that equals itself."""
     try:
