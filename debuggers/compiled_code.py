@@ -96,14 +96,13 @@ def graph_must_be_whole() -> bool:
 
 @cache
 def _prepare() -> None:
-    from torch._C._dynamo.eval_frame import set_eval_frame
     from torch._dynamo.eval_frame import skip_code
     from torch._dynamo.trace_rules import add
 
     global _shielded, _set_callback
     _shielded = torch.compiler.disable(_call, **_reason())  # type: ignore[no-untyped-call]
     # Reading dynamo's callback by its own function takes a reference from it in some versions of torch.
-    _set_callback = set_eval_frame
+    _set_callback = torch._C._dynamo.eval_frame.set_eval_frame  # torch 2.4 has no module to import it from
     torch.compiler.assume_constant_result(graph_must_be_whole)  # type: ignore[no-untyped-call]
     for code in _skipped:
         skip_code(code)
