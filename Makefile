@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint fast integrations slow memcheck bench wheel browser clean
+.PHONY: demo test lint fast integrations slow memcheck valgrind bench wheel browser clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -30,6 +30,10 @@ slow: $(VENV)/dev.ready memcheck
 memcheck: $(VENV)/dev.ready
 	PYTHONMALLOC=malloc MALLOC_PERTURB_=165 $(BIN)/pytest tests/debuggers/test_measured_differences.py \
 	  tests/debuggers/test_measurement_cpu.py tests/debuggers/test_spread_kernel.py tests/debuggers/test_update_measurement.py
+
+# The measuring kernel under valgrind: what it reads and writes lies within memory that lives. Minutes.
+valgrind: $(VENV)/dev.ready
+	$(BIN)/python integrations_tests/support/kernel_memory.py
 
 bench: $(VENV)/dev.ready
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
