@@ -38,6 +38,7 @@ class Observer:
         """Takes the function away; calling it again does nothing."""
         observers = self._call.observers[self._event]
         if self in observers:
+            self._function = _nothing  # the event that goes on may come to it yet
             observers.remove(self)
             self._call.uninstall_if_idle()
 
@@ -46,6 +47,10 @@ class Observer:
         """Calls the function, whatever torch compiles around it."""
         if not self.silent_in or threading.get_ident() not in self.silent_in:
             uncompiled(self._function, *arguments)
+
+
+def _nothing(*arguments: Any) -> None:
+    """What an observer calls that was removed."""
 
 
 class _ObservedCall:

@@ -11,6 +11,7 @@ from typing import Any, Self
 from debuggers import compiled_code
 from debuggers.call_observers import Observer
 from debuggers.compiled_code import graph_must_be_whole, runs_as_it_is, uncompiled
+from debuggers.inner_steps import is_inner_step
 from debuggers.torch_import import torch
 
 HookFunction = Callable[[torch.nn.Module, Any, Any], None]
@@ -92,15 +93,22 @@ class GradientHook(_Hook):
 
 
 class OptimizerHook(_Hook):
-    """Hands an optimizer to a function before or after its step, and never changes the step's arguments."""
+    """Hands an optimizer to a function before or after its step, and never changes the step's arguments.
+
+    Of a step inside another one, see ``inner_steps``, nothing is told.
+    """
 
     __slots__ = ()
 
     @runs_as_it_is
     def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> None:
         """Called by torch around ``optimizer.step``; where that is compiled, between two graphs."""
-        if not (torch.compiler.is_compiling() and graph_must_be_whole()):
-            uncompiled(self._function, optimizer)
+        if torch.compiler.is_compiling():
+            if graph_must_be_whole():
+                return
+        elif is_inner_step(optimizer):
+            return
+        uncompiled(self._function, optimizer)
 
 
 class GradientsReadyHook(_Hook):
@@ -114,7 +122,10 @@ class GradientsReadyHook(_Hook):
     @runs_as_it_is
     def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> Any:
         """Called by torch before ``optimizer.step``; gives it a closure that does what the caller's does."""
-        if torch.compiler.is_compiling() and graph_must_be_whole():
+        if torch.compiler.is_compiling():
+            if graph_must_be_whole():
+                return None
+        elif is_inner_step(optimizer):
             return None
         closure = keywords.get("closure", arguments[1] if len(arguments) > 1 else None)
         ready = partial(uncompiled, self._function, optimizer)

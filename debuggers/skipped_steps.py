@@ -37,7 +37,10 @@ class SkippedSteps:
         if self.scaler is None or self._scale is None:
             return 0
         before, now = (max(value, _SMALLEST) for value in (float(self._scale), self.scaler.get_scale()))
-        return max(0, round(math.log(now / before) / math.log(self.scaler.get_backoff_factor())))
+        factor = self.scaler.get_backoff_factor()
+        if not (0 < factor < 1 and math.isfinite(before) and math.isfinite(now)):
+            return 0  # the scale was set by hand, or falls to zero at once: it counts nothing
+        return max(0, round(math.log(now / before) / math.log(factor)))
 
     def findings(self) -> list[Finding]:
         """Returns a finding when more were skipped in a row than it takes to find the scale; waits for the device."""

@@ -161,3 +161,15 @@ def test_passes_of_a_step_that_the_caller_announced_are_all_its_own():
         loop.forward(3, backward=False)
         loop.forward(4, backward=False)
     assert loop.recorded() == {0: {"first": 7, "second": 7}}
+
+
+def test_a_model_that_is_a_single_layer_is_recorded_without_a_word(caplog):
+    model, emitter = nn.Linear(4, 2), MemoryEmitter()
+    monitor = ActivationMonitor(model, emitter=emitter, on_error="raise")
+    monitor.expect(0)
+    model(torch.ones(3, 4)).sum().backward()
+    monitor.detach(0)
+    monitor.close()
+
+    assert [item.count for item in emitter.artifacts if item.kind == "histogram"] == [6]
+    assert caplog.text == ""

@@ -215,3 +215,16 @@ class TestGradientsReady:
         with pytest.raises(ValueError, match="mine"):
             optimizer.step(closure)
         assert [each for each in seen if each is optimizer] == []
+
+
+def test_what_was_removed_in_the_midst_of_an_event_is_not_called_any_more():
+    model, seen, hooks = nn.Linear(2, 2), [], Hooks()
+
+    def begin(*_):
+        seen.append("begin")
+        hooks.remove()
+
+    for _ in range(2):
+        hooks.add_before_forward(model, begin)
+    model(torch.ones(1, 2))
+    assert seen == ["begin"]
