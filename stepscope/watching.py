@@ -92,7 +92,7 @@ class Watch(DebugSession):
         scaler = calling_scaler()
         if scaler is not None:
             self._searches = 0
-            if self._is_told:
+            if self._is_told and scaler.is_enabled():
                 _log.warning(
                     "the gradients of step %d were recorded as they were, with the scale of the loop's GradScaler "
                     "unless it had unscaled them: session.step() came before the scaler was known; expected "
