@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from tracker_adapters.safe_files import put_on_disk
+
 TEMPORARY_SUFFIX = ".part"
 
 
@@ -31,12 +33,4 @@ def atomic_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        _sync_folder(path.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        put_on_disk(path.parent)

@@ -107,6 +107,19 @@ def write_file(folder: Path, relative: str | PurePath, content: bytes) -> None:
         stream.write(content)
 
 
+def put_on_disk(path: Path) -> None:
+    """Waits until a file, or what a folder lists, is on the disk, where a power cut leaves it.
+
+    Raises:
+        OSError: When it cannot be put there; some file systems cannot with folders.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def make_folders(folder: Path, relative: str | PurePath) -> Path:
     """Makes a folder below a folder, with those between, where they do not exist; returns its path."""
     with _descended(folder, _parts(folder, relative), make=True):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tracker_adapters.artifacts import Alert, Page, Text
-from tracker_adapters.safe_files import move_file, open_file, remove_file
+from tracker_adapters.safe_files import move_file, open_file, put_on_disk, remove_file
 from tracker_adapters.store import schema
 from tracker_adapters.store.codec import ARTIFACT_COLUMNS, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
 from tracker_adapters.store.connections import connect
@@ -65,7 +65,7 @@ def compact(run_folder: Path, parts: Sequence[Path], level: int, *, notes_bytes:
     except BaseException:
         remove_segment(temporary)
         raise
-    _sync_folder(folder)
+    put_on_disk(folder)  # the new name, before what it replaces goes
     for part in parts:
         remove_segment(part)
     return target
@@ -187,12 +187,3 @@ def _add_rollups(connection: sqlite3.Connection, segment: Segment, shift: int, n
         f"INSERT INTO rollup VALUES (?,?,?,?,?,?,?,?,?) {schema.MERGE_RANGES}",
         ((numbers[row[0]], *row[1:]) for row in rows),
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a rename durable before what it replaces goes."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

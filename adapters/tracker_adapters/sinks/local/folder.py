@@ -15,6 +15,7 @@ from tracker_adapters.safe_files import (
     is_folder,
     make_folders,
     open_file,
+    put_on_disk,
     read_file,
     remove_file,
     status_of,
@@ -128,10 +129,10 @@ class OutputFolder:
             SinkError: When a stream was replaced by another file.
         """
         for path in self._unsynced:
-            _put_on_disk(path)
+            put_on_disk(path)
         for folder in self._unsynced_folders:
             with contextlib.suppress(OSError):  # not every file system can
-                _put_on_disk(folder)
+                put_on_disk(folder)
         self._unsynced.clear()
         self._unsynced_folders.clear()
         sizes = {name: stream.tell() for name, stream in self._streams.items()}
@@ -175,7 +176,7 @@ class OutputFolder:
         text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
         try:
             temporary.write_text(text, encoding="utf-8")
-            _put_on_disk(temporary)  # a power cut may keep the new name and lose what is in the file
+            put_on_disk(temporary)  # a power cut may keep the new name and lose what is in the file
         except OSError:
             temporary.unlink(missing_ok=True)  # delivery tries again and again
             raise
@@ -208,11 +209,3 @@ def _indexed_path(line: bytes) -> PurePosixPath | None:
         return None
     ours = len(path.parts) == 3 and path.parts[0] in FOLDERS.values() and ".." not in path.parts
     return path if ours else None
-
-
-def _put_on_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from tracker_adapters.errors import SinkError, SinkUnavailable, UnsafeFileError
 from tracker_adapters.own_process import TemporaryFolder
-from tracker_adapters.safe_files import check_journal
+from tracker_adapters.safe_files import check_journal, put_on_disk
 from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_uri
 
 logger = logging.getLogger(__name__)
@@ -128,14 +128,14 @@ def _make(path: Path) -> None:
         with TemporaryFolder(f".{path.name}.", suffix=".new", parent=path.parent) as folder:
             made = folder.path / path.name
             _migrate(made, path.parent / "mlartifacts")
-            _keep(made)
+            put_on_disk(made)
             for name in _BESIDE:  # what a database of this name left would be taken for a part of the new one
                 if (old := path.with_name(path.name + name)).exists():
                     old.rename(_unused(old))
             _put_in_place(made, path)
     except OSError as error:
         raise SinkUnavailable(f"cannot make the tracking database {path}: {error}") from None
-    _keep(path.parent)
+    put_on_disk(path.parent)
 
 
 def _migrate(path: Path, artifacts: Path) -> None:
@@ -188,15 +188,6 @@ def _written_at(path: Path) -> float:
         except FileNotFoundError:
             continue
     return max(times)
-
-
-def _keep(path: Path) -> None:
-    """Has a file or a folder written to the disk."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 @contextmanager
