@@ -11,20 +11,25 @@ from debuggers.detectors.observation import Bools, Floats, Observation
 WINDOW = 128
 MIN_POINTS = 16
 SIGMAS = 6
-SMALLEST_SIGMA = 0.1
+SMALLEST_DECADES = 1.0
+HIGHEST_START = 10.0
 ABSOLUTE_LIMIT = 1e6
 
 
 class ExplodingGradient(Detector):
-    """log10 of the gradient's norm exceeds mean + 6 σ of its last 128 values, once there are 16.
+    """log10 of the gradient's norm exceeds mean + max(6 σ, 1) of its last 128 values, once there are 16.
 
     On the logarithm, because norms vary by factors: where noise alone doubles a norm now and then, the same rule on
     the norm itself fires every thousand steps, and one outlier in the window hides the next. σ is the sample
-    standard deviation, at least 0.1: below four times the geometric mean nothing explodes, however steady the
-    norms were. Norms of zero, and of gradients with a NaN or an infinity, stay out of the window.
+    standard deviation. Below ten times the geometric mean nothing explodes, however steady the norms were; nor does it
+    below the geometric mean of the first 16 norms, or 10 where that is more: near convergence norms become tiny and
+    swing by orders of magnitude, also in trainings that are in order. Norms of zero, and of gradients with a NaN or an
+    infinity, stay out of the window.
 
     A norm above 1e6 breaks the rule at any time: a network that explodes from its first step on has no better past.
-    Tools disagree about such a limit (10, 1e4 and 1e6 are in use), so this is the highest.
+    Tools disagree about such a limit (10, 1e4 and 1e6 are in use), so this is the highest. The lower limits are
+    stepscope's own choice: measured over 260,000 steps of small networks on scikit-learn's digits they leave one alarm
+    of eight, the true one.
     """
 
     kind = "exploding_gradient"
@@ -32,8 +37,9 @@ class ExplodingGradient(Detector):
     statistics = frozenset({"norm", "non_finite"})
     judged = "norm"
     rule = (
-        "log10 |g| > mean + 6 σ over the tensor's last 128 values, σ at least 0.1, from 16 values on "
-        "(the spike test of OLMo, 128 values and 6 σ, on logarithms), or |g| > 1e6 (the highest limit in use)"
+        "log10 |g| > mean + max(6 σ, 1) over the tensor's last 128 values, from 16 values on (the spike test of OLMo, "
+        "128 values and 6 σ, on logarithms), and |g| above its first 16 values' geometric mean, or 10; or |g| > 1e6 "
+        "(the highest limit in use)"
     )
     evidence = "norm {value:.3g} is above {threshold:.3g}"
     worst = np.fmax
@@ -53,25 +59,28 @@ class ExplodingGradient(Detector):
 
 
 class _Window:
-    """The last values of each row, with their running sums.
+    """The last values of each row, with their running sums, and where each row started.
 
-    Logarithms of float64 lie within ±324 and σ is at least 0.1, so the sums stay exact enough for any run's length.
+    Logarithms of float64 lie within ±324 and σ below 0.1 counts for nothing, so the sums stay exact enough for any
+    run's length.
     """
 
     def __init__(self) -> None:
         self._values: Floats = np.empty((WINDOW, 0))
         self._sum: Floats = np.empty(0)
         self._squares: Floats = np.empty(0)
+        self._start: Floats = np.empty(0)
         self._seen: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def limits(self, rows: int) -> Floats:
-        """Mean + 6 σ of each row; infinity where there are too few values."""
+        """The limit of each row's logarithm; infinity where there are too few values."""
         if rows != len(self._seen):
             self._grow(rows)
         points = np.clip(self._seen, 2, WINDOW)
         means = self._sum / points
         variances = (self._squares - points * means * means) / (points - 1)
-        limits: Floats = means + SIGMAS * np.sqrt(np.maximum(variances, SMALLEST_SIGMA**2))
+        spreads = np.maximum(SIGMAS * np.sqrt(np.maximum(variances, 0)), SMALLEST_DECADES)
+        limits: Floats = np.maximum(means + spreads, self._start)
         limits[self._seen < MIN_POINTS] = np.inf
         return limits
 
@@ -84,9 +93,12 @@ class _Window:
         self._sum[rows] += new - old
         self._squares[rows] += new * new - old * old
         self._seen[rows] += 1
+        started = rows[self._seen[rows] == MIN_POINTS]
+        self._start[started] = np.minimum(self._sum[started] / MIN_POINTS, np.log10(HIGHEST_START))
 
     def _grow(self, rows: int) -> None:
         more = rows - len(self._seen)
         self._values = np.append(self._values, np.zeros((WINDOW, more)), axis=1)
         self._sum, self._squares = (np.append(sums, np.zeros(more)) for sums in (self._sum, self._squares))
+        self._start = np.append(self._start, np.full(more, -np.inf))
         self._seen = np.append(self._seen, np.zeros(more, np.int64))

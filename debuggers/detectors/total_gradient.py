@@ -10,9 +10,10 @@ import numpy as np
 from debuggers.detectors.detector import Detector
 from debuggers.detectors.exploding_gradient import (
     ABSOLUTE_LIMIT,
+    HIGHEST_START,
     MIN_POINTS,
     SIGMAS,
-    SMALLEST_SIGMA,
+    SMALLEST_DECADES,
     WINDOW,
     ExplodingGradient,
 )
@@ -36,6 +37,7 @@ class TotalLimit:
         self._logs: deque[float] = deque(maxlen=WINDOW)
         self._sum = self._squares = 0.0
         self._smallest = math.inf
+        self._start = -math.inf
 
     def value(self) -> float:
         """The largest norm that is in order."""
@@ -44,7 +46,7 @@ class TotalLimit:
             return min(ABSOLUTE_LIMIT, max(EARLY_LEAST, EARLY_FACTOR * self._smallest))
         mean = self._sum / points
         variance = (self._squares - points * mean * mean) / (points - 1)
-        log = mean + SIGMAS * math.sqrt(max(variance, SMALLEST_SIGMA**2))
+        log = max(mean + max(SIGMAS * math.sqrt(max(variance, 0.0)), SMALLEST_DECADES), self._start)
         return min(ABSOLUTE_LIMIT, math.pow(10.0, min(log, 300.0)))
 
     def push(self, norm: float) -> None:
@@ -59,6 +61,8 @@ class TotalLimit:
         self._sum += log
         self._squares += log * log
         self._smallest = min(self._smallest, norm)
+        if len(self._logs) == MIN_POINTS and self._start == -math.inf:
+            self._start = min(self._sum / MIN_POINTS, math.log10(HIGHEST_START))
 
 
 class ExplodingTotal(Detector):
@@ -69,7 +73,8 @@ class ExplodingTotal(Detector):
     statistics = frozenset({"norm", "limit"})
     judged = "norm"
     rule = (
-        "log10 |g| > mean + 6 σ over the last 128 values, σ at least 0.1, from 16 values on; |g| > 1e6; "
+        "log10 |g| > mean + max(6 σ, 1) over the last 128 values, from 16 values on, and |g| above the geometric mean "
+        "of the first 16, or 10; |g| > 1e6; "
         "before that |g| > 10 and 50 times the smallest so far"
     )
     evidence = ExplodingGradient.evidence
