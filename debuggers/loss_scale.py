@@ -52,6 +52,18 @@ def calling_scaler() -> torch.amp.GradScaler | None:
     return None
 
 
+def scaler_of_callers() -> torch.amp.GradScaler | None:
+    """Returns a GradScaler that a function running in this thread has in a variable, or its object in an attribute."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        known = dict(frame.f_locals)
+        for value in (*known.values(), *getattr(known.get("self"), "__dict__", {}).values()):
+            if isinstance(value, torch.amp.GradScaler) and value.is_enabled():
+                return value
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
 def overflow_is_expected(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer | None) -> bool:
     """Whether a GradScaler is at work, which finds its scale by overflows and skips the steps that have them."""
     return (scaler is not None and scaler.is_enabled()) or _in_fused_step(optimizer)

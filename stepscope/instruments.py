@@ -125,6 +125,12 @@ class Instruments:
             self.activations.forget()
             self.activations.detach()
 
+    def pass_begins(self) -> None:
+        """Says that a forward pass of the training begins, in a loop whose skipped steps are not told."""
+        found = self.skipped.passed()
+        if found:
+            self._announce(found)
+
     def start_over(self) -> None:
         """Says that what ran since the last step belongs to none: it was skipped, or a closure's later calls."""
         if self.activations is not None:
@@ -193,4 +199,4 @@ class Instruments:
             self.activations.close()
         self.gradients.close()
         self.tensors.drain()
-        self._announce(self.skipped.findings())
+        self._announce(self.skipped.begun())

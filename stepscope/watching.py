@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
 
 from debuggers.compiled_code import methods_between_graphs
+from debuggers.forward_capture import outside_of_graphs
 from debuggers.hooks import Hooks
 from debuggers.loss_scale import calling_scaler, step_was_skipped
 from debuggers.torch_import import torch
+from debuggers.training_pass import is_training_forward
 from stepscope.debug_config import DebugConfig, Preset, as_config
 from stepscope.errors import SessionError
 from stepscope.session import DebugSession
@@ -27,13 +31,15 @@ class Watch(DebugSession):
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, **options: Any) -> None:
         """Takes what ``DebugSession`` takes, and starts at once."""
         super().__init__(model, optimizer, **options)
-        self._step_hooks = Hooks()
+        self._step_hooks, self._pass_hooks = Hooks(), Hooks()
+        self._observed = outside_of_graphs(model)
         self._is_told = self._has_counted = False
         self._searches = 0 if options.get("scaler") is not None else _SEARCHES
         self.start()
         if not self.disabled:
             self._step_hooks.add_gradients_ready(optimizer, self._step_of)
             self._step_hooks.add_optimizer_post_step(optimizer, self._end_step_of)
+            self._see_passes()
 
     def step(self, loss: torch.Tensor | float | None = None, **options: Any) -> Any:
         """Takes the coming step from the loop, with its loss; without a call ``optimizer.step`` takes it by itself.
@@ -52,14 +58,37 @@ class Watch(DebugSession):
             )
         return result
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """See ``DebugSession.paused``."""
+        self._pass_hooks.remove()
+        try:
+            with super().paused():
+                yield
+        finally:
+            if not (self._stopped or self.disabled):
+                self._see_passes()
+
     def stop(self) -> Any:
         """See ``DebugSession.stop``."""
         self._step_hooks.remove()
+        self._pass_hooks.remove()
         return super().stop()
 
     def _let_go(self) -> None:
         self._step_hooks.remove()
+        self._pass_hooks.remove()
         super()._let_go()
+
+    def _see_passes(self) -> None:
+        """Has forward passes counted: of steps that a GradScaler skips they are all that can be seen."""
+        if self._observed is not None:
+            self._pass_hooks.add_before_forward(self._observed, self._pass_begins)
+
+    def _pass_begins(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
+        if is_training_forward():
+            with self._isolation.guard("watching the GradScaler"):
+                self._instruments.pass_begins()
 
     def _step_of(self, optimizer: torch.optim.Optimizer) -> None:
         if self._paused:
