@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tracker_adapters.unheard_records import name_unheard_records
+
 if TYPE_CHECKING:
     from debuggers.activation_monitor import ActivationMonitor
     from debuggers.activation_stats import ActivationStatsDebugger
@@ -59,6 +61,9 @@ _HOMES = {
     "load_page": "debuggers.pages",
     "summarize": "debuggers.measurement",
 }
+
+
+name_unheard_records(__name__)
 
 
 def __getattr__(name: str) -> Any:

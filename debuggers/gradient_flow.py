@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tracker_adapters.plain import json_values
+from tracker_adapters.wording import counted
 
 from debuggers.detectors import Finding, gradient_detectors, merge_findings
 from debuggers.detectors.observation import Floats
@@ -87,8 +88,9 @@ class GradientFlowAnalysis:
             return "Gradient health: unknown, no gradients were recorded."
         return "\n".join(
             [
-                f"Gradient health: {self.overall_health} (score {self.score:.2f}), from {len(self.layers)} gradients "
-                f"at {self.steps} steps, {self.first_step} to {self.last_step}.",
+                f"Gradient health: {self.overall_health} (score {self.score:.2f}), from "
+                f"{counted(len(self.layers), 'gradients')} at {counted(self.steps, 'steps')}, {self.first_step} to "
+                f"{self.last_step}.",
                 *self.flow_lines(),
                 *finding_lines(self.findings),
                 *self.recommendations,
@@ -104,7 +106,8 @@ class GradientFlowAnalysis:
                 f"{self.depth.first_to_last:.3g} ({self.depth.factor_per_layer:.3g} a layer)."
             )
         if self.expected_overflows:
-            lines.append(f"Overflows were expected at {self.expected_overflows} steps, from the loss scale.")
+            steps = counted(self.expected_overflows, "steps")
+            lines.append(f"Overflows were expected at {steps}, from the loss scale.")
         return lines
 
 
@@ -112,7 +115,7 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
     """Returns a line for each finding, merged where one began for many tensors; at most ten, and how many more."""
     merged = merge_findings(list(findings))
     lines = [f"{finding.kind}: {finding.message}" for finding in merged[:_SHOWN]]
-    return [*lines, f"and {len(merged) - _SHOWN} more findings"] if len(merged) > _SHOWN else lines
+    return [*lines, f"and {counted(len(merged) - _SHOWN, 'more findings')}"] if len(merged) > _SHOWN else lines
 
 
 def analyze(history: GradientHistory, *, findings: Sequence[Finding] | None = None) -> GradientFlowAnalysis:

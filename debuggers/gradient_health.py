@@ -79,28 +79,34 @@ class Health(StrEnum):
     UNKNOWN = "unknown"
 
 
-def health_score(findings: Sequence[Finding], cells: int) -> float:
+def health_score(findings: Sequence[Finding], cells: int, *, last_step: int | None = None, steps: int = 1) -> float:
     """Returns 1 without findings, and less for more or worse ones, down to 0.
 
     The product over the kinds k of findings of ``1 - w * b * (1 + sqrt(x))``, where
 
     - w is the weight of the kind: anything non-finite 1; exploding, vanishing and zero gradients, weights that stand
       still or are in no optimizer 0.8; dead units and large updates 0.6; small updates 0.4;
-    - b is 1/2 while a finding of the kind goes on, and 1/4 when all of them are over;
+    - b is 1/2 while a finding of the kind goes on, and 1/4 when all of them are over, times the share of the steps
+      that had been taken when the last of them was: what has not come back for long hardly counts;
     - x is the share of cells, a tensor at a step, in which the rule was broken; its root, because a few layers that
       fail can stop all of them.
 
-    Each factor falls with every finding that comes, lasts longer, or comes back, so the product does too. The
-    weights and the form are stepscope's own choice.
+    Each factor falls with every finding that comes, lasts longer, or comes back, so the product does too; as long as
+    nothing does, it rises with the steps. The weights and the form are stepscope's own choice.
 
     Args:
         findings: What was found.
         cells: Tensors measured, summed over the steps.
+        last_step: The last step that was looked at; None counts what is over as if it had just ended.
+        steps: How many steps were looked at, up to that one.
     """
     score = 1.0
     for kind in {finding.kind for finding in findings}:
         same = [finding for finding in findings if finding.kind == kind]
-        base = 0.5 if any(finding.ongoing for finding in same) else 0.25
+        base = 0.5
+        if not any(finding.ongoing for finding in same):
+            quiet = 0 if last_step is None else last_step - max(finding.last_step for finding in same)
+            base = 0.25 * (1 - min(1.0, max(0, quiet) / max(1, steps)))
         share = min(1.0, sum(finding.steps for finding in same) / max(1, cells))
         score *= 1 - _WEIGHTS.get(kind, _OTHER_WEIGHT) * base * (1 + math.sqrt(share))
     return score

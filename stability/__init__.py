@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tracker_adapters.unheard_records import name_unheard_records
+
 if TYPE_CHECKING:
     from stability.clipping.config import GradientClippingConfig
     from stability.debugging.config import PyTorchDebuggingConfig
@@ -40,6 +42,9 @@ _HOMES = {
     "TrainingWrapper": "stability.training_wrapper",
     "create_training_wrapper": "stability.training_wrapper",
 }
+
+
+name_unheard_records(__name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracker_adapters.unheard_records import name_unheard_records
+
 from stepscope.debug_config import DebugConfig
 from stepscope.run import Run, RunStats, SinkStats, open_run, read_run
 from stepscope.schedule import Schedule
@@ -34,6 +36,7 @@ _LAZY = {
     "watch": "stepscope.watching",
 }
 
+name_unheard_records(__name__)
 check_parts(Path(__file__).parent.parent)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from tracker_adapters.wording import are, counted, share_of, times
+
 from debuggers.detectors.finding import name_some
 from debuggers.parameter_watch import FIRST_LOOK
 from stepscope.governor import Overhead
@@ -18,6 +20,7 @@ class Coverage:
 
     Attributes:
         steps: Steps of the session.
+        last_step: The number of the last one.
         probed: Those of which it was seen whether all gradients are finite, and what their norm is together.
         measured: Those at which each parameter's gradient was measured in full.
         parameters: Parameters of the model, each once.
@@ -38,6 +41,7 @@ class Coverage:
     """
 
     steps: int
+    last_step: int
     probed: int
     measured: int
     parameters: int
@@ -61,6 +65,7 @@ class Coverage:
         instruments: Instruments,
         overhead: Overhead,
         *,
+        last_step: int,
         failures: int,
         unused_passes: int = 0,
         ended_tools: Sequence[str] = (),
@@ -71,6 +76,7 @@ class Coverage:
         activations = instruments.activations
         return cls(
             steps=overhead.steps,
+            last_step=last_step,
             probed=min(instruments.gradients.probed_steps, overhead.steps),
             measured=min(overhead.measured, instruments.gradients.probed_steps),  # less those where it failed
             parameters=0 if roles is None else len(roles.parameters),
@@ -99,35 +105,40 @@ class Coverage:
             return ("no gradients were watched",)
         found = []
         if self.probed < self.steps:
-            found.append(f"the gradients of {_of(self.steps - self.probed, self.steps, 'steps')} were not looked at")
+            found.append(
+                f"the gradients of {share_of(self.steps - self.probed, self.steps, 'steps')} were not looked at"
+            )
         if self.probed and self.measured < self.steps:
-            found.append(f"single parameters were measured at {_of(self.measured, self.steps, 'steps')}")
+            found.append(f"single parameters were measured at {share_of(self.measured, self.steps, 'steps')}")
         if self.skipped:
-            found.append(f"{self.skipped} steps or more at the end were skipped by the GradScaler and not looked at")
+            steps = counted(self.skipped, "steps")
+            found.append(f"at the end the GradScaler skipped {steps} or more, which were not looked at")
         if not self.movement:
             found.append(f"whether weights move takes an optimizer and {FIRST_LOOK} steps to see")
-        for names, are in (
+        for names, how in (
             (self.frozen, "frozen"),
             (self.without_gradient, "without gradient in every step"),
             (self.outside_optimizer, "in no group of the optimizer"),
         ):
             if names:
-                found.append(f"{_of(len(names), self.parameters, 'parameters')} are {are} ({name_some(list(names))})")
+                part = share_of(len(names), self.parameters, "parameters")
+                found.append(f"{part} {are(len(names))} {how} ({name_some(list(names))})")
         if self.unseen_layers:
-            unseen = _of(len(self.unseen_layers), self.layers, "layers")
+            unseen = share_of(len(self.unseen_layers), self.layers, "layers")
             found.append(f"the outputs of {unseen} were never seen ({name_some(list(self.unseen_layers))})")
         found += self._beside_steps()
         found += self.ended_tools
         if self.failures:
-            found.append(f"something inside stepscope failed, {self.failures} times")
+            found.append(f"something inside stepscope failed {times(self.failures)}")
         return tuple(found)
 
     def _beside_steps(self) -> list[str]:
         """What the steps themselves do not show: the model's mode, and what goes on without them."""
         found = []
         if self.eval_steps:
-            layers = f"{name_some(list(self.eval_layers))} act otherwise there"
-            found.append(f"the model was in eval mode at {_of(self.eval_steps, self.steps, 'steps')} ({layers})")
+            act = "acts" if len(self.eval_layers) == 1 else "act"
+            layers = f"{name_some(list(self.eval_layers))} {act} otherwise there"
+            found.append(f"the model was in eval mode at {share_of(self.eval_steps, self.steps, 'steps')} ({layers})")
         if self.changed_late:
             found.append("weights went on changing after the last step that was seen (by another optimizer?)")
         if self.unused_passes:
@@ -141,13 +152,9 @@ class Coverage:
 
     def summary(self) -> str:
         """Returns in one sentence what was looked at."""
-        looked = f"the gradients of {_of(self.probed, self.steps, 'steps')}"
+        looked = f"the gradients of {share_of(self.probed, self.steps, 'steps')}"
         seen = self.parameters - len(self.frozen) - len(self.without_gradient)
-        text = f"Looked at: {looked}, {_of(seen, self.parameters, 'parameters')} in full at {self.measured}"
+        text = f"Looked at: {looked}, {share_of(seen, self.parameters, 'parameters')} in full at {self.measured}"
         if self.layers:
-            text += f", the outputs of {_of(self.layers - len(self.unseen_layers), self.layers, 'layers')}"
+            text += f", the outputs of {share_of(self.layers - len(self.unseen_layers), self.layers, 'layers')}"
         return text + "."
-
-
-def _of(part: int, whole: int, what: str) -> str:
-    return f"all {whole:,} {what}" if part == whole else f"{part:,} of {whole:,} {what}"

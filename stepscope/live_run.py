@@ -20,6 +20,7 @@ from tracker_adapters.emitter import Emitter, PendingArray
 from tracker_adapters.errors import DeliveryError
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.run_store import NOT_WRITABLE, RunStore
+from tracker_adapters.wording import counted
 
 from stepscope.forecast import Forecast
 from stepscope.looking import how_to_look
@@ -110,7 +111,8 @@ class Run(Emitter):
 
     def __repr__(self) -> str:
         state = "open" if self._closed is None else f"closed, {self.info.status}"
-        return f"<Run {str(self.path)!r}: {state}, {self._store.counts().stored:,} artifacts, sinks: {len(self.sinks)}>"
+        stored = counted(self._store.counts().stored, "artifacts")
+        return f"<Run {str(self.path)!r}: {state}, {stored}, sinks: {len(self.sinks)}>"
 
     def call_before_close(self, function: Callable[[], object]) -> Callable[[], None]:
         """Has a function called when the run is about to close, while it still takes artifacts; the last one first.

@@ -12,6 +12,7 @@ from tracker_adapters.errors import StepscopeError
 from tracker_adapters.redaction import redact
 from tracker_adapters.registry import load_sink
 from tracker_adapters.terminal_text import printable_line
+from tracker_adapters.wording import are, counted
 
 from stepscope.run_places import short_path
 
@@ -28,8 +29,8 @@ def pending_line(
         sinks: Those of the run.
         by_process: Whether a process delivers, which goes on after the run was closed.
     """
-    waiting = "1 artifact is" if pending == 1 else f"{pending:,} artifacts are"
-    text = f"{waiting} still waiting for {position.sink} ({printable_line(position.target)})"
+    waiting = f"{counted(pending, 'artifacts')} {are(pending)} still waiting"
+    text = f"{waiting} for {position.sink} ({printable_line(position.target)})"
     config = next((sink for sink in sinks if _is_of(sink, position)), None)
     if config is None or not by_process:
         return f"{text}; safe in the run store {short_path(run_folder)}"
@@ -46,7 +47,7 @@ def lost_line(run_folder: Path, lost: Mapping[str, int], error: Exception | None
         error: What the store failed with last; None when it never did.
     """
     count = sum(lost.values())
-    text = "1 artifact is" if count == 1 else f"{count:,} artifacts are"
+    text = f"{counted(count, 'artifacts')} {are(count)}"
     reasons = ", ".join(f"{reason} ({number:,})" for reason, number in sorted(lost.items()))
     cause = "" if error is None else f"; the store's last error: {printable_line(redact(str(error) or repr(error)))}"
     return f"{text} lost and not in the run store {short_path(run_folder)}: {reasons}{cause}"

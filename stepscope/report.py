@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from tracker_adapters.plain import json_values
+from tracker_adapters.wording import counted, times
 
 from debuggers.detectors import Finding
 from debuggers.gradient_flow import GradientFlowAnalysis, finding_lines
@@ -59,6 +60,7 @@ class DebugReport:
         instruments: Instruments,
         *,
         overhead: Overhead,
+        last_step: int,
         failures: Mapping[tuple[str, str], int],
         disabled: bool,
         first_nans: tuple[FirstNaN, ...] = (),
@@ -74,6 +76,7 @@ class DebugReport:
         coverage = Coverage.of(
             instruments,
             overhead,
+            last_step=last_step,
             failures=sum(failures.values()),
             unused_passes=unused_passes,
             ended_tools=ended_tools,
@@ -105,11 +108,11 @@ class DebugReport:
         if self.tensors["inspected"]:
             lines.append(
                 f"Tensors: {self.tensors['inspected']} inspected, {self.tensors['left_out']} of them left out by "
-                f"sampling, {self.tensors['dropped']} results dropped for newer ones."
+                f"sampling, {counted(self.tensors['dropped'], 'results')} dropped for newer ones."
             )
         lines += [leak.message for leak in self.leaks]
         lines += [str(answer) for answer in self.first_nans]
-        lines += [f"Inside stepscope failed {place}, {count} times." for place, count in self.failures.items()]
+        lines += [f"Inside stepscope failed {place}, {times(count)}." for place, count in self.failures.items()]
         lines += [_steps(self.overhead), overhead_line(self.overhead)]
         return "\n".join(lines)
 
@@ -125,6 +128,7 @@ class DebugReport:
             "disabled": self.disabled,
             "health": str(self.verdict.health),
             "score": self.verdict.score,
+            "over_since": self.verdict.over_since,
             "coverage": self.coverage.to_dict(),
             "overhead": json_values(asdict(self.overhead) | {"share": self.overhead.share}),
             "gradients": None if self.gradients is None else self.gradients.to_dict(),
@@ -159,7 +163,7 @@ def overhead_line(overhead: Overhead) -> str:
 
 
 def _steps(overhead: Overhead) -> str:
-    text = f"Steps: {overhead.steps}, {overhead.measured} of them measured"
+    text = f"Steps: {overhead.steps:,}, {overhead.measured:,} of them measured"
     if overhead.skipped_by_schedule:
         text += f", {overhead.skipped_by_schedule} left out by the schedule"
     if overhead.skipped_by_governor:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.terminal_text import say
+from tracker_adapters.wording import counted
 
 from stepscope.live_run import run_of
 from stepscope.report import DebugReport, overhead_line
@@ -43,6 +44,7 @@ def closing_line(report: DebugReport) -> str:
     if report.disabled or not report.coverage.steps:
         if inspected := report.tensors["inspected"]:  # a loop that hands over its tensors, and tells no step
             found = ", ".join(f"{kind} ({count})" for kind, count in report.verdict.found.items())
-            return f"{inspected:,} tensors were inspected." + (f" Found: {found}." if found else "")
+            were = f"{counted(inspected, 'tensors')} {'was' if inspected == 1 else 'were'} inspected."
+            return were + (f" Found: {found}." if found else "")
         return overhead_line(report.overhead) if report.disabled else str(report.verdict)
     return f"{report.verdict} {report.coverage.summary()} {overhead_line(report.overhead)}"

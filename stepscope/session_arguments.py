@@ -6,6 +6,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.wording import counted
 
 from debuggers.torch_import import torch
 from stepscope.debug_config import DebugConfig
@@ -53,10 +54,11 @@ def check_session(
             the optimizer holds no parameter of the model, or ``scaler`` is not the manager's, which would take scaled
             gradients for unscaled ones.
     """
+    check_order(model, optimizer)
     if model is not None and not isinstance(model, torch.nn.Module):
-        raise SessionError(f"model is {type(model).__name__} {model!r}; expected a torch.nn.Module, or None")
+        raise SessionError(f"model is {_named(model)}; expected a torch.nn.Module, or None")
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
-        raise SessionError(f"optimizer is {type(optimizer).__name__}; expected a torch.optim.Optimizer, or None")
+        raise SessionError(f"optimizer is {_named(optimizer)}; expected a torch.optim.Optimizer, or None")
     wanted = [name for name in ("updates", "weights", "optimizer_state") if getattr(config, name)]
     if wanted and model is not None and optimizer is None:
         raise SessionError(f"the configuration has {wanted[0]}=True and there is no optimizer; expected one")
@@ -83,11 +85,31 @@ def check_session(
         )
 
 
+def check_order(model: object, optimizer: object) -> None:
+    """Checks that a model and its optimizer are not given in each other's place.
+
+    Raises:
+        SessionError: When they are; also where only one of them was given.
+    """
+    if isinstance(model, torch.optim.Optimizer) or isinstance(optimizer, torch.nn.Module):
+        raise SessionError(
+            f"model is {_named(model)} and optimizer is {_named(optimizer)}; expected the model first, then its "
+            "optimizer: (model, optimizer)"
+        )
+
+
+def _named(value: object) -> str:
+    """Names what was given, by its type; the repr of a model or optimizer takes pages."""
+    short = value is None or isinstance(value, str | int | float)
+    return repr(value)[:80] if short else f"of type {type(value).__name__}"
+
+
 def _check_belongs(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
     mine = {id(parameter) for parameter in model.parameters()}
     theirs = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
     if mine and theirs and mine.isdisjoint(theirs):
         raise SessionError(
-            f"none of the optimizer's {len(theirs)} parameters is one of the {type(model).__name__}'s {len(mine)}; "
+            f"none of the optimizer's {counted(len(theirs), 'parameters')} is one of the {type(model).__name__}'s "
+            f"{len(mine)}; "
             "expected the optimizer that trains this model, made from the parameters that the model has now"
         )

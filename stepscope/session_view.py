@@ -73,6 +73,7 @@ class SessionView:
         return DebugReport.of(
             self._instruments,
             overhead=self._pacing.overhead(),
+            last_step=self._pacing.last,
             failures={**self._isolation.counts, **self._instruments.failures},
             disabled=self.disabled,
             first_nans=self._first_nan.found,

@@ -11,7 +11,7 @@ from debuggers.gradient_health import Health, health_of, health_score
 from stepscope.coverage import Coverage
 
 BEST_PARTIAL_SCORE = 0.99
-"""The best score where not everything was looked at."""
+"""The best score where not everything was looked at, or anything was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,20 +20,25 @@ class Verdict:
 
     Attributes:
         health: Healthy only if all was looked at that a ``Coverage`` knows of, and nothing was found.
-        score: From 0 to 1 by ``health_score`` over all findings of the session, at most 0.99 where something was not
-            looked at; None where nothing was.
+        score: From 0 to 1 by ``health_score`` over all findings of the session, at most 0.99 where something was found
+            or not looked at; None where nothing was looked at.
         gaps: What was not looked at.
         found: How many findings there are of each kind.
+        over_since: The last step at which there was anything wrong, if everything is over; None if something goes on,
+            and where nothing was found.
     """
 
     health: Health
     score: float | None
     gaps: tuple[str, ...]
     found: Mapping[str, int]
+    over_since: int | None = None
 
     def __str__(self) -> str:
         """The verdict in one sentence."""
         text = str(self.health)
+        if self.over_since is not None:
+            text += f", over since step {self.over_since}"
         if self.score is not None:
             # Never rounded up to a full score.
             text += f" (score {min(self.score, 0.99) if self.score < 1 else 1:.2f})"
@@ -54,7 +59,15 @@ def verdict_of(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
     found = Counter(finding.kind for finding in findings)
     if not coverage.probed and not findings:
         return Verdict(health=Health.UNKNOWN, score=None, gaps=gaps, found=found)
-    score = health_score(findings, coverage.measured * max(1, coverage.parameters))
-    if gaps:
+    cells = coverage.measured * max(1, coverage.parameters)
+    score = health_score(findings, cells, last_step=coverage.last_step, steps=coverage.steps)
+    if gaps or findings:
         score = min(score, BEST_PARTIAL_SCORE)
-    return Verdict(health=health_of(findings, score, complete=not gaps), score=score, gaps=gaps, found=found)
+    is_over = bool(findings) and not any(finding.ongoing for finding in findings)
+    return Verdict(
+        health=health_of(findings, score, complete=not gaps),
+        score=score,
+        gaps=gaps,
+        found=found,
+        over_since=max(finding.last_step for finding in findings) if is_over else None,
+    )

@@ -18,6 +18,7 @@ from debuggers.training_pass import is_training_forward
 from stepscope.debug_config import DebugConfig, Preset, as_config
 from stepscope.errors import SessionError
 from stepscope.session import DebugSession
+from stepscope.session_arguments import check_order
 
 _log = logging.getLogger(__name__)
 _SEARCHES = 10
@@ -169,8 +170,10 @@ def watch(
         SessionError: When ``model`` or ``optimizer`` is something else.
         ConfigError: For a wrong configuration or setting.
     """
+    check_order(model, optimizer)
     if model is None or optimizer is None:
-        raise SessionError(f"watch got model {model!r} and optimizer {optimizer!r}; expected both")
+        missing = "model" if model is None else "optimizer"
+        raise SessionError(f"watch got no {missing} ({missing} is None); expected both, watch(model, optimizer)")
     return Watch(model, optimizer, run=run, scaler=scaler, config=as_config(config, settings))
 
 

@@ -2,7 +2,11 @@
 
 import sys
 
+from tracker_adapters.unheard_records import name_unheard_records
+
 if sys.platform == "win32":
     raise ImportError(
         "stepscope needs a POSIX system, for its locks and processes: Linux or macOS. On Windows it runs inside WSL 2"
     )
+
+name_unheard_records(__name__)

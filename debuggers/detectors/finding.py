@@ -49,7 +49,8 @@ class Finding:
         """The finding in one sentence."""
         if self.steps <= 1:
             return f"{self.name}: {self.evidence} at step {self.step}"
-        return f"{self.name}: {self.evidence} at {self.steps} observed steps from {self.step} to {self.last_step}"
+        steps = f"{self.steps:,} observed steps from {self.step} to {self.last_step}"
+        return f"{self.name}: {self.evidence} at {steps}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields and the message."""

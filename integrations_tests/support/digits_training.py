@@ -31,7 +31,8 @@ def train(digits, *, seed=0, lr=1e-2, config="standard", steps=40, prepare=lambd
     torch.manual_seed(seed)
     model, emitter = network(), MemoryEmitter()
     optimizer = torch.optim.SGD(prepare(model) or model.parameters(), lr=lr, momentum=0.9)
-    with stepscope.DebugSession(model, optimizer, run=emitter, config=config, on_error="raise", **options) as session:
+    options = {"on_error": "raise", **options}
+    with stepscope.DebugSession(model, optimizer, run=emitter, config=config, **options) as session:
         for step in range(steps):
             chosen = torch.randint(0, len(digits[0]), (32,))
             loss = nn.functional.cross_entropy(model(digits[0][chosen]), digits[1][chosen])

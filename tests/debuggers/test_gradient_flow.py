@@ -111,14 +111,14 @@ def test_one_small_last_layer_is_no_explosion_of_the_others():
 
 
 def test_findings_of_live_detectors_keep_their_beginning():
-    """A history of 5 steps sees only the end of what has lasted for 30."""
+    """A history of 5 steps sees only the end of what has lasted for 29, since there is another one to compare with."""
     history, detectors = GradientHistory(max_gradient_history=5), gradient_detectors()
     for step in range(30):
         detectors.see(record(history, step, a=[1e-9], b=[math.nan if step == 0 else 1.0]))
     (again,) = analyze(history).findings
     assert (again.step, again.steps) == (25, 5)
     (live,) = analyze(history, findings=detectors.findings()).findings
-    assert (live.kind, live.step, live.steps) == ("vanishing_gradient", 0, 30)
+    assert (live.kind, live.step, live.steps) == ("vanishing_gradient", 1, 29)
 
 
 def test_looking_again_finds_what_the_live_detectors_found():

@@ -74,6 +74,17 @@ def test_the_score_follows_its_formula(kind, steps, ongoing, score):
     assert health_score([finding(kind, steps=steps, ongoing=ongoing)], CELLS) == pytest.approx(score)
 
 
+def test_what_is_over_counts_less_the_longer_it_is():
+    over = [finding("vanishing_gradient", steps=4, ongoing=False)]
+    scores = [health_score(over, 10**9, last_step=last, steps=last + 1) for last in (3, 7, 39, 9999)]
+    assert scores == sorted(scores)
+    assert scores[0] == pytest.approx(health_score(over, 10**9))
+    assert 0.999 < scores[-1] < 1
+    again = [*over, finding("vanishing_gradient", steps=9000, ongoing=False)]
+    assert health_score(again, 10**9, last_step=9999, steps=10**4) < 0.85
+    assert health_of(over, scores[-1]) is Health.WARNING
+
+
 def test_one_nan_that_goes_on_is_critical_however_large_the_model():
     findings = [finding("non_finite_gradient", steps=1)]
     assert health_of(findings, health_score(findings, 10**9)) is Health.CRITICAL

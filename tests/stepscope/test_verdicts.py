@@ -145,6 +145,54 @@ def test_a_fault_that_the_history_holds_no_more_is_still_in_the_verdict(digits):
     assert report.verdict.health is not Health.HEALTHY
 
 
+def test_what_ended_long_ago_is_told_with_its_end(digits):
+    config = stepscope.DebugConfig(max_overhead=None)
+    report, _ = train(digits, config=config, nan_at=3, steps=60)
+
+    assert report.verdict.health is Health.WARNING
+    assert report.verdict.over_since == 3
+    assert 0.9 < report.verdict.score < 1
+    assert report.summary().startswith("Verdict: warning, over since step 3 (score 0.9")
+    assert json.loads(report.to_json())["over_since"] == 3
+
+    report, _ = train(digits, config=config, nan_at=39)
+    assert report.verdict.over_since is None
+    assert report.verdict.score < 0.6
+
+
+def test_one_step_and_one_of_several_are_told_in_words(digits):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    model.bias.requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer, activations=True, max_overhead=None) as session:
+        model(torch.randn(3, 4)).sum().backward()
+        optimizer.step()
+
+    text = session.report().summary()
+    assert "1 of 2 parameters is frozen (bias)" in text
+    assert (
+        "Looked at: the gradients of the one step, 1 of 2 parameters in full at 1, the outputs of the one layer."
+        in text
+    )
+    assert "all 1 " not in text
+
+
+def test_a_measurement_that_failed_is_no_measured_step(digits, monkeypatch):
+    from debuggers import gradient_debugger
+
+    def fails(*arguments):
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(gradient_debugger, "measure_unscaled", fails)
+    report, _ = train(digits, config=stepscope.DebugConfig(max_overhead=None), on_error="isolate")
+
+    assert report.coverage.measured == 0
+    assert report.coverage.failures > 0
+    assert report.verdict.health is not Health.HEALTHY
+    assert any("something inside stepscope failed" in gap for gap in report.verdict.gaps)
+
+
 def test_nothing_is_said_of_what_was_not_looked_at(digits):
     report, _ = train(digits, config=stepscope.DebugConfig(enable_gradient_debugging=False))
     assert (report.verdict.health, report.verdict.score) == (Health.UNKNOWN, None)

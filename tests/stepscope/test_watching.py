@@ -121,6 +121,23 @@ def test_both_model_and_optimizer_are_needed():
         stepscope.watch(network(), None)
 
 
+def test_arguments_in_each_others_place_are_told_in_a_line():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    expected = (
+        "model is of type SGD and optimizer is of type Sequential; expected the model first, then its optimizer: "
+        "(model, optimizer)"
+    )
+    for start in (stepscope.watch, stepscope.DebugSession):
+        with pytest.raises(SessionError) as told:
+            start(optimizer, model)
+        assert str(told.value) == expected
+    with pytest.raises(SessionError, match="model is of type SGD and optimizer is None"):
+        stepscope.DebugSession(optimizer)
+    with pytest.raises(SessionError, match="model is of type list; expected"):
+        stepscope.watch([model], optimizer)
+
+
 def test_the_environment_switches_it_off(monkeypatch):
     monkeypatch.setenv("STEPSCOPE_DISABLED", "1")
     model = network()

@@ -1,4 +1,4 @@
-"""Mean |g| below 1e-7 vanishes; zero, NaN, what was not measured, and idle biases do not."""
+"""Mean |g| below 1e-7 vanishes where others do not; zero, NaN, what was not measured, and idle biases do not."""
 
 import math
 
@@ -30,15 +30,29 @@ def test_a_bias_counts_only_when_nothing_else_in_its_module_gets_gradient(observ
 
 def test_tensors_that_appear_later_are_judged_too(observe):
     detector = VanishingGradient()
-    detector.see(observe(0, ["a.weight"], mean_magnitude=[1e-9]))
+    assert detector.see(observe(0, ["a.weight"], mean_magnitude=[1e-9])) == []
     found = detector.see(observe(1, ["a.weight", "b.weight", "b.bias"], mean_magnitude=[1e-9, 1.0, 1e-9]))
-    assert found == []
-    found = detector.see(observe(2, ["a.weight", "b.weight", "b.bias"], mean_magnitude=[1e-9, 1e-9, 1e-9]))
+    assert [finding.name for finding in found] == ["a.weight"]
+    found = detector.see(observe(2, ["a.weight", "b.weight", "b.bias"], mean_magnitude=[1.0, 1e-9, 1e-9]))
     assert [finding.name for finding in found] == ["b.weight", "b.bias"]
 
 
 def test_the_worst_value_is_the_smallest(observe):
     detector = VanishingGradient()
     for step, mean in enumerate([1e-8, 1e-12, 1e-9]):
-        detector.see(observe(step, mean_magnitude=[mean]))
+        detector.see(observe(step, mean_magnitude=[mean, 1.0]))
     assert [finding.value for finding in detector.findings()] == [1e-12]
+
+
+def test_where_all_gradients_are_as_small_the_loss_is(observe):
+    """A loss times 1e-6, and a training that has converged."""
+    assert VanishingGradient().see(observe(0, mean_magnitude=[3e-8, 2e-9, 4e-10])) == []
+    (finding,) = VanishingGradient().see(observe(0, mean_magnitude=[3e-8, 2e-9, 2e-11]))
+    assert (finding.name, finding.threshold) == ("layer2.weight", 3e-11)
+
+
+def test_layers_that_are_recorded_one_by_one_are_compared(observe):
+    detector = VanishingGradient()
+    assert detector.see(observe(0, mean_magnitude=[None, 1e-3])) == []
+    (finding,) = detector.see(observe(0, mean_magnitude=[1e-9, None]))
+    assert finding.name == "layer0.weight"

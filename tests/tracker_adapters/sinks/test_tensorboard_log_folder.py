@@ -28,12 +28,18 @@ def test_in_a_folder_of_runs_it_shows_them_all_by_their_names(runs: Path) -> Non
 
 
 @pytest.mark.parametrize("beside", ["data", "many runs"])
-def test_beside_anything_else_it_looks_at_one_run(runs: Path, beside: str) -> None:
+def test_beside_anything_else_it_looks_at_one_run_and_gives_its_name(runs: Path, beside: str) -> None:
     for name in [f"exp{number}" for number in range(3, 60)] if beside == "many runs" else ["data"]:
         (runs / name).mkdir()
         if beside == "many runs":
             (runs / name / "run.json").touch()
-    assert command({}, runs / "exp1") == f"tensorboard --logdir {runs / 'exp1'}"
+    assert command({}, runs / "exp1") == f"tensorboard --logdir_spec exp1:{runs / 'exp1' / 'tensorboard'}"
+
+
+def test_a_name_that_tensorboard_would_take_apart_is_not_given(runs: Path) -> None:
+    (runs / "data").mkdir()
+    stepscope.open_run(runs / "lr:0.1,a", sinks=[]).close()
+    assert command({}, runs / "lr:0.1,a") == f"tensorboard --logdir {runs / 'lr:0.1,a'}"
 
 
 def test_a_target_elsewhere_is_called_by_its_own_name(runs: Path, tmp_path: Path) -> None:

@@ -97,10 +97,10 @@ class TensorBoardSink:
     @classmethod
     def look(cls, options: Mapping[str, Any]) -> str:
         """Returns the command that starts TensorBoard, with limits above what long series hold."""
-        from tracker_adapters.sinks.tensorboard.log_folder import log_folder
+        from tracker_adapters.sinks.tensorboard.log_folder import log_option
 
-        folder = shlex.quote(str(log_folder(Path(options["target"]))))
-        return f"tensorboard --logdir {folder} --samples_per_plugin {WHOLE_SERIES}"
+        command = shlex.join(["tensorboard", *log_option(Path(options["target"]))])
+        return f"{command} --samples_per_plugin {WHOLE_SERIES}"
 
     def open(self, info: RunInfo, token: bytes | None) -> None:
         """Cuts the event file back to ``token``, or begins one; removes this run's other files.

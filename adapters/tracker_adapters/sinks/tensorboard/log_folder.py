@@ -12,14 +12,23 @@ _MOST_RUNS = 50
 _BESIDE_RUNS = ("mlartifacts", "mlruns", "wandb")
 
 
-def log_folder(target: Path) -> Path:
-    """Returns the folder in which a run has the most telling name and nothing else is searched.
+def log_option(target: Path) -> tuple[str, str]:
+    """Returns the option that gives a run the most telling name and searches nothing else, and its value.
 
-    That is the folder of the runs, ``runs``, where ``target`` lies in the run's own folder and beside that are at most
-    50 folders, all of runs: TensorBoard then says ``exp1/tensorboard``. Else it is the one above ``target``.
+    That is ``--logdir`` with the folder of the runs, ``runs``, where ``target`` lies in the run's own folder and beside
+    that are at most 50 folders, all of runs: TensorBoard then says ``exp1/tensorboard``. Beside anything else it is
+    ``--logdir_spec`` with the run's name and ``target``, and TensorBoard says ``exp1``. A target that lies elsewhere is
+    called by its own name.
     """
     run = target.parent
-    return run.parent if (run / _RUN).is_file() and _holds_only_runs(run.parent) else run
+    if not (run / _RUN).is_file():
+        return "--logdir", str(run)
+    if _holds_only_runs(run.parent):
+        return "--logdir", str(run.parent)
+    # Commas and colons separate what this option takes.
+    if any(mark in f"{run.name}{target}" for mark in ",:"):
+        return "--logdir", str(run)
+    return "--logdir_spec", f"{run.name}:{target}"
 
 
 def _holds_only_runs(folder: Path) -> bool:
