@@ -100,8 +100,10 @@ def check_order(model: object, optimizer: object) -> None:
 
 def _named(value: object) -> str:
     """Names what was given, by its type; the repr of a model or optimizer takes pages."""
-    short = value is None or isinstance(value, str | int | float)
-    return repr(value)[:80] if short else f"of type {type(value).__name__}"
+    if value is None:
+        return "None"
+    kind = type(value).__name__
+    return f"{kind} {value!r}"[:80] if isinstance(value, str | int | float) else f"of type {kind}"
 
 
 def _check_belongs(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:

@@ -17,6 +17,6 @@ def test_a_run_says_how_to_look_at_it(tmp_path: Path, caplog: pytest.LogCaptureF
     with stepscope.open_run(tmp_path / "run", sinks=[*sinks, MemorySink()], delivery="thread") as run:
         found = run.look()
     assert list(found) == ["tensorboard", f"local:{tmp_path / 'a'}", f"local:{tmp_path / 'b'}"]
-    assert found["tensorboard"].startswith("tensorboard --logdir ")
+    assert found["tensorboard"].startswith("tensorboard --logdir_spec run:")
     assert str(tmp_path / "b") in found[f"local:{tmp_path / 'b'}"]
     assert f"run {tmp_path / 'run'}; look at it: " in caplog.text

@@ -33,7 +33,7 @@ def test_beside_anything_else_it_looks_at_one_run_and_gives_its_name(runs: Path,
         (runs / name).mkdir()
         if beside == "many runs":
             (runs / name / "run.json").touch()
-    assert command({}, runs / "exp1") == f"tensorboard --logdir_spec exp1:{runs / 'exp1' / 'tensorboard'}"
+    assert command({}, runs / "exp1") == f"tensorboard --logdir_spec exp1:{runs / 'exp1'}"
 
 
 def test_a_name_that_tensorboard_would_take_apart_is_not_given(runs: Path) -> None:

@@ -17,8 +17,8 @@ def log_option(target: Path) -> tuple[str, str]:
 
     That is ``--logdir`` with the folder of the runs, ``runs``, where ``target`` lies in the run's own folder and beside
     that are at most 50 folders, all of runs: TensorBoard then says ``exp1/tensorboard``. Beside anything else it is
-    ``--logdir_spec`` with the run's name and ``target``, and TensorBoard says ``exp1``. A target that lies elsewhere is
-    called by its own name.
+    ``--logdir_spec`` with the run's name and folder, and TensorBoard says the same. A target that lies elsewhere is called
+    by its own name.
     """
     run = target.parent
     if not (run / _RUN).is_file():
@@ -26,9 +26,9 @@ def log_option(target: Path) -> tuple[str, str]:
     if _holds_only_runs(run.parent):
         return "--logdir", str(run.parent)
     # Commas and colons separate what this option takes.
-    if any(mark in f"{run.name}{target}" for mark in ",:"):
+    if any(mark in str(run) for mark in ",:"):
         return "--logdir", str(run)
-    return "--logdir_spec", f"{run.name}:{target}"
+    return "--logdir_spec", f"{run.name}:{run}"
 
 
 def _holds_only_runs(folder: Path) -> bool:
