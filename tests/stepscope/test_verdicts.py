@@ -179,12 +179,12 @@ def test_one_step_and_one_of_several_are_told_in_words(digits):
 
 
 def test_a_measurement_that_failed_is_no_measured_step(digits, monkeypatch):
-    from debuggers import gradient_debugger
+    from debuggers import gradient_measurement
 
     def fails(*arguments):
         raise RuntimeError("on purpose")
 
-    monkeypatch.setattr(gradient_debugger, "measure_unscaled", fails)
+    monkeypatch.setattr(gradient_measurement, "measure_unscaled", fails)
     report, _ = train(digits, config=stepscope.DebugConfig(max_overhead=None), on_error="isolate")
 
     assert report.coverage.measured == 0

@@ -17,7 +17,7 @@ def log_option(target: Path) -> tuple[str, str]:
 
     That is ``--logdir`` with the folder of the runs, ``runs``, where ``target`` lies in the run's own folder and beside
     that are at most 50 folders, all of runs: TensorBoard then says ``exp1/tensorboard``. Beside anything else it is
-    ``--logdir_spec`` with the run's name and folder, and TensorBoard says the same. A target that lies elsewhere is called
+    ``--logdir_spec`` with the run's name and folder, and TensorBoard says the same. A target elsewhere is called
     by its own name.
     """
     run = target.parent
