@@ -90,7 +90,9 @@ class SkippedSteps:
         before = self._scale
         # Both in one copy: the share of the old scale that is left.
         scale = self.scaler._scale.detach().double().clamp(min=_SMALLEST)
-        return DeferredTensor(scale / (self.scaler._init_scale if before is None else before.double().clamp(min=_SMALLEST)))
+        return DeferredTensor(
+            scale / (self.scaler._init_scale if before is None else before.double().clamp(min=_SMALLEST))
+        )
 
     def _skipped_to(self, share: float) -> int:
         assert self.scaler is not None
