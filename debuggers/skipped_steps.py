@@ -85,7 +85,8 @@ class SkippedSteps:
     def _now(self) -> DeferredTensor | None:
         if self.scaler is None or not self.scaler.is_enabled() or self.scaler._scale is None:
             return None
-        if self._scale is None and self._step is not None:  # a step was made before the scaler was known
+        # A step was made before the scaler was known, or steps are not told at all.
+        if self._scale is None and (self._step is not None or not self._passes):
             return None
         before = self._scale
         # Both in one copy: the share of the old scale that is left.

@@ -76,3 +76,22 @@ def test_passes_in_a_pause_and_long_accumulations_are_no_skipped_steps():
         for _ in range(200):
             watch._model(torch.ones(2, 4)).sum()
     assert not skip_alerts(emitter)
+
+
+def test_the_first_scale_tells_nothing_where_the_loop_tells_its_steps():
+    """A session is called at skipped steps, too, and finds itself what is wrong with them."""
+    watch, _, run = watched_scaler()
+    model, optimizer, scaler = run.args[0], run.args[1], run.keywords["scaler"]
+    watch.close()
+    with stepscope.DebugSession(model, optimizer, scaler=scaler) as session:
+        for step in range(40):
+            optimizer.zero_grad()
+            loss = (float("nan") if step < 5 else 1.0) * model(torch.randn(16, 4)).square().mean()
+            scaler.scale(loss).backward()
+            session.step()
+            scaler.step(optimizer)
+            scaler.update()
+
+    assert scaler.get_scale() == 2.0**11
+    assert session.report().coverage.skipped == 0
+    assert not [one for one in session.report().findings if one.kind == "skipped_steps"]
