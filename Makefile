@@ -28,8 +28,8 @@ slow: $(VENV)/dev.ready memcheck
 
 # The measuring tests with all memory overwritten that is given back: what is read of it afterwards is wrong for sure.
 memcheck: $(VENV)/dev.ready
-	PYTHONMALLOC=malloc MALLOC_PERTURB_=165 $(BIN)/pytest tests/debuggers/test_measured_differences.py \
-	  tests/debuggers/test_measurement_cpu.py tests/debuggers/test_spread_kernel.py tests/debuggers/test_update_measurement.py
+	PYTHONMALLOC=malloc MALLOC_PERTURB_=165 $(BIN)/pytest tests/debuggers/measurement/test_differences.py \
+	  tests/debuggers/measurement/test_cpu.py tests/debuggers/measurement/kernels/test_spread.py tests/debuggers/gradients/test_updates.py
 
 # The measuring kernel under valgrind: what it reads and writes lies within memory that lives. Minutes.
 valgrind: $(VENV)/dev.ready

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 from torch.utils.tensorboard import SummaryWriter
 from tracker_adapters.artifacts import Histogram
-from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.histograms.columns import HistogramColumns
 
 import stepscope
 

@@ -18,9 +18,9 @@ import torch
 from torch import nn
 from watched.models import BATCH, LENGTH, VOCABULARY, Transformer
 
-from debuggers.first_non_finite import replay_closure
-from debuggers.forward_capture import ForwardCapture
-from debuggers.non_finite_watch import NonFiniteWatch
+from debuggers.first_nan.flight_recorder import NonFiniteWatch
+from debuggers.first_nan.forward_capture import ForwardCapture
+from debuggers.first_nan.replay import replay_closure
 
 GOAL_SHARE, GOAL_STEPS = 0.03, 20
 WARMUP = 3

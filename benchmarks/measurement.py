@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
-from debuggers.measurement import measure, prepare
+from debuggers.measurement.measure import measure, prepare
 
 SIZES = [10_000, 100_000, 1_000_000, 10_000_000]
 NUMBERS = [20, 200, 2_000, 8_000]

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import numpy as np
 from tracker_adapters.artifacts import Histogram, RunInfo
-from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.recording import HistogramBlock, ScalarBlock
-from tracker_adapters.store.compaction_process import CompactionProcess
-from tracker_adapters.store.histogram_codec import compile_encoder
 from tracker_adapters.store.layout import rank_folder, segment_name, segments
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.record import RunRecord
-from tracker_adapters.store.retention import retain, run_bytes
-from tracker_adapters.store.segment import SEGMENT_BYTES, SegmentWriter
+from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.store.segments.histogram_codec import compile_encoder
+from tracker_adapters.store.segments.segment import SEGMENT_BYTES, SegmentWriter
+from tracker_adapters.store.upkeep.compaction_process import CompactionProcess
+from tracker_adapters.store.upkeep.retention import retain, run_bytes
 
 WEEK_S = 7 * 24 * 3600
 STEPS_A_SECOND = 13

@@ -20,7 +20,7 @@ from watched.data import Batch, digit_batches
 from watched.machine import machine
 
 import stepscope
-from stepscope.debug_config import Preset
+from stepscope.sessions.config import Preset
 
 WARM_UP = 100
 TITLES = f"{'µs a step':12}{'plain':>9}{'unmeasured':>12}{'measured':>12}{'mean of all':>13}"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tracker_adapters.unheard_records import name_unheard_records
 
 if TYPE_CHECKING:
-    from debuggers.activation_monitor import ActivationMonitor
     from debuggers.activation_stats import ActivationStatsDebugger
+    from debuggers.activations.monitor import ActivationMonitor
     from debuggers.attention import AttentionDebugger
     from debuggers.base_debugger import BaseDebugger, Picture
     from debuggers.debug_outputs import load_debug_outputs
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from debuggers.forward_debugger import ForwardDebugger
     from debuggers.gradcam import GradCAMDebugger
     from debuggers.gradcam_plus_plus import GradCAMPlusPlusDebugger
-    from debuggers.gradient_debugger import GradientDebugger
+    from debuggers.gradients.debugger import GradientDebugger
     from debuggers.layer_output import LayerOutputDebugger
-    from debuggers.measurement import summarize
+    from debuggers.measurement.measure import summarize
+    from debuggers.measurement.tensor_summary import TensorSummary
     from debuggers.page_comparison import compare_pages
     from debuggers.pages import PageReader, load_page
-    from debuggers.tensor_info import HealthLevel
-    from debuggers.tensor_inspector import TensorInspector
-    from debuggers.tensor_summary import TensorSummary
+    from debuggers.tensors.info import HealthLevel
+    from debuggers.tensors.inspector import TensorInspector
     from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 _HOMES = {
-    "ActivationMonitor": "debuggers.activation_monitor",
+    "ActivationMonitor": "debuggers.activations.monitor",
     "ActivationStatsDebugger": "debuggers.activation_stats",
     "AttentionDebugger": "debuggers.attention",
     "BaseDebugger": "debuggers.base_debugger",
@@ -45,21 +45,21 @@ _HOMES = {
     "ForwardDebugger": "debuggers.forward_debugger",
     "GradCAMDebugger": "debuggers.gradcam",
     "GradCAMPlusPlusDebugger": "debuggers.gradcam_plus_plus",
-    "GradientDebugger": "debuggers.gradient_debugger",
-    "HealthLevel": "debuggers.tensor_info",
+    "GradientDebugger": "debuggers.gradients.debugger",
+    "HealthLevel": "debuggers.tensors.info",
     "LayerNotFoundError": "debuggers.errors",
     "LayerOutputDebugger": "debuggers.layer_output",
     "PageError": "debuggers.errors",
     "PageReader": "debuggers.pages",
     "Picture": "debuggers.base_debugger",
     "SequentialDebugger": "debuggers.wrappers.sequential_debugger",
-    "TensorInspector": "debuggers.tensor_inspector",
-    "TensorSummary": "debuggers.tensor_summary",
+    "TensorInspector": "debuggers.tensors.inspector",
+    "TensorSummary": "debuggers.measurement.tensor_summary",
     "compare_pages": "debuggers.page_comparison",
     "failures": "debuggers.failed_datapoints",
     "load_debug_outputs": "debuggers.debug_outputs",
     "load_page": "debuggers.pages",
-    "summarize": "debuggers.measurement",
+    "summarize": "debuggers.measurement.measure",
 }
 
 

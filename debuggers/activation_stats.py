@@ -6,10 +6,10 @@ from typing import Any
 
 from tracker_adapters.errors import ArtifactError
 
-from debuggers.channel_order import checked_channels_last, has_channels_last
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import number, numbers, output_tensor, real_values, spread
-from debuggers.module_selection import Selector
+from debuggers.instrumentation.module_selection import Selector
+from debuggers.layer_values.channel_order import checked_channels_last, has_channels_last
+from debuggers.layer_values.values import number, numbers, output_tensor, real_values, spread
 from debuggers.torch_import import torch
 
 SAMPLES = 100

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from debuggers.attention_captures import AttentionCaptures
-from debuggers.attention_outputs import output_weights, returned_weights
-from debuggers.attention_picture import attention_picture
-from debuggers.attention_watch import AttentionWatch, obstacle
-from debuggers.attention_weights import GivenWeights
+from debuggers.attention_weights.captures import AttentionCaptures
+from debuggers.attention_weights.multihead import is_multihead_attention, module_weights
+from debuggers.attention_weights.outputs import output_weights, returned_weights
+from debuggers.attention_weights.picture import attention_picture
+from debuggers.attention_weights.watch import AttentionWatch, obstacle
+from debuggers.attention_weights.weights import GivenWeights
 from debuggers.base_debugger import Picture
 from debuggers.errors import DebuggerConfigError
 from debuggers.forward_debugger import ForwardDebugger, is_recomputation
-from debuggers.isolation import describe
-from debuggers.module_selection import Selector
-from debuggers.multihead_attention import is_multihead_attention, module_weights
-from debuggers.quiet_computation import quiet_computation
+from debuggers.instrumentation.isolation import describe
+from debuggers.instrumentation.module_selection import Selector
+from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.torch_import import torch
 
 MAX_ELEMENTS = 2**22

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from debuggers.layer_values import real_values
-from debuggers.quiet_computation import quiet_computation
+from debuggers.instrumentation.quiet_computation import quiet_computation
+from debuggers.layer_values.values import real_values
 from debuggers.torch_import import torch
 
 HeadFusion = Literal["mean", "max", "min"]

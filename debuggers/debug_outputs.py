@@ -6,7 +6,7 @@ from pathlib import Path
 
 from debuggers.errors import PageError
 from debuggers.integration import debugger_folder
-from debuggers.page_limits import LIMITS, PageLimits
+from debuggers.page_files.limits import LIMITS, PageLimits
 from debuggers.pages import PageReader
 
 

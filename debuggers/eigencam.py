@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from debuggers.class_activation import ClassActivationDebugger
-from debuggers.layer_values import real_values
-from debuggers.map_layout import Layout
+from debuggers.class_maps.class_activation import ClassActivationDebugger
+from debuggers.class_maps.map_layout import Layout
+from debuggers.layer_values.values import real_values
 from debuggers.torch_import import torch
 
 # Together 2**14 steps of power iteration: components whose singular values differ by 1 in 1000 are told apart.

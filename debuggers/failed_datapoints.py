@@ -10,12 +10,12 @@ from typing import Any, Protocol, TypeAlias
 
 from tracker_adapters.artifacts import Page
 
-from debuggers.datapoint_verdicts import Verdict, judge
 from debuggers.debug_outputs import load_debug_outputs
 from debuggers.errors import PageError
-from debuggers.page_index import DATAPOINT
-from debuggers.page_limits import LIMITS, PageLimits
-from debuggers.page_loading import load_page_of
+from debuggers.page_files.index import DATAPOINT
+from debuggers.page_files.limits import LIMITS, PageLimits
+from debuggers.page_files.loading import load_page_of
+from debuggers.page_files.verdicts import Verdict, judge
 from debuggers.pages import PageReader
 
 
@@ -83,7 +83,7 @@ def failures(record: Source, *, limit: int | None = None) -> Failures:
     """Returns the datapoints that were wrong, the worst first, from what pages keep under the name ``datapoint``.
 
     Pages have to keep ``correct``, or ``scores`` with an entry ``correct``, or the ``outputs`` and ``labels`` of a
-    classifier; ``debuggers.datapoint_verdicts.judge`` has the rules. The order is that of the loss in ``scores``,
+    classifier; ``debuggers.page_files.verdicts.judge`` has the rules. The order is that of the loss in ``scores``,
     then of the margin by which another class was ahead. NaN comes first, what has neither last.
 
     The pages are gone through once, with one open at a time; debug outputs are read when they are asked for. A

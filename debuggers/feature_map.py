@@ -8,9 +8,9 @@ from typing import Any
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
-from debuggers.channel_order import has_channels_last
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import channels_first, copy_and_spread, map_pictures, output_tensor, real_values
+from debuggers.layer_values.channel_order import has_channels_last
+from debuggers.layer_values.values import channels_first, copy_and_spread, map_pictures, output_tensor, real_values
 from debuggers.torch_import import torch
 
 

@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any, ClassVar
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.deferred import may_be_cloned
-from debuggers.module_selection import Selector
-from debuggers.quiet_computation import outside_modes
+from debuggers.host_arrays.deferred import may_be_cloned
+from debuggers.instrumentation.module_selection import Selector
+from debuggers.instrumentation.quiet_computation import outside_modes
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 

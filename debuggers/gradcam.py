@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from debuggers.class_activation import GradientMapDebugger, position_dimensions
+from debuggers.class_maps.class_activation import GradientMapDebugger, position_dimensions
 from debuggers.torch_import import torch
 
 

@@ -8,11 +8,11 @@ from typing import Any
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
-from debuggers.channel_order import checked_channels_last, has_channels_last
 from debuggers.errors import DebuggerConfigError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_values import channels_first, map_pictures, output_tensor, plain_output, real_values
-from debuggers.module_selection import Selector
+from debuggers.instrumentation.module_selection import Selector
+from debuggers.layer_values.channel_order import checked_channels_last, has_channels_last
+from debuggers.layer_values.values import channels_first, map_pictures, output_tensor, plain_output, real_values
 from debuggers.torch_import import torch
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.debug_outputs import load_debug_outputs
-from debuggers.element_difference import element_difference
 from debuggers.errors import PageError
-from debuggers.page_differences import OutputDifference, PageComparison
+from debuggers.host_arrays.element_difference import element_difference
+from debuggers.page_files.differences import OutputDifference, PageComparison
 from debuggers.pages import PageReader
 
 _CHUNK = 1 << 18

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from debuggers.errors import PageError
-from debuggers.page_index import PageRecord, read_index
-from debuggers.page_limits import LIMITS, PageLimits
-from debuggers.page_loading import load_page, load_page_of
-from debuggers.page_saving import write_page
+from debuggers.page_files.index import PageRecord, read_index
+from debuggers.page_files.limits import LIMITS, PageLimits
+from debuggers.page_files.loading import load_page, load_page_of
+from debuggers.page_files.saving import write_page
 
 
 class PageReader(Mapping[int, dict[str, Any]]):

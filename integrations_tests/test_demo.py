@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tracker_adapters.artifacts import KINDS
 from tracker_adapters.registry import load_sink
-from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.store.reading.tail import StoreReader
 from tracker_adapters.testing import MemorySink
 from tracker_adapters.testing.samples import shown
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tracker_adapters.artifacts import Histogram, Image, Page, PageEntry
-from tracker_adapters.image import pixels
 from tracker_adapters.registry import load_sink
 from tracker_adapters.testing.samples import ODD_VALUES, Shown, pixel_digest
+from tracker_adapters.values.image import pixels
 
 import stepscope
 

@@ -21,7 +21,7 @@ from waiting import until
 
 import stepscope
 from stepscope.cli import main
-from stepscope.run_places import fetch_run
+from stepscope.runs.places import fetch_run
 
 STEPS = 60
 SECRET = b"zanzibar-s3-4711"

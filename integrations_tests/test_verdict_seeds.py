@@ -3,7 +3,7 @@
 import pytest
 from digits_training import PRESETS, alerts_of, load, train
 
-from debuggers.gradient_health import Health
+from debuggers.gradients.health import Health
 
 SEEDS = range(10)
 

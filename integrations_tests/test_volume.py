@@ -16,15 +16,15 @@ from faults import FaultReport, accounts
 from simulated_week import simulate
 from tracker_adapters.artifacts import Histogram, RunInfo
 from tracker_adapters.child_process import start_module
-from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.recording import HistogramBlock, ScalarBlock
-from tracker_adapters.store.compaction import TEMPORARY
 from tracker_adapters.store.layout import rank_folder, segment_name, segments
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.record import RunRecord
-from tracker_adapters.store.retention import retain, run_bytes
-from tracker_adapters.store.segment import SegmentWriter
-from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.store.reading.tail import StoreReader
+from tracker_adapters.store.segments.segment import SegmentWriter
+from tracker_adapters.store.upkeep.compaction import TEMPORARY
+from tracker_adapters.store.upkeep.retention import retain, run_bytes
 from waiting import until
 
 import stepscope
@@ -90,7 +90,7 @@ def test_a_killed_compaction_leaves_the_old_or_the_new_content(tmp_path: Path, f
         shutil.copytree(whole, folder)
         rank = rank_folder(folder, 0)
         with (tmp_path / "log").open("ab") as log:
-            child = start_module("tracker_adapters.compact", [str(folder), "--max-bytes", "1"], log)
+            child = start_module("tracker_adapters.store.upkeep.compact", [str(folder), "--max-bytes", "1"], log)
         until(lambda rank=rank: (rank / TEMPORARY).exists() or segment_name(segments(rank)[0]).level)
         pause.wait(draw.uniform(0, 0.1))
         child.kill()

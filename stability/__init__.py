@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stability.errors import AutogradAnomalyError, StabilityConfigError, StabilityError
     from stability.first_nan.finder import FirstNaNFinder
     from stability.handling.config import NaNHandlingConfig
-    from stability.learned_detector import LearnedDetector
+    from stability.monitoring.learned_detector import LearnedDetector
     from stability.numerical_stability import NumericalStabilityManager
     from stability.recovery.config import RecoveryConfig
     from stability.recovery.excluded_datapoints import RecoverySampler
@@ -29,7 +29,7 @@ _HOMES = {
     "AutogradAnomalyError": "stability.errors",
     "FirstNaNFinder": "stability.first_nan.finder",
     "GradientClippingConfig": "stability.clipping.config",
-    "LearnedDetector": "stability.learned_detector",
+    "LearnedDetector": "stability.monitoring.learned_detector",
     "NaNHandlingConfig": "stability.handling.config",
     "NumericalStabilityManager": "stability.numerical_stability",
     "PyTorchDebuggingConfig": "stability.debugging.config",

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from debuggers.compiled_code import methods_between_graphs
+from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.torch_import import torch
 from stability.debugging.manager import PyTorchDebuggingManager
-from stability.debugging.results import GradientCheck
 from stability.emission import StabilityEmission
-from stability.history import History
 from stability.history_views import HistoryViews
-from stability.results import DebugSummary
+from stability.monitoring.history import History
+from stability.results.debugging import GradientCheck
+from stability.results.step import DebugSummary
 
 
 @methods_between_graphs

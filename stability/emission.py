@@ -7,14 +7,14 @@ from typing import Literal
 
 from tracker_adapters.emitter import Emitter
 
-from debuggers.measurement import measure
-from debuggers.series_names import histogram_names, norm_names
-from debuggers.summary_table import SummaryTable
+from debuggers.measurement.measure import measure
+from debuggers.measurement.series_names import histogram_names, norm_names
+from debuggers.measurement.summary_table import SummaryTable
 from stability.errors import StabilityError
-from stability.gradients import Gradients, Norms
-from stability.history import History, StepRecord
+from stability.gradients.measure import Gradients, Norms
+from stability.monitoring.history import History, StepRecord
 from stability.plots import PLOTS, pixels
-from stability.results import StabilityResult
+from stability.results.step import StabilityResult
 
 _MOVING_THRESHOLDS = ("adaptive", "exponential", "percentile")
 Series = Literal["loss", "norms", "histograms"]
@@ -24,8 +24,8 @@ Series = Literal["loss", "norms", "histograms"]
 class StabilityEmission:
     """Emits a step's scalars and histograms under ``stability/``; without an emitter it does nothing.
 
-    Behind that the names are those of ``debuggers.series_names``, as a session has them. Raises StabilityError for an
-    interval that is not positive.
+    Behind that the names are those of ``debuggers.measurement.series_names``, as a session has them. Raises
+    StabilityError for an interval that is not positive.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stability import plots
 from stability.emission import StabilityEmission
-from stability.history import History, StepRecord
+from stability.monitoring.history import History, StepRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

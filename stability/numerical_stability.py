@@ -6,13 +6,12 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from tracker_adapters.base import check_step
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.values.base import check_step
 
-from debuggers.compiled_code import methods_between_graphs
-from debuggers.summary_table import SummaryTable
+from debuggers.instrumentation.compiled_code import methods_between_graphs
+from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
-from stability.anomalies import AnomalyAlerts, find_anomalies
 from stability.clipping.clipper import Clipped, make_clipper
 from stability.clipping.config import GradientClippingConfig
 from stability.config_checks import check_config
@@ -23,17 +22,18 @@ from stability.debugging.tool import StepSeen
 from stability.emission import Series, StabilityEmission
 from stability.errors import StabilityError
 from stability.first_nan.finder import FirstNaNFinder
-from stability.gradients import Gradients, Norms, check_any_gradient, check_loss, collect_gradients
+from stability.gradients.measure import Gradients, Norms, check_any_gradient, check_loss, collect_gradients
 from stability.handling.config import NaNHandlingConfig
 from stability.handling.faults import FaultHandling
 from stability.handling.non_finite import unscale
-from stability.history import History
-from stability.learned_detector import LearnedDetector
+from stability.monitoring.anomalies import AnomalyAlerts, find_anomalies
+from stability.monitoring.history import History
+from stability.monitoring.learned_detector import LearnedDetector
+from stability.monitoring.score import StabilityScore
 from stability.optimizer_check import OptimizerCheck, check_kinds
 from stability.recovery.recovery import Recovery
 from stability.recovery.remedies import Fault
-from stability.results import Anomaly, NaNStats, StabilityResult
-from stability.score import StabilityScore
+from stability.results.step import Anomaly, NaNStats, StabilityResult
 from stability.step_result import make_result
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import is_
 from typing import NamedTuple
 
-from debuggers.source_lines import user_stack_level
+from debuggers.first_nan.source_lines import user_stack_level
 from debuggers.torch_import import torch
 from stability.errors import StabilityError
 

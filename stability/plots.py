@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stability.errors import StabilityError
-from stability.history import StepRecord
+from stability.monitoring.history import StepRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

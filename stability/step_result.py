@@ -5,7 +5,7 @@ from __future__ import annotations
 from stability.clipping.base import Clipped
 from stability.clipping.config import GradientClippingConfig
 from stability.optimizer_check import Strangers
-from stability.results import ClippingStats, DebugInfo, NaNStats, StabilityResult
+from stability.results.step import ClippingStats, DebugInfo, NaNStats, StabilityResult
 
 
 def make_result(

@@ -14,10 +14,10 @@ from stability.clipping.config import GradientClippingConfig
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.first_nan.finder import FirstNaNFinder
 from stability.handling.config import NaNHandlingConfig
-from stability.learned_detector import LearnedDetector
+from stability.monitoring.learned_detector import LearnedDetector
 from stability.numerical_stability import NumericalStabilityManager
 from stability.recovery.recovery import Recovery
-from stability.results import DebugSummary, StabilityResult
+from stability.results.step import DebugSummary, StabilityResult
 
 
 class TrainingWrapper:

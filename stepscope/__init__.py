@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from tracker_adapters.unheard_records import name_unheard_records
 
-from stepscope.debug_config import DebugConfig
-from stepscope.run import Run, RunStats, SinkStats, open_run, read_run
-from stepscope.schedule import Schedule
+from stepscope.runs.opening import Run, RunStats, SinkStats, open_run, read_run
+from stepscope.sessions.config import DebugConfig
+from stepscope.sessions.schedule import Schedule
 from stepscope.shadowed_packages import check_parts
 
 if TYPE_CHECKING:
-    from stepscope.report import DebugReport
-    from stepscope.session import DebugSession
-    from stepscope.watching import debug_session, watch
+    from stepscope.sessions.report import DebugReport
+    from stepscope.sessions.session import DebugSession
+    from stepscope.sessions.watching import debug_session, watch
 
 __all__ = [
     "DebugConfig",
@@ -30,10 +30,10 @@ __all__ = [
 ]
 # They import torch, which readers of runs need not have.
 _LAZY = {
-    "DebugReport": "stepscope.report",
-    "DebugSession": "stepscope.session",
-    "debug_session": "stepscope.watching",
-    "watch": "stepscope.watching",
+    "DebugReport": "stepscope.sessions.report",
+    "DebugSession": "stepscope.sessions.session",
+    "debug_session": "stepscope.sessions.watching",
+    "watch": "stepscope.sessions.watching",
 }
 
 name_unheard_records(__name__)

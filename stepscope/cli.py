@@ -59,7 +59,7 @@ def main() -> None:
 @one_line_errors
 def demo(output: Path | None, epochs: int, sinks: str) -> None:
     """Train a small network on 1,797 scanned digits and watch it in every tracker."""
-    from stepscope.demo import run_demo
+    from stepscope.demo.run import run_demo
 
     run_demo(output, epochs=epochs, sinks=[sink.strip() for sink in sinks.split(",") if sink.strip()])
 

@@ -44,7 +44,7 @@ def _torch() -> str:
 
 def _measuring() -> str:
     try:
-        from debuggers.kernel_compilation import is_compiled
+        from debuggers.measurement.kernel_compilation import is_compiled
     except ImportError as error:
         return f"needs torch: {error}"
     try:

@@ -16,15 +16,15 @@ from typing import Literal, TypeAlias
 
 from tracker_adapters.config import SINKS_VARIABLE, SinkConfig, SinksSpec, choose_sinks
 from tracker_adapters.delivery.lane import EXIT_CODES
-from tracker_adapters.delivery.ledger import Ledger, Position, unshare_ledger
 from tracker_adapters.delivery.process import DeliveryProcess
 from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
 from tracker_adapters.store.connections import is_damage
 from tracker_adapters.store.layout import DELIVERY_DATABASE, WRITER_LOCK, rank_folder, ranks
+from tracker_adapters.store.ledger import Ledger, Position, unshare_ledger
 from tracker_adapters.store.lock import is_locked
-from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.store.reading.tail import StoreReader
 
-from stepscope.run_folders import find_runs
+from stepscope.runs.folders import find_runs
 
 POLL_INTERVAL_S = 0.2
 STOP_TIMEOUT_S = 5.0

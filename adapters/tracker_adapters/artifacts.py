@@ -17,14 +17,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
-from tracker_adapters.arrays import as_float
-from tracker_adapters.base import MAX_NAME_LENGTH, MAX_STEP, Artifact, check_name, check_step
 from tracker_adapters.errors import ArtifactError, UnreadableFileError
-from tracker_adapters.histogram import Histogram
-from tracker_adapters.image import Image
-from tracker_adapters.plain import as_tuple, plain, plain_config, storable
-from tracker_adapters.png import SIGNATURE
+from tracker_adapters.histograms.histogram import Histogram
 from tracker_adapters.redaction import redact, redact_config
+from tracker_adapters.values.arrays import as_float
+from tracker_adapters.values.base import MAX_NAME_LENGTH, MAX_STEP, Artifact, check_name, check_step
+from tracker_adapters.values.image import Image
+from tracker_adapters.values.plain import as_tuple, plain, plain_config, storable
+from tracker_adapters.values.png import SIGNATURE
 
 AlertLevel: TypeAlias = Literal["info", "warning", "error"]
 RunStatus: TypeAlias = Literal["running", "finished", "failed"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, Scalar, Table, Text
-from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.histograms.columns import HistogramColumns
 
 A = TypeVar("A", bound=Artifact)
 

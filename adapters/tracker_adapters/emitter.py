@@ -13,7 +13,6 @@ from typing import Any, NoReturn, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.arrays import as_float, check_readable, host_dtype, is_device_tensor
 from tracker_adapters.artifacts import (
     Alert,
     AlertLevel,
@@ -28,17 +27,18 @@ from tracker_adapters.artifacts import (
     Table,
     Text,
 )
-from tracker_adapters.base import MAX_STEP, check_name, check_step, check_time
 from tracker_adapters.by_value import LogsByValue
 from tracker_adapters.errors import ArtifactError, UnreadableFileError
 from tracker_adapters.frames import frame_table, is_frame
-from tracker_adapters.histogram_columns import HistogramColumns
-from tracker_adapters.image import Layout, pixels
-from tracker_adapters.name_sequences import NameSequences
-from tracker_adapters.pictures import with_layout
-from tracker_adapters.plain import as_path, storable
+from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.recording import Deferred, HistogramBlock, PendingArray, Recorder, ScalarBlock, ScalarRow
 from tracker_adapters.redaction import redact
+from tracker_adapters.values.arrays import as_float, check_readable, host_dtype, is_device_tensor
+from tracker_adapters.values.base import MAX_STEP, check_name, check_step, check_time
+from tracker_adapters.values.image import Layout, pixels
+from tracker_adapters.values.name_sequences import NameSequences
+from tracker_adapters.values.pictures import with_layout
+from tracker_adapters.values.plain import as_path, storable
 
 F = TypeVar("F", Page, File)
 MAX_KNOWN_NAMES = 100_000  # a name a step, by mistake, must not fill the memory
@@ -170,9 +170,10 @@ class Emitter(LogsByValue):
         step: int | None = None,
         value_range: tuple[float, float] | None = None,
     ) -> None:
-        """Emits a picture: a matplotlib figure, a Pillow image, or an array as ``tracker_adapters.image.pixels`` takes.
+        """Emits a picture: a matplotlib figure, a Pillow image, or an array.
 
-        Only an array needs a layout. Pixels are copied at once and encoded later; a figure is drawn at once.
+        An array is taken as ``tracker_adapters.values.image.pixels`` takes it, and needs a layout.
+        Pixels are copied at once and encoded later; a figure is drawn at once.
         """
         now = time.time_ns()
         full, step = self._checked("image", name, step)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tracker_adapters.artifacts import Cell
-from tracker_adapters.plain import comes_from, plain
+from tracker_adapters.values.plain import comes_from, plain
 
 
 def is_frame(value: object) -> bool:

@@ -9,10 +9,10 @@ from typing import Any, Protocol, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.arrays import as_array, is_device_tensor
 from tracker_adapters.artifacts import Artifact, File, Histogram, Page, Scalar
 from tracker_adapters.errors import ArtifactError
-from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.values.arrays import as_array, is_device_tensor
 
 ScalarRow: TypeAlias = tuple[str, int, int, float]
 """A checked scalar as ``(name, step, time_ns, value)``: the hot path builds no object."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.errors import NO_ROOM, SinkConfigError, SinkError, SinkUnavailable, StartOver
-from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.redaction import redact, redact_config
 from tracker_adapters.safe_files import check_way
 

@@ -12,8 +12,8 @@ from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.recording import ScalarBlock, Storable
 from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.record import RunRecord
-from tracker_adapters.store.segment import SegmentWriter
+from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.store.segments.segment import SegmentWriter
 
 from delivery.tensorboard_side import Rates
 

@@ -17,7 +17,7 @@ from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.registry import load_sink
 
 import stepscope
-from debuggers.measurement import measure
+from debuggers.measurement.measure import measure
 
 NAMES = 50
 VALUES = 1_000_000

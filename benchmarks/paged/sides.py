@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 import torch
 
-from debuggers.page_index import write_index
+from debuggers.page_files.index import write_index
 from debuggers.pages import PageReader, write_page
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import stepscope
-from debuggers.non_finite_origin import NonFiniteOrigin
+from debuggers.first_nan.origin import NonFiniteOrigin
 from planted.architectures import Batch, batch_for, switch
 from planted.healthy import Healthy
 from planted.trainings import Training

@@ -11,7 +11,8 @@ from debuggers.detectors.observation import Bools, Observation
 class DeadUnits(Detector):
     """More than half of a layer's units are dead: active in less than 1 % of the inputs.
 
-    ``debuggers.unit_activity`` measures the share of dead units; NaN, of a layer that saw no input, breaks nothing.
+    ``debuggers.activations.unit_activity`` measures the share of dead units. NaN, of a layer that saw
+    no input, breaks nothing.
     """
 
     kind = "dead_units"

@@ -10,12 +10,12 @@ from typing import Any
 from debuggers.base_debugger import BaseDebugger
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.layer_captures import WatchedLayers
-from debuggers.module_selection import module_named, select_modules
-from debuggers.page_index import DATAPOINT
+from debuggers.instrumentation.module_selection import module_named, select_modules
+from debuggers.page_files.index import DATAPOINT
 from debuggers.torch_import import torch
 from debuggers.wrappers.config_dialects import CLASS_KEYS, class_and_arguments, plain, texts
 from debuggers.wrappers.debugger_registry import find_class
+from debuggers.wrappers.layer_captures import WatchedLayers
 
 _BYTES_PER_MB = 1024 * 1024
 KEPT_PARTS = ("inputs", "labels", "outputs", "meta_info", "scores", "correct")

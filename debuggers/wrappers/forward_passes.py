@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
 
-from debuggers.layer_captures import LayerCaptures
 from debuggers.torch_import import torch
+from debuggers.wrappers.layer_captures import LayerCaptures
 
 
 class ForwardPass:

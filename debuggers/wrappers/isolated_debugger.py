@@ -8,9 +8,9 @@ from typing import Any
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.isolation import Isolation, describe
-from debuggers.module_selection import selector_text
-from debuggers.random_state import preserved_random_state
+from debuggers.instrumentation.isolation import Isolation, describe
+from debuggers.instrumentation.module_selection import selector_text
+from debuggers.instrumentation.random_state import preserved_random_state
 from debuggers.torch_import import torch
 from debuggers.wrappers.forward_passes import ForwardPass
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from debuggers.forward_contexts import ForwardContexts
 from debuggers.forward_debugger import ForwardDebugger, is_recomputation
-from debuggers.hooks import Hooks
-from debuggers.module_selection import WRAPPERS
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.torch_import import torch
+from debuggers.wrappers.forward_contexts import ForwardContexts
 from debuggers.wrappers.forward_passes import ForwardPass, ForwardPasses
 from debuggers.wrappers.watched_debugger import WatchedDebugger
 

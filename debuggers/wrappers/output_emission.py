@@ -8,10 +8,10 @@ from typing import Any
 
 from tracker_adapters.emitter import Emitter
 
-from debuggers.emission import emit_outputs, emit_pictures
-from debuggers.isolation import Isolation
-from debuggers.layer_captures import pictured
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.wrappers.emission import emit_outputs, emit_pictures
 from debuggers.wrappers.isolated_debugger import IsolatedDebugger
+from debuggers.wrappers.layer_captures import pictured
 
 
 class OutputEmission:

@@ -11,24 +11,24 @@ from typing import Any
 from tracker_adapters.emitter import Emitter
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.capture import by_datapoint, check_outputs, host_copy
-from debuggers.closing import Closing
-from debuggers.compiled_code import methods_between_graphs
-from debuggers.datapoint_index import datapoint_indices
-from debuggers.emission import page_contents
 from debuggers.errors import PageError
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.isolation import Isolation, OnError, describe, failure_alerts
-from debuggers.page_buffer import PageBuffer
-from debuggers.page_index import DATAPOINT, PageRecord
-from debuggers.page_memory import PageMemory
-from debuggers.page_writer import FinishedPage
+from debuggers.host_arrays.block_memory import PageMemory
+from debuggers.instrumentation.closing import Closing
+from debuggers.instrumentation.compiled_code import methods_between_graphs
+from debuggers.instrumentation.isolation import Isolation, OnError, describe, failure_alerts
+from debuggers.page_files.buffer import PageBuffer
+from debuggers.page_files.index import DATAPOINT, PageRecord
+from debuggers.page_files.writer import FinishedPage
 from debuggers.torch_import import torch
+from debuggers.wrappers.datapoint_index import datapoint_indices
 from debuggers.wrappers.debugger_config import build_debuggers, check_keep, find_layers, page_bytes
 from debuggers.wrappers.debugger_registry import check_allow_imports
+from debuggers.wrappers.emission import page_contents
 from debuggers.wrappers.isolated_debugger import IsolatedDebugger
 from debuggers.wrappers.layer_watch import LayerWatch
 from debuggers.wrappers.output_emission import OutputEmission
+from debuggers.wrappers.page_values import by_datapoint, check_outputs, host_copy
 from debuggers.wrappers.watched_debugger import WatchedDebugger
 
 _SAVE_TIMEOUT_S = 600.0

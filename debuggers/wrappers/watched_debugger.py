@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
-from debuggers.forward_contexts import ForwardContexts
 from debuggers.forward_debugger import ForwardDebugger
-from debuggers.isolation import Isolation, describe
-from debuggers.layer_captures import MAX_CALLS, Captures, WatchedLayers
-from debuggers.module_selection import NamedModule, selector_text
+from debuggers.instrumentation.isolation import Isolation, describe
+from debuggers.instrumentation.module_selection import NamedModule, selector_text
 from debuggers.torch_import import torch
+from debuggers.wrappers.forward_contexts import ForwardContexts
 from debuggers.wrappers.forward_passes import ForwardPass
 from debuggers.wrappers.isolated_debugger import IsolatedDebugger
+from debuggers.wrappers.layer_captures import MAX_CALLS, Captures, WatchedLayers
 
 _NOT_RUN = (
     "the layer did not run in this thread since its previous datapoint, or ran in a fused or compiled path that calls "

@@ -10,7 +10,7 @@ SCRIPT = """
 import multiprocessing, os, sys, tempfile, warnings
 from pathlib import Path
 import numpy as np, torch, stepscope
-from debuggers.page_buffer import PageBuffer
+from debuggers.page_files.buffer import PageBuffer
 from stability import PyTorchDebuggingConfig
 from stability.debugging.manager import PyTorchDebuggingManager
 warnings.simplefilter("ignore")

@@ -12,8 +12,8 @@ HEAD = """
 import importlib.abc, logging, os, signal, sys, threading
 import torch
 from debuggers import kernel_compilation
-from debuggers.kernel_compilation import compilation
-from debuggers.measurement import measure, prepare
+from debuggers.measurement.kernel_compilation import compilation
+from debuggers.measurement.measure import measure, prepare
 logging.basicConfig(format="%(message)s")
 moment, begun = sys.argv[1], threading.Event()
 class Interruption(importlib.abc.MetaPathFinder):
@@ -72,8 +72,8 @@ def outcome(source: str, moment: str) -> tuple[str, str]:
         pytest.param("llvmlite", marks=pytest.mark.slow),
         pytest.param("numba.core", marks=pytest.mark.slow),
         "numba.core.types.misc",
-        pytest.param("debuggers.measurement_kernel", marks=pytest.mark.slow),
-        pytest.param("debuggers.spread_kernel", marks=pytest.mark.slow),
+        pytest.param("debuggers.measurement.kernels.rows", marks=pytest.mark.slow),
+        pytest.param("debuggers.measurement.kernels.spread", marks=pytest.mark.slow),
         pytest.param("at the end", marks=pytest.mark.slow),
     ],
 )

@@ -13,7 +13,7 @@ import stepscope
 
 TRAINING = """
 import contextlib, subprocess, sys, time, torch, stepscope
-from debuggers.kernel_compilation import compilation
+from debuggers.measurement.kernel_compilation import compilation
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
 optimizer = torch.optim.AdamW(model.parameters())

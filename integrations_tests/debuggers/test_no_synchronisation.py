@@ -7,8 +7,8 @@ import torch
 from pretended_device import DEVICE, pretended_device
 
 import stepscope
-from debuggers.deferred import DeferredTensor
-from debuggers.measurement import measure
+from debuggers.host_arrays.deferred import DeferredTensor
+from debuggers.measurement.measure import measure
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 STEPS = 6

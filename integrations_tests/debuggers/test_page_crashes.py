@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tracker_adapters.artifacts import sha256_of
 
-from debuggers.page_index import INDEX_NAME, PageRecord, add_to_index, clear_pages
+from debuggers.page_files.index import INDEX_NAME, PageRecord, add_to_index, clear_pages
 from debuggers.pages import PageReader, load_page, read_index, write_page
 
 KILLS = 30
@@ -21,7 +21,7 @@ WRITE_FOREVER = f"""
 import sys
 from pathlib import Path
 import numpy as np
-from debuggers.page_buffer import PageBuffer
+from debuggers.page_files.buffer import PageBuffer
 
 buffer = PageBuffer(100_000, on_written=lambda *_: print("page", flush=True), on_error=lambda _, error: print(error))
 for epoch in range(10**9):
@@ -36,7 +36,7 @@ END_WITHOUT_CLOSING = """
 import sys
 from pathlib import Path
 import numpy as np
-from debuggers.page_buffer import PageBuffer
+from debuggers.page_files.buffer import PageBuffer
 
 buffer = PageBuffer(10_000_000, on_written=lambda *_: None, on_error=lambda _, error: print(error))
 buffer.open(Path(sys.argv[1]), 60)

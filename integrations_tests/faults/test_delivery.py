@@ -14,8 +14,8 @@ import pytest
 from fault_training import emitted_by
 from faults import FaultReport, accounts, training
 from tracker_adapters.delivery.lane import EXIT_CODES
-from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
+from tracker_adapters.store.ledger import Ledger
 from tracker_adapters.store.lock import is_locked
 from waiting import until
 

@@ -76,9 +76,9 @@ def test_emitting_to_stalled_sinks_is_fast_small_and_loses_nothing(tmp_path: Pat
 @pytest.mark.parametrize("how", ["close", "exit"])
 def test_closing_keeps_its_deadline_when_every_sink_hangs(tmp_path: Path, how: str, fault_report: FaultReport) -> None:
     source = f"""
-import sys, time, stepscope, stepscope.unclosed_runs
+import sys, time, stepscope, stepscope.runs.unclosed
 from tracker_adapters.testing import StalledSink
-stepscope.unclosed_runs.CLOSE_TIMEOUT_S = 1.0
+stepscope.runs.unclosed.CLOSE_TIMEOUT_S = 1.0
 run = stepscope.open_run(sys.argv[1], sinks=[*{SINKS!r}, StalledSink()])
 print("opened")
 sys.stdin.readline()

@@ -16,8 +16,8 @@ from fault_training import emitted_by
 from faults import FaultReport, Training, accounts, stored_counts, training
 from native_wandb import PAUSE_AFTER, NativeClient
 from readback_wandb import history, read_back, run_folders
-from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.store.layout import rank_folder
+from tracker_adapters.store.ledger import Ledger
 from waiting import until
 
 import stepscope

@@ -14,10 +14,10 @@ import readback_tensorboard
 import readback_wandb
 from faults import accounts, stored_counts
 from mlflow_delivery import with_database
-from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.store.layout import rank_folder
+from tracker_adapters.store.ledger import Ledger
 from tracker_adapters.testing.contract import Shown
 from waiting import until
 

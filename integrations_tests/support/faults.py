@@ -18,8 +18,8 @@ from typing import Any
 
 import fault_training
 import psutil
-from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
+from tracker_adapters.store.ledger import Ledger
 
 import stepscope
 

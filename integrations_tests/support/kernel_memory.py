@@ -122,7 +122,7 @@ def _control() -> None:
     """Everything but the kernel's own work on tensors; it is loaded, with nothing to measure."""
     import torch
 
-    from debuggers.kernel_compilation import compilation
+    from debuggers.measurement.kernel_compilation import compilation
 
     assert compilation.is_ready()
     for tensor in _tensors():
@@ -134,8 +134,8 @@ def _control() -> None:
 def _measure_all() -> None:
     import torch
 
-    from debuggers.measurement import Difference, measure
-    from debuggers.spread_kernel import spread_of
+    from debuggers.measurement.kernels.spread import spread_of
+    from debuggers.measurement.measure import Difference, measure
 
     for threads in (1, 2):
         torch.set_num_threads(threads)
@@ -164,7 +164,7 @@ def _segments(address: int, length: int) -> Any:
 def _freed() -> None:
     import torch
 
-    from debuggers.measurement_cpu import measure_segments
+    from debuggers.measurement.cpu import measure_segments
 
     segments = _segments(torch.ones(5000).data_ptr(), 5000)
     measure_segments(segments, 5000)
@@ -173,7 +173,7 @@ def _freed() -> None:
 def _behind() -> None:
     import torch
 
-    from debuggers.measurement_cpu import measure_segments
+    from debuggers.measurement.cpu import measure_segments
 
     values = torch.ones(5000)
     measure_segments(_segments(values.data_ptr(), 5100), 5100)
@@ -182,7 +182,7 @@ def _behind() -> None:
 def _written() -> None:
     import torch
 
-    from debuggers.spread_kernel import spread_of
+    from debuggers.measurement.kernels.spread import spread_of
 
     spread_of(torch.ones(5000), torch.ones(4998))  # few: more would damage what valgrind itself keeps there
 
@@ -190,7 +190,7 @@ def _written() -> None:
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["compile"]:
-            from debuggers.kernel_compilation import compile_all
+            from debuggers.measurement.kernel_compilation import compile_all
 
             compile_all()
         case ["work", log, marks]:

@@ -10,8 +10,8 @@ from fault_training import NAMES, emitted_by
 from faults import accounts, stored_counts
 from mlflow import MlflowClient
 from readback_mlflow import read_back
-from tracker_adapters.delivery.ledger import Ledger, Position
 from tracker_adapters.store.layout import rank_folder
+from tracker_adapters.store.ledger import Ledger, Position
 from waiting import until
 
 import stepscope

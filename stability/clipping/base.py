@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from debuggers.summary_table import SummaryTable
+from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping.config import GradientClippingConfig
 from stability.errors import StabilityError
-from stability.gradients import Gradients, Norms, measure, shared_norms, wide_dtype
+from stability.gradients.measure import Gradients, Norms, measure, shared_norms, wide_dtype
 
 
 @dataclass(frozen=True, slots=True)

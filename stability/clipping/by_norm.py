@@ -15,7 +15,7 @@ from stability.clipping.base import Clipped, Clipper, multiply
 from stability.clipping.config import GradientClippingConfig
 from stability.clipping.names import NameTable
 from stability.clipping.true_norms import true_total, wide_norm
-from stability.gradients import CLIP_EPSILON, Gradients, Norms, measure, scale
+from stability.gradients.measure import CLIP_EPSILON, Gradients, Norms, measure, scale
 
 NORMS_IN_MEAN = 10
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 
-from debuggers.summary_table import SummaryTable
+from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping.base import Clipped, Clipper, refuse_shards
 from stability.clipping.config import GradientClippingConfig
 from stability.clipping.names import NameTable
-from stability.clipping.sharded_gradients import local_part
 from stability.clipping.true_norms import true_total
 from stability.errors import StabilityError
-from stability.gradients import Gradients, Norms, measure, wide_dtype
+from stability.gradients.measure import Gradients, Norms, measure, wide_dtype
+from stability.gradients.sharded import local_part
 
 _SMALLEST_GRADIENT_NORM = 1e-6  # what the paper's code divides by at least
 

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from tracker_adapters.histogram import N_BINS
+from tracker_adapters.histograms.histogram import N_BINS
 
-from debuggers import measurement
-from debuggers.summary_table import SummaryTable
+from debuggers.measurement import measure as measurement
+from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping.base import Clipped, Clipper, clamp_magnitudes, refuse_shards
 from stability.clipping.true_norms import true_total
-from stability.gradients import Gradients, Norms, measure
+from stability.gradients.measure import Gradients, Norms, measure
 
 _MAGNITUDES = N_BINS // 2
 _PER_POWER_OF_TWO = 8

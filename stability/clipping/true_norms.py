@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from debuggers.torch_import import torch
-from stability.clipping.sharded_gradients import whole_norms
-from stability.gradients import Gradients, Norms, wide_dtype
+from stability.gradients.measure import Gradients, Norms, wide_dtype
+from stability.gradients.sharded import whole_norms
 
 _LOST = 1e18
 """Powers below the smallest normal number may be lost. Of 1e10 elements they make up less than 1e-8 of a sum that is

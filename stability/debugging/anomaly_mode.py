@@ -15,7 +15,7 @@ from stability.debugging.config import AnomalyMode
 from stability.debugging.log import DebugLog
 from stability.debugging.process_setting import ProcessSetting
 from stability.debugging.tool import StepSeen
-from stability.results import Anomaly, DebugInfo
+from stability.results.step import Anomaly, DebugInfo
 
 MOST_SUSPECTS = 5
 _TRACEBACK = "traceback_"

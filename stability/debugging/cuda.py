@@ -7,13 +7,13 @@ from pathlib import Path
 
 from debuggers.torch_import import torch
 from stability.debugging.config import PyTorchDebuggingConfig
-from stability.debugging.files import new_debug_path, rotate
 from stability.debugging.log import DebugLog
 from stability.debugging.process_setting import ProcessSetting
-from stability.debugging.results import CudaInfo
 from stability.debugging.tool import StepSeen
 from stability.errors import StabilityError
-from stability.results import Anomaly, DebugInfo
+from stability.reporting.files import new_debug_path, rotate
+from stability.results.debugging import CudaInfo
+from stability.results.step import Anomaly, DebugInfo
 
 MOST_EVENTS = 100_000
 NO_CUDA = "CUDA debugging is on, but torch finds no CUDA device: nothing is synchronised, limited or recorded"

@@ -11,9 +11,9 @@ from tracker_adapters.artifacts import Cell
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.redaction import redact
 
-from stability.debugging.files import plain_json
-from stability.debugging.results import GradientCheck, MemoryProfile, OperatorTime
-from stability.results import DebugInfo, DebugSummary
+from stability.reporting.files import plain_json
+from stability.results.debugging import GradientCheck, MemoryProfile, OperatorTime
+from stability.results.step import DebugInfo, DebugSummary
 
 
 class DebugEmission:

@@ -13,12 +13,12 @@ from typing import Any
 
 from torch.autograd.gradcheck import GradcheckError
 
-from debuggers.random_state import preserved_random_state
+from debuggers.instrumentation.random_state import preserved_random_state
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 from stability.debugging.gradient_check_values import CheckedValue, observed
 from stability.debugging.gradient_mismatch import ABSOLUTE, RELATIVE, STEP, find_mismatches
-from stability.debugging.results import GradientCheck, GradientCheckFailure, GradientMode
+from stability.results.debugging import GradientCheck, GradientCheckFailure, GradientMode
 
 NONDETERMINISM = 1e-7
 REPEATABILITY = 1e-12

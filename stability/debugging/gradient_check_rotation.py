@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from debuggers.hooks import Hooks
-from debuggers.module_selection import NamedModule, select_modules
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.module_selection import NamedModule, select_modules
 from debuggers.torch_import import torch
 from stability.debugging.check_pace import CheckPace
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.gradient_check import CheckLimits, describe_failure
 from stability.debugging.module_check import check_module, is_sparse, reason_to_skip, skipped, small_arguments
-from stability.debugging.results import GradientCheck, GradientCheckFailure, GradientCheckSummary, GradientMode
 from stability.debugging.tool import StepSeen
-from stability.results import Anomaly, DebugInfo
+from stability.results.debugging import GradientCheck, GradientCheckFailure, GradientCheckSummary, GradientMode
+from stability.results.step import Anomaly, DebugInfo
 
 
 class GradientCheckRotation:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from debuggers.torch_import import torch
 from stability.debugging.gradient_check_values import CheckedValue
-from stability.debugging.results import GradientCheckFailure, GradientMode
+from stability.results.debugging import GradientCheckFailure, GradientMode
 
 STEP = 1e-6
 ABSOLUTE = 1e-5

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from stability.debugging.memory_trend import MemoryTrend, sen_slope
-from stability.debugging.results import MemoryLeak
+from stability.results.debugging import MemoryLeak
 
 STEADY_SHARE = 0.1
 """Growth has ended when it falls to this share of what it was, over as many steps as it was seen in."""

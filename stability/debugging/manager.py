@@ -11,19 +11,19 @@ from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.own_process import finalize
 
-from debuggers.seen_errors import SeenErrors
+from debuggers.instrumentation.seen_errors import SeenErrors
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
 from stability.debugging.anomaly_mode import RaisedInBackward, raised_in_backward
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.gradient_check import CheckLimits
 from stability.debugging.module_check import check_function
-from stability.debugging.results import GradientCheck, GradientMode
 from stability.debugging.session import DebugSession, SessionRecord
 from stability.debugging.tool import StepSeen
 from stability.errors import AutogradAnomalyError, StabilityError
-from stability.gradients import Gradients
-from stability.results import Anomaly, AnomalyKind, DebugInfo, DebugSummary
+from stability.gradients.measure import Gradients
+from stability.results.debugging import GradientCheck, GradientMode
+from stability.results.step import Anomaly, AnomalyKind, DebugInfo, DebugSummary
 
 FUNCTION_BUDGET_S = 60.0
 _RAISED: frozenset[AnomalyKind] = frozenset({"nan_loss", "inf_loss", "nan_gradient", "inf_gradient"})

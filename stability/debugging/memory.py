@@ -5,10 +5,10 @@ from __future__ import annotations
 from debuggers.torch_import import torch
 from stability.debugging.leak_watch import LeakWatch
 from stability.debugging.log import DebugLog
-from stability.debugging.process_memory import memory_info
-from stability.debugging.results import MemoryLeak
 from stability.debugging.tool import StepSeen
-from stability.results import Anomaly, DebugInfo
+from stability.reporting.process_memory import memory_info
+from stability.results.debugging import MemoryLeak
+from stability.results.step import Anomaly, DebugInfo
 
 
 class MemoryDebugging:

@@ -6,17 +6,17 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from debuggers.hooks import Hooks
-from debuggers.isolation import Isolation
-from debuggers.module_selection import NamedModule, select_modules
-from debuggers.tensor_lifetimes import bytes_of
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.module_selection import NamedModule, select_modules
+from debuggers.tensors.lifetimes import bytes_of
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 from stability.debugging.check_pace import CheckPace
-from stability.debugging.process_memory import BYTES_PER_MB
-from stability.debugging.results import MemoryProfile, ModuleMemory
 from stability.debugging.tool import StepSeen
-from stability.results import Anomaly, DebugInfo
+from stability.reporting.process_memory import BYTES_PER_MB
+from stability.results.debugging import MemoryProfile, ModuleMemory
+from stability.results.step import Anomaly, DebugInfo
 
 
 class MemoryProfiler:

@@ -11,8 +11,8 @@ from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op, tensors_in
 from stability.debugging.gradient_check import CheckLimits, check_gradients
 from stability.debugging.gradient_check_values import CHOSEN_ELEMENTS, CheckedValue
-from stability.debugging.results import GradientCheck
 from stability.errors import StabilityError
+from stability.results.debugging import GradientCheck
 
 UNCUT_INPUT_ELEMENTS = 65_536
 MOST_INPUT_ELEMENTS = 1_000_000

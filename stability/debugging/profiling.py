@@ -9,12 +9,12 @@ from typing import Any
 
 from debuggers.torch_import import torch
 from stability.debugging.config import PyTorchDebuggingConfig
-from stability.debugging.files import new_debug_path, rotate
 from stability.debugging.log import DebugLog
-from stability.debugging.process_memory import BYTES_PER_MB
-from stability.debugging.results import OperatorTime
 from stability.debugging.tool import StepSeen
-from stability.results import Anomaly, DebugInfo
+from stability.reporting.files import new_debug_path, rotate
+from stability.reporting.process_memory import BYTES_PER_MB
+from stability.results.debugging import OperatorTime
+from stability.results.step import Anomaly, DebugInfo
 
 MOST_OPERATORS = 20
 Emit = Callable[[list[OperatorTime], Path | None, int], None]

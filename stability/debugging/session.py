@@ -16,14 +16,14 @@ from debuggers.torch_import import torch
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.cuda import save_cuda_snapshot
 from stability.debugging.emission import DebugEmission
-from stability.debugging.files import BYTES_PER_MB, save_debug_files
 from stability.debugging.log import DebugLog
 from stability.debugging.tool import StepSeen
 from stability.debugging.tools import DebugTools
 from stability.errors import StabilityError
-from stability.gradients import Gradients
-from stability.history import HISTORY_LENGTH
-from stability.results import Anomaly, DebugInfo, DebugSummary, GradientStats, ToolsEnded
+from stability.gradients.measure import Gradients
+from stability.monitoring.history import HISTORY_LENGTH
+from stability.reporting.files import BYTES_PER_MB, save_debug_files
+from stability.results.step import Anomaly, DebugInfo, DebugSummary, GradientStats, ToolsEnded
 
 
 @dataclass(slots=True)

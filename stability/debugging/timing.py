@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any, Literal, TypeAlias
 
-from debuggers.hooks import Hooks
+from debuggers.instrumentation.hooks import Hooks
 from debuggers.torch_import import torch
-from stability.debugging.results import StepTimes
 from stability.debugging.tool import StepSeen
-from stability.results import Anomaly, DebugInfo
+from stability.results.debugging import StepTimes
+from stability.results.step import Anomaly, DebugInfo
 
 Phase: TypeAlias = Literal["forward", "backward", "stability", "optimizer", "rest"]
 PHASES: tuple[Phase, ...] = ("forward", "backward", "stability", "optimizer", "rest")

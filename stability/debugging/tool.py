@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from debuggers.torch_import import torch
-from stability.results import Anomaly, DebugInfo
+from stability.results.step import Anomaly, DebugInfo
 
 
 @dataclass(frozen=True, slots=True)

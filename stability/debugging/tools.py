@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from debuggers.isolation import Isolation
+from debuggers.instrumentation.isolation import Isolation
 from debuggers.torch_import import torch
 from stability.debugging.anomaly_mode import AutogradAnomaly
 from stability.debugging.check_pace import CheckPace
@@ -20,7 +20,7 @@ from stability.debugging.memory_profile import MemoryProfiler
 from stability.debugging.profiling import StepProfiling
 from stability.debugging.timing import StepTiming
 from stability.debugging.tool import DebugTool, StepSeen
-from stability.results import Anomaly, DebugInfo, DebugSummary
+from stability.results.step import Anomaly, DebugInfo, DebugSummary
 
 
 class DebugTools:

@@ -12,13 +12,13 @@ from typing import Any, Self
 from tracker_adapters.emitter import Emitter
 
 from debuggers.errors import DebuggerConfigError
-from debuggers.exception_evidence import may_be_of_values
-from debuggers.first_non_finite import ReplayResult, replay_closure, replay_error, replay_forward
-from debuggers.forward_capture import ForwardCapture
-from debuggers.isolation import describe
-from debuggers.non_finite_origin import NonFiniteOrigin
-from debuggers.non_finite_watch import NonFiniteWatch
-from debuggers.seen_errors import SeenErrors
+from debuggers.first_nan.exception_evidence import may_be_of_values
+from debuggers.first_nan.flight_recorder import NonFiniteWatch
+from debuggers.first_nan.forward_capture import ForwardCapture
+from debuggers.first_nan.origin import NonFiniteOrigin
+from debuggers.first_nan.replay import ReplayResult, replay_closure, replay_error, replay_forward
+from debuggers.instrumentation.isolation import describe
+from debuggers.instrumentation.seen_errors import SeenErrors
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
 from stability.errors import StabilityConfigError
@@ -26,7 +26,7 @@ from stability.first_nan.output import FirstNaN, FirstNaNOutput
 from stability.first_nan.past_steps import PastSteps
 from stability.first_nan.replay_turns import ReplayTurns
 from stability.first_nan.scaler_aside import scaler_aside
-from stability.results import NaNStats
+from stability.results.step import NaNStats
 
 _UNKNOWN = ("it is not known what differed",)
 _GIVE_REPLAY = "give replay=, a function that goes through all micro-batches, and all are repeated"
@@ -49,7 +49,7 @@ class FirstNaNFinder:
     module's output, and what the last forward pass started from. When a step's loss or gradients are not finite, and
     those of the step before were, that step is repeated: by ``replay``, a function that returns the loss of the
     same batch, or without one from the last forward pass of the model, which cannot tell what happened in the loss.
-    Nothing is changed by it; see ``debuggers.first_non_finite``.
+    Nothing is changed by it; see ``debuggers.first_nan.replay``.
 
     NaN may end a step with an exception before it gets here: an assertion, a range check, a factorisation. Leaving the
     ``with`` block of the finder with one repeats the forward pass of that step; elsewhere call ``look_at_error``.
@@ -145,7 +145,7 @@ class FirstNaNFinder:
         """Finds out whether NaN led to an exception that ended a step, and where they come from.
 
         Call it in the ``except`` block, before the next forward pass. The step's last forward pass is repeated; see
-        ``debuggers.first_non_finite.replay_error``. An exception that values of tensors do not cause, such as one of
+        ``debuggers.first_nan.replay.replay_error``. An exception that values of tensors do not cause, such as one of
         input and output, or of memory, is not looked at.
 
         Args:

@@ -10,10 +10,10 @@ from tracker_adapters.emitter import Emitter
 from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.terminal_text import say
 
-from debuggers.emission import page_contents
-from debuggers.non_finite_origin import NonFiniteOrigin
+from debuggers.first_nan.origin import NonFiniteOrigin
 from debuggers.pages import write_page
 from debuggers.torch_import import torch
+from debuggers.wrappers.emission import page_contents
 
 ALERT = "first_nan"
 PAGE_DEBUGGER = "first_nan"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from debuggers.non_finite_origin import NonFiniteOrigin
+from debuggers.first_nan.origin import NonFiniteOrigin
 
 _REPAIR = "restore a checkpoint"
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from debuggers.forward_capture import ForwardCapture
-from debuggers.step_probe import probe_gradients
+from debuggers.first_nan.forward_capture import ForwardCapture
+from debuggers.gradients.step_probe import probe_gradients
 from debuggers.torch_import import torch
 from stability.first_nan.finder import Fault, FirstNaNFinder
 from stability.first_nan.output import FirstNaN

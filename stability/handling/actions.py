@@ -9,12 +9,12 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from debuggers.torch_import import torch
-from stability.gradients import Gradients
+from stability.gradients.measure import Gradients
 from stability.handling.config import NaNHandlingConfig
 from stability.handling.mending import replace_non_finite, scale_gradients, zero_gradients
 from stability.handling.skipping import StepSkipper, check_outside_closure
 from stability.handling.snapshots import SnapshotRing, megabytes
-from stability.results import HandlingAction
+from stability.results.step import HandlingAction
 
 
 @dataclass(frozen=True, slots=True)

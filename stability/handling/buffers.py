@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
-from debuggers.deferred import is_freed
+from debuggers.host_arrays.deferred import is_freed
 from debuggers.torch_import import torch
 
 _ALWAYS_COPIED = 1 << 16

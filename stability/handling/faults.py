@@ -8,13 +8,13 @@ from typing import Any
 
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
-from stability.gradients import Gradients, Norms
+from stability.gradients.measure import Gradients, Norms
 from stability.handling.actions import FaultyStep, Handlers
 from stability.handling.buffers import BufferKeeper
 from stability.handling.config import NaNHandlingConfig
 from stability.handling.non_finite import SMALLEST_BLAMED_SCALE, find_faults
 from stability.handling.rank_agreement import Verdict, gather_verdicts, ranks_at_fault
-from stability.results import NaNStats
+from stability.results.step import NaNStats
 
 
 class FaultHandling:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from debuggers.torch_import import torch
-from stability.gradients import Gradients
+from stability.gradients.measure import Gradients
 
 
 @torch.no_grad()

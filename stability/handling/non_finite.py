@@ -6,9 +6,9 @@ import math
 from collections import defaultdict
 
 from debuggers.torch_import import torch
-from stability.clipping.sharded_gradients import whole_sum
-from stability.gradients import Gradients, Norms
-from stability.results import NaNStats, ParameterFault
+from stability.gradients.measure import Gradients, Norms
+from stability.gradients.sharded import whole_sum
+from stability.results.step import NaNStats, ParameterFault
 
 NAMES_IN_MESSAGE = 10
 SMALLEST_BLAMED_SCALE = 1.0

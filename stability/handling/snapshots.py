@@ -7,9 +7,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from debuggers.torch_import import torch
-from stability.debugging.process_memory import BYTES_PER_MB
 from stability.handling.config import NaNHandlingConfig
 from stability.handling.training_state import TrainingState
+from stability.reporting.process_memory import BYTES_PER_MB
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from debuggers.deferred import is_freed
-from debuggers.random_state import RandomStates
+from debuggers.host_arrays.deferred import is_freed
+from debuggers.instrumentation.random_state import RandomStates
 from debuggers.torch_import import torch
 from stability.handling.config import SnapshotPlace
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from tracker_adapters.emitter import Emitter
 
-from debuggers.closing import Closing
+from debuggers.instrumentation.closing import Closing
 from debuggers.torch_import import torch
 from stability.recovery.config import RecoveryConfig
 from stability.recovery.excluded_datapoints import ExcludedDatapoints

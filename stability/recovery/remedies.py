@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from debuggers.hooks import Hooks
-from debuggers.model_replay import plain_model
-from debuggers.non_finite_origin import NonFiniteOrigin
+from debuggers.first_nan.origin import NonFiniteOrigin
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.model_replay import plain_model
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op
 from stability.recovery.config import RecoveryConfig
 from stability.recovery.excluded_datapoints import ExcludedDatapoints
-from stability.results import NaNStats
+from stability.results.step import NaNStats
 
 _NARROW = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 

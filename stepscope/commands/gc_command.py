@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 from tracker_adapters.errors import RunError
 from tracker_adapters.remote.place import is_url
-from tracker_adapters.store.retention import retain, run_bytes
-from tracker_adapters.store.retention_plan import plan
+from tracker_adapters.store.upkeep.retention import retain, run_bytes
+from tracker_adapters.store.upkeep.retention_plan import plan
 
-from stepscope.byte_sizes import format_bytes, parse_bytes
 from stepscope.commands.common import echo, one_line_errors
-from stepscope.run_folders import find_runs
-from stepscope.run_places import short_path
+from stepscope.runs.byte_sizes import format_bytes, parse_bytes
+from stepscope.runs.folders import find_runs
+from stepscope.runs.places import short_path
 
 EXAMPLES = """\b
 Examples:

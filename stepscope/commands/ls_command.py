@@ -12,16 +12,16 @@ from rich.table import Table
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.remote.place import is_url
 from tracker_adapters.store.layout import MANIFEST
-from tracker_adapters.store.record import NameInfo, RunRecord
-from tracker_adapters.store.retention import run_bytes
+from tracker_adapters.store.reading.record import NameInfo, RunRecord
+from tracker_adapters.store.upkeep.retention import run_bytes
 
-from stepscope.byte_sizes import format_bytes
 from stepscope.commands.common import console, one_line_errors
-from stepscope.commands.text_table import print_table
-from stepscope.run import read_run
-from stepscope.run_folders import find_runs
-from stepscope.run_places import short_path
-from stepscope.stored_reports import stored_reports, verdict_in
+from stepscope.runs.byte_sizes import format_bytes
+from stepscope.runs.folders import find_runs
+from stepscope.runs.opening import read_run
+from stepscope.runs.places import short_path
+from stepscope.sessions.stored_reports import stored_reports, verdict_in
+from stepscope.text_table import print_table
 
 _COLUMNS = ("name", "kind", "count", "last step", "last value")
 

@@ -6,9 +6,9 @@ import click
 from tracker_adapters.errors import NotARunError
 
 from stepscope.commands.common import echo, one_line_errors
-from stepscope.run_folders import find_runs
-from stepscope.run_places import short_path
-from stepscope.stored_reports import REPORT_NAME, stored_reports
+from stepscope.runs.folders import find_runs
+from stepscope.runs.places import short_path
+from stepscope.sessions.stored_reports import REPORT_NAME, stored_reports
 
 
 @click.command("report", epilog="\b\nExample:\n  stepscope report runs/watched")
@@ -19,7 +19,7 @@ def command(runs: tuple[str, ...]) -> None:
 
     It is stored when a session ends. RUN is a run's folder or URL, a folder that contains runs, or a pattern.
     """
-    from stepscope.run import read_run
+    from stepscope.runs.opening import read_run
 
     folders = find_runs(runs)
     shown = 0

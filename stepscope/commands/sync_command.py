@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stepscope.commands.common import INTERRUPTED, SafeConsole, echo, one_line_errors
-from stepscope.run_places import short_path
+from stepscope.runs.places import short_path
 from stepscope.sync import SyncProgress, SyncResult, sync
 
 EXAMPLES = """\b

@@ -29,7 +29,7 @@ def command(run: str, url: str | None, timeout: float) -> None:
     from tracker_adapters.remote.opening import upload_existing
     from tracker_adapters.remote.upload import EXIT_CODES, upload
 
-    from stepscope.run_places import place_of
+    from stepscope.runs.places import place_of
 
     folder = place_of(run).folder
     home = upload_existing(folder, url)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.store.opened_segment import Segment
+from tracker_adapters.store.segments.opened import Segment
 
 from stepscope.export.reading import (
     Extent,
@@ -55,8 +55,9 @@ _SOUND = "typeof(attempt) = 'integer' AND typeof(step) = 'integer'"
 
 
 class LatestAttempts:
-    """Knows which rows of a rank were replaced by a later attempt, by the rule of ``tracker_adapters.store.attempts``.
+    """Knows which rows of a rank were replaced by a later attempt.
 
+    The rule is that of ``tracker_adapters.store.reading.attempts``.
     Only the steps are kept that several attempts can have recorded: eight bytes for each of them and each series.
     """
 

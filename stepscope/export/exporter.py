@@ -25,8 +25,8 @@ from stepscope.export.remote_output import output_at
 from stepscope.export.selection import ExportError, Ranks, Selection
 from stepscope.export.tables import TableBuilder
 from stepscope.export.text_formats import CsvTable, JsonLinesTable
-from stepscope.run import read_run
-from stepscope.run_folders import find_runs, readable, run_labels
+from stepscope.runs.folders import find_runs, readable, run_labels
+from stepscope.runs.opening import read_run
 
 Format: TypeAlias = Literal["csv", "parquet", "jsonl"]
 Table: TypeAlias = CsvTable | JsonLinesTable | ParquetTable

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.histogram_columns import MOMENTS, TALLIES, HistogramColumns
-from tracker_adapters.store.histogram_codec import decode
+from tracker_adapters.histograms.columns import MOMENTS, TALLIES, HistogramColumns
+from tracker_adapters.store.segments.histogram_codec import decode
 
 from stepscope.export.columns import PERCENTILES, Column
 

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.errors import DamagedError, RunError
-from tracker_adapters.store import layout, schema
-from tracker_adapters.store.codec import ARTIFACT_COLUMNS, DAMAGED, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
-from tracker_adapters.store.histogram_codec import decode
-from tracker_adapters.store.opened_segment import Segment
-from tracker_adapters.store.soundness import floats, integers, salvaged, sound_rows
-from tracker_adapters.store.tail import MAX_LOOKS
+from tracker_adapters.store import layout
+from tracker_adapters.store.reading.tail import MAX_LOOKS
+from tracker_adapters.store.segments import schema
+from tracker_adapters.store.segments.codec import ARTIFACT_COLUMNS, DAMAGED, HISTOGRAM_COLUMNS, SCALAR_COLUMNS
+from tracker_adapters.store.segments.histogram_codec import decode
+from tracker_adapters.store.segments.opened import Segment
+from tracker_adapters.store.segments.soundness import floats, integers, salvaged, sound_rows
 
 from stepscope.export.selection import Selection
 

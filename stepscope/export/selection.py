@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from tracker_adapters.artifacts import KINDS, MAX_STEP
 from tracker_adapters.errors import StepscopeError
-from tracker_adapters.plain import as_tuple
+from tracker_adapters.values.plain import as_tuple
 
 Ranks: TypeAlias = Literal["all"] | Sequence[int]
 TABLE_OF_KIND: Mapping[str, str] = {kind: f"{kind}s" for kind in KINDS}

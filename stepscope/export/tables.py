@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Image, Page, Table, Text
-from tracker_adapters.store.codec import DAMAGED, decode_artifact
+from tracker_adapters.store.segments.codec import DAMAGED, decode_artifact
 
 from stepscope.export.columns import Chunk, Column, Constant, Names
 from stepscope.export.histograms import histogram_columns

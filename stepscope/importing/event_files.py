@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tracker_adapters.base import MAX_STEP, check_name
 from tracker_adapters.errors import ArtifactError, MissingPackageError
 from tracker_adapters.redaction import redact_config
+from tracker_adapters.values.base import MAX_STEP, check_name
 
 from stepscope.importing.new_run import NewRun
 from stepscope.importing.records import read_records

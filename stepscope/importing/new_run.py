@@ -17,7 +17,7 @@ from tracker_adapters.recording import ScalarRow
 from tracker_adapters.store.blobs import adopt_file, store_bytes
 from tracker_adapters.store.layout import blob_path
 from tracker_adapters.store.manifest import Manifest, new_run_id
-from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.writing.run_store import RunStore
 
 _FLUSH_BYTES = 8 * 1024 * 1024
 _SCALAR_BYTES = 200

@@ -10,7 +10,7 @@ from typing import Any
 from tracker_adapters.artifacts import PageEntry, sha256_of
 from tracker_adapters.errors import ArtifactError
 
-from debuggers.page_index import INDEX_NAME, read_index
+from debuggers.page_files.index import INDEX_NAME, read_index
 from debuggers.pages import PageError, load_page
 from stepscope.importing.new_run import NewRun
 from stepscope.importing.skipped import Skipped

@@ -13,12 +13,12 @@ from typing import Any, Self
 from tracker_adapters.errors import RunError, StepscopeError
 from tracker_adapters.store.connections import GatedConnection
 from tracker_adapters.store.fork_gate import inside
-from tracker_adapters.store.tail import MAX_LOOKS
+from tracker_adapters.store.reading.tail import MAX_LOOKS
 
 from stepscope.export.selection import Ranks, Selection
 from stepscope.query.functions import Functions, explained
 from stepscope.query.sources import Sources
-from stepscope.run_folders import find_runs
+from stepscope.runs.folders import find_runs
 
 MAX_VALUE_BYTES = 256 * 1024 * 1024
 _STEPS_BETWEEN_CHECKS = 10_000

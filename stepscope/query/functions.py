@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 from tracker_adapters.artifacts import Cell
 from tracker_adapters.errors import DamagedError, RunError, StepscopeError
-from tracker_adapters.histogram import Histogram
+from tracker_adapters.histograms.histogram import Histogram
 from tracker_adapters.store.blobs import read_blob
-from tracker_adapters.store.histogram_codec import decode
 from tracker_adapters.store.layout import blob_name, is_checksum
+from tracker_adapters.store.segments.histogram_codec import decode
 
 _FIELDS = ("count", "nan", "pos_inf", "neg_inf", "zero", "min", "max", "mean", "std")
 

@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from stepscope.commands.text_table import print_table as print_text_table
 from stepscope.query.database import QueryError
+from stepscope.text_table import print_table as print_text_table
 
 Rows = Iterable[tuple[Any, ...]]
 

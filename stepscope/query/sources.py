@@ -16,8 +16,8 @@ from stepscope.export.attempts import SHOWN_BY_STEP, LatestAttempts
 from stepscope.export.reading import extent, opened_segment, read_rows, table_of
 from stepscope.export.selection import Selection
 from stepscope.query import views
-from stepscope.run import read_run
-from stepscope.run_folders import readable, run_labels
+from stepscope.runs.folders import readable, run_labels
+from stepscope.runs.opening import read_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from debuggers.attention import AttentionDebugger
-from debuggers.page_loading import load_page
+from debuggers.page_files.loading import load_page
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 B, HEADS, L, E = 2, 4, 6, 8

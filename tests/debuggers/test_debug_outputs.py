@@ -5,7 +5,7 @@ import pytest
 
 from debuggers.debug_outputs import load_debug_outputs
 from debuggers.errors import PageError
-from debuggers.page_index import write_index
+from debuggers.page_files.index import write_index
 from debuggers.pages import write_page
 
 

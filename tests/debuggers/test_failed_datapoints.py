@@ -7,7 +7,7 @@ from tracker_adapters.artifacts import PageEntry
 import stepscope
 from debuggers.errors import PageError
 from debuggers.failed_datapoints import failures
-from debuggers.page_index import write_index
+from debuggers.page_files.index import write_index
 from debuggers.pages import PageReader, write_page
 
 

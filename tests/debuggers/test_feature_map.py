@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from debuggers.feature_map import FeatureMapDebugger
-from debuggers.picture_grid import picture_grid
+from debuggers.layer_values.picture_grid import picture_grid
 
 
 def capture(output):

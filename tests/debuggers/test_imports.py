@@ -21,7 +21,9 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("module", ["debuggers", "debuggers.pages", "debuggers.page_buffer", "debuggers.integration"])
+@pytest.mark.parametrize(
+    "module", ["debuggers", "debuggers.pages", "debuggers.page_files.buffer", "debuggers.integration"]
+)
 def test_reading_and_writing_pages_needs_no_torch(module):
     result = run(f"{WITHOUT_TORCH}\nimport {module}\nassert 'torch' not in sys.modules")
     assert result.returncode == 0, result.stderr

@@ -13,8 +13,8 @@ from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.errors import PageError
 from debuggers.page_comparison import compare_pages
-from debuggers.page_differences import COLUMNS
-from debuggers.page_index import write_index
+from debuggers.page_files.differences import COLUMNS
+from debuggers.page_files.index import write_index
 from debuggers.pages import PageReader, write_page
 
 NAN, INF = math.nan, math.inf

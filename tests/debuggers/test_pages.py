@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as array_strategies
 
-from debuggers.page_index import add_to_index, clear_pages, write_index
+from debuggers.page_files.index import add_to_index, clear_pages, write_index
 from debuggers.pages import PageError, PageReader, load_page, read_index, write_page
 
 

@@ -9,8 +9,8 @@ import torch
 from module_hooks import hook_count
 from planted.faults import FAULTS, plant
 
-from debuggers.first_non_finite import replay_closure, replay_forward
-from debuggers.forward_capture import ForwardCapture
+from debuggers.first_nan.forward_capture import ForwardCapture
+from debuggers.first_nan.replay import replay_closure, replay_forward
 
 pytestmark = pytest.mark.filterwarnings("ignore:std..:UserWarning")
 

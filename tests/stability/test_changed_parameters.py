@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils.prune import l1_unstructured
 
 import stepscope
-from debuggers.measurement import measure
+from debuggers.measurement.measure import measure
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 

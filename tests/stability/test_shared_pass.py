@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
-from debuggers.measurement import measure
+from debuggers.measurement.measure import measure
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, StabilityError
 
 

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from tracker_adapters.artifacts import Scalar
 from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.errors import StepscopeError
-from tracker_adapters.store.retention import retain
-from tracker_adapters.store.schema import open_for_writing, seal
+from tracker_adapters.store.segments.schema import open_for_writing, seal
+from tracker_adapters.store.upkeep.retention import retain
 from tracker_adapters.testing.sinks import MemorySink
 
 import stepscope
 from stepscope.cli import main
 from stepscope.export.exporter import export_runs
 from stepscope.query.database import query_runs
-from stepscope.stored_reports import stored_reports
+from stepscope.sessions.stored_reports import stored_reports
 
 RANK = "store/rank_00000"
 STEPS = 40

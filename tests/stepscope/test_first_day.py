@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from module_hooks import hook_count
-from tracker_adapters.store.record import RunRecord
+from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.testing import MemoryEmitter
 from watched_training import network, train
 

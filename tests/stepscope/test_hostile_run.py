@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 from tracker_adapters.delivery.lane import Lane
-from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.registry import load_sink
 from tracker_adapters.safe_files import files_below
 from tracker_adapters.store.layout import rank_folder
-from tracker_adapters.store.retention import retain
-from tracker_adapters.store.retention_plan import plan
+from tracker_adapters.store.ledger import Ledger
+from tracker_adapters.store.upkeep.retention import retain
+from tracker_adapters.store.upkeep.retention_plan import plan
 
 import stepscope
 from stepscope.export.exporter import export_runs

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import stepscope
 from stepscope.cli import main
-from stepscope.commands.text_table import LAID_OUT_ROWS
+from stepscope.text_table import LAID_OUT_ROWS
 
 NAMES = 5000
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tracker_adapters.artifacts import Artifact, Histogram, Scalar
 from tracker_adapters.errors import ArtifactError
-from tracker_adapters.histogram_columns import HistogramColumns
+from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.testing import MemoryEmitter
 
 ARRAYS = ([1.0, 2.0, -3.0], [], [np.nan, 0.0, 1e300], [5.0] * 4)

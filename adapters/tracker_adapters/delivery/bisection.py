@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from tracker_adapters.store.tail import MAX_ROWS
+from tracker_adapters.store.reading.tail import MAX_ROWS
 
 FAILURES_TO_SPLIT = 3
 """Failures of a batch before it is split: most failures pass by themselves."""

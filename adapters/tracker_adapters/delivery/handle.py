@@ -12,11 +12,11 @@ from typing import Literal, TypeAlias
 
 from tracker_adapters.config import SinkConfig, sink_identity
 from tracker_adapters.delivery.lane import Lane
-from tracker_adapters.delivery.ledger import Ledger, Position, position_key
 from tracker_adapters.delivery.process import DeliveryProcess
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import rank_folder
+from tracker_adapters.store.ledger import Ledger, Position, position_key
 from tracker_adapters.terminal_text import printable_line
 
 logger = logging.getLogger(__name__)

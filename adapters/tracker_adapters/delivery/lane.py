@@ -16,7 +16,6 @@ from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.batch import Batch
 from tracker_adapters.config import HISTOGRAMS
 from tracker_adapters.delivery.idle import IdleClock
-from tracker_adapters.delivery.ledger import Ledger, Position, position_key
 from tracker_adapters.delivery.patience import POLL_INTERVAL_S, Patience
 from tracker_adapters.delivery.probe import another, kind_of_single, kinds_of
 from tracker_adapters.delivery.thinning import Thinning
@@ -24,9 +23,10 @@ from tracker_adapters.errors import SinkError, StartOver
 from tracker_adapters.safe_files import check_way
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
+from tracker_adapters.store.ledger import Ledger, Position, position_key
 from tracker_adapters.store.lock import FileLock, is_locked
 from tracker_adapters.store.manifest import load_manifest
-from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.store.reading.tail import StoreReader
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tracker_adapters.delivery.bisection import Bisection
-from tracker_adapters.delivery.ledger import LaneState, Ledger, Position, position_key
 from tracker_adapters.errors import MissingPackageError, SinkConfigError, SinkUnavailable
+from tracker_adapters.store.ledger import LaneState, Ledger, Position, position_key
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tracker_adapters.artifacts import KINDS
 from tracker_adapters.batch import Batch, Column, ScalarColumns
-from tracker_adapters.store.tail import MAX_ROWS, StoreReader
+from tracker_adapters.store.reading.tail import MAX_ROWS, StoreReader
 
 
 def kinds_of(batch: Batch) -> set[str]:

@@ -13,9 +13,9 @@ import numpy as np
 
 from tracker_adapters.batch import Batch, Column, HistogramRows
 from tracker_adapters.errors import RunError
-from tracker_adapters.histogram_columns import HistogramColumns
-from tracker_adapters.histogram_merge import merge_groups, take
-from tracker_adapters.store.histogram_codec import decode, encode
+from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.histograms.merging import merge_groups, take
+from tracker_adapters.store.segments.histogram_codec import decode, encode
 
 DEFAULT_LIMIT = 1000
 

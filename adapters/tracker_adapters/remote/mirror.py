@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tracker_adapters.artifacts import sha256_of
-from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.errors import RunError
 from tracker_adapters.remote.leftovers import Leftovers
 from tracker_adapters.remote.local_copy import Home, write_private
@@ -32,6 +31,7 @@ from tracker_adapters.store.layout import (
     ranks,
     segments,
 )
+from tracker_adapters.store.ledger import Ledger
 from tracker_adapters.store.lock import is_locked
 
 HEARTBEAT_S = 30.0

@@ -10,8 +10,8 @@ from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.local_copy import Home, read_copy, written_copy
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.store.layout import MANIFEST, WRITER_LOCK, blob_name, is_checksum, rank_folder, segments
-from tracker_adapters.store.opened_segment import Segment
-from tracker_adapters.store.record import Rank, RunRecord
+from tracker_adapters.store.reading.record import Rank, RunRecord
+from tracker_adapters.store.segments.opened import Segment
 
 A = TypeVar("A", bound=Artifact)
 

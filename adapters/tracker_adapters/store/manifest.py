@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
-from tracker_adapters.base import check_time
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.safe_files import link_file, move_file, open_file, read_file, remove_file
 from tracker_adapters.store.layout import MANIFEST, SCHEMA_VERSION, STORE
+from tracker_adapters.values.base import check_time
 
 FORMAT = "stepscope-run"
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024

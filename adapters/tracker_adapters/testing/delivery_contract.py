@@ -16,10 +16,10 @@ from typing import Any
 
 import psutil
 
-from tracker_adapters.delivery.ledger import Ledger, position_key
 from tracker_adapters.registry import ENTRY_POINT_GROUP, known_sinks
 from tracker_adapters.store.layout import rank_folder
-from tracker_adapters.store.tail import StoreReader
+from tracker_adapters.store.ledger import Ledger, position_key
+from tracker_adapters.store.reading.tail import StoreReader
 from tracker_adapters.testing.sink_tests import SinkTests
 from tracker_adapters.testing.sinks import MemorySink
 
@@ -32,7 +32,7 @@ from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.handle import Delivery
 from tracker_adapters.store.manifest import Manifest, claim_folder
-from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.writing.run_store import RunStore
 from tracker_adapters.testing.samples import one_of_each
 
 request = json.load(sys.stdin)

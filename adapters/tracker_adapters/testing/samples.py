@@ -24,7 +24,7 @@ from tracker_adapters.artifacts import (
     Table,
     Text,
 )
-from tracker_adapters.png import encode
+from tracker_adapters.values.png import encode
 
 TIME_NS = 1_700_000_000_123_456_789
 ODD_NAMES = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tracker_adapters.delivery.bisection import CONVICTIONS, WEAK_CONVICTIONS, Bisection
-from tracker_adapters.store.tail import MAX_ROWS
+from tracker_adapters.store.reading.tail import MAX_ROWS
 
 
 @dataclass

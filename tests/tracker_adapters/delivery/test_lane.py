@@ -11,11 +11,11 @@ import pytest
 from tracker_adapters.artifacts import Artifact, RunInfo, Scalar, Text
 from tracker_adapters.delivery import patience
 from tracker_adapters.delivery.lane import Lane, Until
-from tracker_adapters.delivery.ledger import Ledger, Position
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import rank_folder
+from tracker_adapters.store.ledger import Ledger, Position
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.writing.run_store import RunStore
 from tracker_adapters.testing import FailingSink, MemorySink, RefusingSink, StalledSink
 from waiting import until
 

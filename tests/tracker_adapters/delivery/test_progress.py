@@ -10,7 +10,7 @@ from tracker_adapters.delivery.idle import IdleClock
 from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.sink import Unshown
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.writing.run_store import RunStore
 from tracker_adapters.testing import MemorySink
 from waiting import until
 

@@ -14,8 +14,8 @@ from tracker_adapters.artifacts import Artifact, Histogram, Scalar
 from tracker_adapters.batch import Batch, Column, HistogramRows
 from tracker_adapters.delivery.thinning import Thinning
 from tracker_adapters.errors import RunError
-from tracker_adapters.histogram_columns import HistogramColumns
-from tracker_adapters.histogram_merge import merge_groups
+from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.histograms.merging import merge_groups
 
 VALUES = [[1.0, -2.0, 0.0], [float("nan"), 3e-3], [float("inf")], [1e300, -1e-300, 5.0], [], [7.5] * 40]
 

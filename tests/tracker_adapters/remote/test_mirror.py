@@ -23,7 +23,7 @@ from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.record import RemoteRecord, read_remote
 from tracker_adapters.remote.sealed import INDEX, SealedIndex, Writer, read_index
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.writing.run_store import RunStore
 
 URL = "memory://bucket/runs/exp1"
 

@@ -13,7 +13,7 @@ from tracker_adapters.remote.local_copy import Home
 from tracker_adapters.remote.mirror import Mirror
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.writing.run_store import RunStore
 
 UPLOAD = """
 import os, threading

@@ -8,7 +8,7 @@ import pytest
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.store.layout import rank_folder, segments
 from tracker_adapters.store.manifest import Manifest
-from tracker_adapters.store.segment import SegmentWriter
+from tracker_adapters.store.segments.segment import SegmentWriter
 
 
 @pytest.fixture

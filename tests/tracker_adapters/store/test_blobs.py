@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tracker_adapters.artifacts import File, Page
-from tracker_adapters.store.record import RunRecord
-from tracker_adapters.store.run_store import RunStore
+from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.store.writing.run_store import RunStore
 
 
 def blobs(run_folder: Path) -> list[Path]:

@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tracker_adapters.delivery.ledger import Ledger
 from tracker_adapters.store.connections import connect, write_ahead
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
-from tracker_adapters.store.schema import open_for_writing
+from tracker_adapters.store.ledger import Ledger
+from tracker_adapters.store.segments.schema import open_for_writing
 
 OPENERS, WRITES = 6, 50
 
@@ -34,7 +34,7 @@ DATABASES = {DELIVERY_DATABASE: open_ledger, "segment_000000.db": open_segment}
 LEDGERS = """
 import sys
 from pathlib import Path
-from tracker_adapters.delivery.ledger import Ledger
+from tracker_adapters.store.ledger import Ledger
 print(flush=True)
 for folder in map(Path, sys.stdin.read().split()):
     with Ledger(folder) as ledger:

@@ -9,7 +9,7 @@ import pytest
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.store.manifest import Manifest, claim_folder, load_manifest
-from tracker_adapters.store.record import RunRecord
+from tracker_adapters.store.reading.record import RunRecord
 
 
 def test_identity_configuration_and_status_come_back(tmp_path: Path) -> None:

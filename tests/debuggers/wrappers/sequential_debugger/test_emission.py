@@ -11,7 +11,7 @@ from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.base_debugger import BaseDebugger, Picture
 from debuggers.feature_map import FeatureMapDebugger
-from debuggers.measurement import summarize
+from debuggers.measurement.measure import summarize
 from debuggers.pages import load_page
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 

@@ -8,8 +8,8 @@ import torch
 from digit_models import digit_network, digits
 from module_hooks import hook_count
 
-from debuggers.call_observers import Observer
 from debuggers.feature_map import FeatureMapDebugger
+from debuggers.instrumentation.call_observers import Observer
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 CONFIG = [

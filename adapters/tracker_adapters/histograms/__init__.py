@@ -1,0 +1,1 @@
+"""Histograms with fixed bins: made, merged, in columns."""

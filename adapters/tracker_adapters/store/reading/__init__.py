@@ -1,0 +1,1 @@
+"""Reads a run, live or ended, of all its attempts."""

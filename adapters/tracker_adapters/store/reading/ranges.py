@@ -1,0 +1,82 @@
+"""Reads the roll-ups of a scalar: what lies in each range of steps, without reading its values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.store.segments.opened import Segment
+from tracker_adapters.store.segments.schema import SUMMARY_SHIFT
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarRanges:
+    """Roll-ups of one scalar, arrays of one length: each covers the ``span`` steps from ``first_steps``.
+
+    ``counts`` are all values, ``non_finite`` those that are NaN or infinite; ``min`` and ``max`` are of the finite
+    ones, NaN when there is none. Values of earlier attempts at the same steps are included, and so are those that
+    compaction took out.
+    """
+
+    span: int
+    first_steps: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+    non_finite: npt.NDArray[np.int64]
+    min: npt.NDArray[np.float64]
+    max: npt.NDArray[np.float64]
+
+
+def read_ranges(segments: Sequence[tuple[Segment, int]], max_ranges: int | None) -> ScalarRanges:
+    """Returns the roll-ups of one series.
+
+    Args:
+        segments: At least one, each with the number that the series has in it.
+        max_ranges: Join neighbours until at most this many are left; None for as fine as all segments have them.
+    """
+    shift = max(segment.ranges(fine=True, scalars=True)[1] for segment, _ in segments)
+    if max_ranges is not None:
+        shift = max(shift, _shift_for(segments, max_ranges))
+    parts = [_rows(segment, number, shift) for segment, number in segments]
+    buckets, values = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
+    order = np.argsort(buckets, kind="stable")
+    buckets, values = buckets[order], values[order]
+    starts = np.flatnonzero(np.concatenate([[True], buckets[1:] != buckets[:-1]]))
+    return ScalarRanges(
+        span=1 << shift,
+        first_steps=buckets[starts] << shift,
+        counts=np.add.reduceat(values[:, 0], starts).astype(np.int64),
+        non_finite=np.add.reduceat(values[:, 1], starts).astype(np.int64),
+        min=np.fmin.reduceat(values[:, 2], starts),
+        max=np.fmax.reduceat(values[:, 3], starts),
+    )
+
+
+def _shift_for(segments: Sequence[tuple[Segment, int]], max_ranges: int) -> int:
+    """Binary logarithm of the span of at most ``max_ranges`` ranges."""
+    first = last = None
+    for segment, number in segments:
+        table, _ = segment.ranges(fine=False, scalars=True)
+        low, high = segment.connection.execute(
+            f"SELECT min(first_step), max(last_step) FROM {table} WHERE series = ?", (number,)
+        ).fetchone()
+        if low is not None:
+            first = low if first is None else min(first, low)
+            last = high if last is None else max(last, high)
+    shift = 0
+    while first is not None and last is not None and (last >> shift) - (first >> shift) >= max(max_ranges, 1):
+        shift += 1
+    return shift
+
+
+def _rows(segment: Segment, number: int, shift: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    table, own_shift = segment.ranges(fine=shift < SUMMARY_SHIFT, scalars=True)
+    if own_shift > shift:
+        table, own_shift = segment.ranges(fine=True, scalars=True)
+    rows = segment.connection.execute(
+        f"SELECT bucket >> ?, count, non_finite, min, max FROM {table} WHERE series = ?", (shift - own_shift, number)
+    ).fetchall()
+    buckets = np.array([row[0] for row in rows], np.int64)
+    return buckets, np.array([row[1:] for row in rows], np.float64).reshape(-1, 4)

@@ -1,0 +1,1 @@
+"""Values as artifacts take them: arrays, plain values, pictures, frames."""

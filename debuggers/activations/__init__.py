@@ -1,0 +1,1 @@
+"""Layers' outputs over the steps, and dead units."""

@@ -1,0 +1,119 @@
+"""Measures the outputs of a forward pass, several in one call where nothing changes them in between."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Protocol
+
+from debuggers.measurement.joined_summaries import JoinedSummaries
+from debuggers.measurement.measure import PendingSummaries, measure
+from debuggers.torch_import import torch
+
+_MAX_HELD = 1 << 20  # elements: they stay in the cache, and keep little memory alive
+
+
+class Producer(Protocol):
+    """Who put an output out.
+
+    Attributes:
+        waits: Whether its outputs may wait to be measured; None while that is not known.
+    """
+
+    waits: bool | None
+
+
+class OutputRows:
+    """Names and measurements of one step's outputs.
+
+    A later operation may change an output in place, so it is measured at once, unless an earlier output of its module
+    was held for a while and seen to stay as it was: then it waits to be measured with a few others. torch counts the
+    changes of a tensor, for autograd; an output that changed while it waited is not recorded but counted, and its
+    module's outputs never wait again. Writes that torch does not count, as through ``.data``, are not seen.
+
+    Attributes:
+        names: The name of each output, in order.
+        lost: Outputs that changed while they waited.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.lost = 0
+        self._slots: list[int] = []
+        self._rows: list[int | None] = []  # the row of each slot in the measurements; None while it waits, or is lost
+        self._parts: list[PendingSummaries] = []
+        self._measured = 0
+        self._waiting: list[tuple[int, torch.Tensor, int, Producer]] = []
+        self._held_elements = 0
+        self._last: tuple[weakref.ref[torch.Tensor], int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def add(self, name: str, tensor: torch.Tensor, producer: Producer) -> None:
+        """Takes an output, and measures it now or with others before the forward pass ends."""
+        self._slots.append(self._slot_of(tensor, producer))
+        self.names.append(name)
+
+    def mark(self) -> tuple[int, int]:
+        """Returns what ``drop_from`` takes to leave only what was added until now."""
+        return len(self.names), len(self._rows)
+
+    def drop_from(self, mark: tuple[int, int]) -> None:
+        """Forgets the outputs that were added after a mark."""
+        names, slots = mark
+        del self.names[names:], self._slots[names:]
+        self._waiting = [entry for entry in self._waiting if entry[0] < slots]
+        self._held_elements = sum(entry[1].numel() for entry in self._waiting)
+        self._last = None
+
+    def flush(self) -> None:
+        """Measures what waits, and learns whose outputs may wait from now on; call it when the forward pass ends."""
+        waiting, self._waiting, self._held_elements = self._waiting, [], 0
+        unchanged = []
+        for slot, tensor, version, producer in waiting:
+            is_measured = self._rows[slot] is not None
+            if tensor._version != version:
+                producer.waits = False
+                self.lost += not is_measured
+            elif not is_measured:
+                unchanged.append((slot, tensor))
+            elif producer.waits is None:
+                producer.waits = True
+        if unchanged:
+            self._measure([slot for slot, _ in unchanged], [tensor for _, tensor in unchanged])
+
+    def joined(self) -> JoinedSummaries:
+        """Returns what was measured as one, with one row for each distinct name; what waits is not in it."""
+        found = [
+            (name, row)
+            for name, slot in zip(self.names, self._slots, strict=True)
+            if (row := self._rows[slot]) is not None
+        ]
+        return JoinedSummaries([name for name, _ in found], self._parts, [row for _, row in found])
+
+    def _slot_of(self, tensor: torch.Tensor, producer: Producer) -> int:
+        slot = len(self._rows)
+        if tensor.is_inference():  # its changes are not counted
+            self._rows.append(None)
+            self._measure([slot], [tensor])
+            return slot
+        version = tensor._version
+        if self._last is not None and self._last[0]() is tensor and self._last[1] == version:
+            return self._last[2]  # ``Identity`` and an idle ``Dropout`` return what they were given
+        self._rows.append(None)
+        self._last = weakref.ref(tensor), version, slot
+        if not producer.waits:
+            self._measure([slot], [tensor])
+        if producer.waits is not False:
+            # Without its graph, which would hold on to all of a forward pass that raises.
+            self._waiting.append((slot, tensor.detach(), version, producer))
+            self._held_elements += tensor.numel()
+            if self._held_elements > _MAX_HELD:
+                self.flush()
+        return slot
+
+    def _measure(self, slots: list[int], tensors: list[torch.Tensor]) -> None:
+        self._parts.append(measure(tensors))
+        for slot in slots:
+            self._rows[slot] = self._measured
+            self._measured += 1

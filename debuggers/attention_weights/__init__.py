@@ -1,0 +1,1 @@
+"""Finds, computes and measures attention weights."""

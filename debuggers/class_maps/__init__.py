@@ -1,0 +1,1 @@
+"""What the class activation maps share."""

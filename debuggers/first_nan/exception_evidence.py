@@ -1,0 +1,101 @@
+"""What an exception tells about NaN: whether they may have caused it, and which tensors its code was working with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from types import FrameType, TracebackType
+from typing import Any
+
+from debuggers.first_nan.source_lines import Place, is_users_code
+from debuggers.torch_import import torch
+
+_NEVER = (
+    AttributeError,
+    EOFError,
+    ImportError,
+    KeyError,
+    MemoryError,
+    NameError,
+    NotImplementedError,
+    OSError,
+    RecursionError,
+    SyntaxError,
+    TypeError,
+    torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError,
+)
+"""Exceptions that values of tensors do not cause."""
+_MOST_INSIDE = 100
+"""How many tensors of a container are looked at."""
+_MODULE_FILE = torch.nn.Module.forward.__code__.co_filename
+
+
+def may_be_of_values(error: BaseException) -> bool:
+    """Whether values of tensors may have caused an exception: an assertion, a range check, a factorisation."""
+    return isinstance(error, Exception) and not isinstance(error, (*_NEVER, StopIteration, StopAsyncIteration))
+
+
+def tensors_where_it_raised(error: BaseException) -> Iterator[list[torch.Tensor]]:
+    """Yields the tensors among the variables of the functions that an exception went through, the innermost first.
+
+    It ends with the first function of user code. Tensors in lists, tuples, dicts and the attributes of objects count
+    too, one level deep.
+    """
+    for frame, _ in _frames(error):
+        yield list(_tensors(frame))
+        if is_users_code(frame):
+            return
+
+
+def call_that_raised(
+    model: torch.nn.Module, error: BaseException
+) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]] | None:
+    """Returns the outermost call of the model, or of a part of it, that an exception went through.
+
+    Returns:
+        The module and its arguments; None when no module of the model was running.
+    """
+    modules = set(model.modules())
+    for frame, _ in reversed(_frames(error)):
+        if frame.f_code.co_name == "_call_impl" and frame.f_code.co_filename == _MODULE_FILE:
+            variables = frame.f_locals
+            if variables["self"] in modules:
+                return variables["self"], variables["args"], variables["kwargs"]
+    return None
+
+
+def users_place(error: BaseException) -> Place | None:
+    """Returns the innermost line of user code that an exception went through."""
+    return next(((frame.f_code.co_filename, line) for frame, line in _frames(error) if is_users_code(frame)), None)
+
+
+def _frames(error: BaseException) -> list[tuple[FrameType, int]]:
+    frames: list[tuple[FrameType, int]] = []
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        frames.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    return frames[::-1]
+
+
+def _tensors(frame: FrameType) -> Iterator[torch.Tensor]:
+    for value in list(frame.f_locals.values()):
+        yield from _floating([value])
+        if isinstance(value, torch.nn.Module):
+            continue
+        inside: Any = value if isinstance(value, (list, tuple, dict)) else _attributes_of(value)
+        yield from _floating(list(islice(inside.values() if isinstance(inside, dict) else inside, _MOST_INSIDE)))
+
+
+def _attributes_of(value: Any) -> dict[str, Any]:
+    try:
+        attributes = vars(value)
+    except Exception:  # it has none, or says so in a way of its own
+        return {}
+    return attributes if isinstance(attributes, dict) else {}
+
+
+def _floating(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
+            yield value

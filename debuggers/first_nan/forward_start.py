@@ -1,0 +1,131 @@
+"""What a model's forward pass started from, and how to start it again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from debuggers.first_nan.source_lines import Place
+from debuggers.instrumentation.random_state import RandomStates
+from debuggers.torch_import import torch
+from debuggers.utils import apply_tensor_op, tensors_in
+
+MAX_PASSES = 256
+"""Forward passes of a step whose random states are kept."""
+
+
+@dataclass(slots=True)
+class PassStart:
+    """One of a step's forward passes.
+
+    Attributes:
+        arguments: The tensors among its arguments, for as long as others keep them.
+        random_states: At its start.
+        is_complete: Whether it ended without an exception.
+    """
+
+    arguments: list[weakref.ref[torch.Tensor]]
+    random_states: RandomStates
+    is_complete: bool = False
+
+    def took(self, tensors: list[torch.Tensor]) -> bool:
+        """Whether these very tensors were its arguments."""
+        if len(tensors) != len(self.arguments):
+            return False
+        return all(kept() is tensor for kept, tensor in zip(self.arguments, tensors, strict=True))
+
+
+@dataclass(slots=True)
+class ForwardStart:
+    """What the last forward pass of a step started from, and the gradients that came back to its outputs.
+
+    Attributes:
+        args: The model's positional arguments, themselves.
+        kwargs: Its keyword arguments.
+        versions: The tensors among them, with their versions.
+        passes: The step's forward passes so far, this one last; the first ``MAX_PASSES`` of them.
+        random_states: At the start of this pass.
+        buffers: Copies of the model's buffers, by name; empty where none are kept.
+        first_buffers: Those at the start of the step's first pass.
+        autocast: Device type, whether autocast was on, and its dtype.
+        is_training: The model's mode.
+        place: The line that called the model.
+        number: Which forward pass of the step it is, from 1.
+        end_node: Autograd numbered the nodes after the forward from here.
+        gradients: What came back to the outputs, by their position; as large as the outputs.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    versions: list[tuple[torch.Tensor, int]]
+    passes: list[PassStart]
+    random_states: RandomStates
+    buffers: dict[str, torch.Tensor]
+    first_buffers: dict[str, torch.Tensor]
+    autocast: list[tuple[str, bool, torch.dtype]]
+    is_training: bool
+    place: Place | None
+    number: int = 1
+    end_node: int = 0
+    gradients: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def differences(self, model: torch.nn.Module) -> list[str]:
+        """Returns in which ways a replay now starts from something else, as sentences."""
+        found = []
+        changed = sum(tensor._version != version for tensor, version in self.versions)
+        if changed:
+            found.append(f"{changed} of the model's arguments were changed in place since the forward pass")
+        if model.training != self.is_training:
+            found.append(f"the model was in {'training' if self.is_training else 'evaluation'} mode")
+        if self.random_states.python is None:
+            found.append("the model's buffers, and all generators but torch's on the host, are later ones")
+        return found
+
+    def pass_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, after: int) -> int | None:
+        """Returns which of the step's passes a call of the model repeats, from 0; None when there are no more.
+
+        That is the next one with the same tensors among its arguments, else simply the next one.
+
+        Args:
+            args: The call's positional arguments.
+            kwargs: Its keyword arguments.
+            after: The pass that the call before repeated; -1 for the first call.
+        """
+        tensors = tensors_in((args, kwargs))
+        following = range(after + 1, len(self.passes))
+        same = (number for number in following if tensors and self.passes[number].took(tensors))
+        return next(same, next(iter(following), None))
+
+    def set_buffers(self, model: torch.nn.Module, *, first: bool = False) -> None:
+        """Copies the buffers as they were into those that the model has now.
+
+        Args:
+            model: The model.
+            first: Whether they are to be those before the step's first pass, or those before its last one.
+        """
+        copies = self.first_buffers if first else self.buffers
+        with torch.no_grad():
+            for name, buffer in model.named_buffers():
+                kept = copies.get(name)
+                if kept is not None and kept.shape == buffer.shape:
+                    buffer.copy_(kept)
+
+    @contextmanager
+    def autocasting(self) -> Iterator[None]:
+        """Has autocast as it was."""
+        with ExitStack() as stack:
+            for device_type, enabled, dtype in self.autocast:
+                stack.enter_context(torch.autocast(device_type, enabled=enabled, dtype=dtype))
+            yield
+
+    def forward(self, model: torch.nn.Module) -> list[torch.Tensor]:
+        """Repeats the forward pass and returns the tensors among the outputs, in their order."""
+
+        def leaf(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.detach().requires_grad_(tensor.requires_grad)
+
+        with self.autocasting():
+            return tensors_in(model(*apply_tensor_op(leaf, self.args), **apply_tensor_op(leaf, self.kwargs)))

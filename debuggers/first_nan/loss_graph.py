@@ -1,0 +1,85 @@
+"""Names the operators of a loss that may have made NaN or infinities, from its autograd graph."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from debuggers.first_nan.operator_kinds import operator_of_node, plain_name, words
+from debuggers.torch_import import torch
+
+LIMITED = words(
+    "acos acosh asin atan2 atanh batch_norm binary_cross_entropy cdist cosh ctc_loss cumprod digamma div erfinv exp "
+    "exp2 expm1 fmod hypot kl_div lgamma linalg_cholesky_ex linalg_cross linalg_det linalg_eigh linalg_inv_ex "
+    "linalg_lstsq linalg_lu_factor_ex linalg_pinv linalg_qr linalg_slogdet linalg_solve_ex linalg_solve_triangular "
+    "linalg_svd linalg_vector_norm log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit logsumexp "
+    "mvlgamma native_batch_norm native_group_norm native_layer_norm nll_loss nll_loss2d norm poisson_nll_loss "
+    "polygamma pow prod reciprocal remainder renorm rsqrt scaled_dot_product_attention sinc sinh softmax "
+    "special_log_ndtr special_ndtri special_xlog1py sqrt std std_mean tan xlogy"
+)
+"""Finite arguments are enough for these: outside of a domain, beyond a range, at a slope that does not exist, or in a
+row that is masked completely."""
+_OVERFLOWING = words("addbmm addmm addmv baddbmm bmm convolution cumsum dot linear mean mm mse_loss mul mv sum to_copy")
+"""These leave the range of a dtype as narrow as float16 before anything else does."""
+_COUNTING = {"mean": 0, "std": 1, "var": 1, "std_mean": 1, "var_mean": 1}
+"""Reductions, with the number of values over which they are 0 / 0."""
+
+
+def loss_candidates(loss: torch.Tensor, first_node: int) -> list[str]:
+    """Returns the operators in the graph of a loss that may have made what is not finite, in the order of their runs.
+
+    Those that certainly have, such as a mean over no values, are returned alone. Else the ones with a limited domain or
+    range, and in float16 also those whose result overflows.
+
+    Args:
+        loss: With its graph, whose saved tensors may be freed.
+        first_node: The number of the first autograd node that is no longer the model's; 0 where it is not known, then
+            there are no candidates.
+    """
+    if loss.grad_fn is None or not first_node:
+        return []
+    named = [(node, operator_of_node(node.name())) for node in nodes_of(loss.grad_fn, first_node)]
+    certain = [name for node, name in named if _is_over_too_few(node, plain_name(name))]
+    possible = [name for node, name in named if _is_risky(node, plain_name(name))]
+    return list(dict.fromkeys(certain or possible))
+
+
+def nodes_of(root: Any, first_node: int = 0) -> list[Any]:
+    """Returns the nodes of a graph from a number on, without its leaves, in the order in which they were made."""
+    waiting, numbers = [root], {}
+    while waiting:
+        node = waiting.pop()
+        number = node._sequence_nr()
+        if node in numbers or number < first_node or hasattr(node, "variable"):
+            continue
+        numbers[node] = number
+        waiting += [following for following, _ in node.next_functions if following is not None]
+    return sorted(numbers, key=numbers.__getitem__)
+
+
+def _is_risky(node: Any, operator: str) -> bool:
+    if operator in LIMITED:
+        return True
+    outputs = _outputs(node)
+    return operator in _OVERFLOWING and bool(outputs) and outputs[0].dtype == torch.float16
+
+
+def _is_over_too_few(node: Any, operator: str) -> bool:
+    """Whether an operator reduced so few values that its result is 0 / 0."""
+    outputs, taken = _outputs(node), node.next_functions[:1]
+    if operator not in _COUNTING or not outputs or not taken or taken[0][0] is None:
+        return False
+    source, position = taken[0]
+    variable = getattr(source, "variable", None)
+    inputs = [variable] if variable is not None else _outputs(source)[position : position + 1]
+    results = math.prod(outputs[0].shape)
+    if not inputs or not results:
+        return False
+    correction = getattr(node, "_saved_correction", None)
+    limit = _COUNTING[operator] if correction is None else int(correction)
+    return bool(math.prod(inputs[0].shape) // results <= limit)
+
+
+def _outputs(node: Any) -> tuple[Any, ...]:
+    """Returns dtype and shape of what the node's operator put out; nothing where torch does not tell."""
+    return tuple(getattr(node, "_input_metadata", ()))

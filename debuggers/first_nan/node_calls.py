@@ -1,0 +1,61 @@
+"""Knows which operator of a forward pass made which autograd node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from debuggers.first_nan.births import OperatorCall
+from debuggers.first_nan.module_calls import ModuleCalls
+from debuggers.first_nan.operator_kinds import OperatorKind
+from debuggers.first_nan.source_lines import Place
+from debuggers.torch_import import torch
+
+_current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+_next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+
+
+class NodeCalls:
+    """The calls by the numbers that autograd gives its nodes, in the order in which they are made.
+
+    An operator's node is made right before it runs. Two kinds of nodes are not: a custom function's, which is made
+    before its forward runs without gradients, and what a change in place adds to the graph afterwards. A custom
+    function's call has no operator's name.
+    """
+
+    def __init__(self, calls: ModuleCalls) -> None:
+        self._calls = calls
+        self._by_number: dict[int, OperatorCall] = {}
+        self._next = _next_node_number()
+        self._changed_in_place: OperatorCall | None = None
+
+    def note(self, kind: OperatorKind, place: Place | None) -> None:
+        """Says that an operator is about to run, called from ``place``."""
+        number = _next_node_number()
+        has_gradients = torch.is_grad_enabled()
+        if number > self._next:
+            call = self._call(kind.name if has_gradients else "", place)
+            self._by_number[number - 1] = call
+            self._claim(number - 1, self._changed_in_place or self._call("", place))
+            self._next = number
+        self._changed_in_place = self._call(kind.name, place) if has_gradients and kind.written else None
+
+    def module_ends(self) -> None:
+        """Says that the innermost module that is running is about to end: what is left is its own."""
+        number = _next_node_number()
+        if number > self._next:
+            self._claim(number, self._changed_in_place or self._call("", None))
+        self._changed_in_place = None
+
+    def differentiated(self) -> tuple[Any, OperatorCall | None]:
+        """Returns the node whose backward runs, or None, and the call that made it, if it is known."""
+        node = _current_node()
+        return node, None if node is None else self._by_number.get(node._sequence_nr())
+
+    def _claim(self, number: int, call: OperatorCall) -> None:
+        self._by_number.update((made, call) for made in range(self._next, number))
+        self._next = number
+
+    def _call(self, operator: str, place: Place | None) -> OperatorCall:
+        running = self._calls.running
+        return OperatorCall(operator, running[-1] if running else None, place)

@@ -1,0 +1,279 @@
+"""Checks every operator of a forward and a backward pass, and follows what is not finite from where it comes to be."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from debuggers.first_nan.births import Birth, Direction, OperatorCall, Origin, non_finite_rows, sample
+from debuggers.first_nan.module_calls import ModuleCall, ModuleCalls
+from debuggers.first_nan.node_calls import NodeCalls
+from debuggers.first_nan.operands import (
+    Operand,
+    arguments_by_role,
+    describe,
+    describe_number,
+    holds_non_finite,
+    plain,
+    tensors_in,
+)
+from debuggers.first_nan.operator_kinds import OperatorKind, kind_of
+from debuggers.first_nan.source_lines import Place, user_place
+from debuggers.first_nan.storage_records import StorageRecords
+from debuggers.first_nan.untouched_memory import UntouchedMemory
+from debuggers.first_nan.unwritten_memory import UnwrittenMemory
+from debuggers.first_nan.value_flow import (
+    Argument,
+    OperatorRun,
+    different,
+    fills_its_memory,
+    is_meant,
+    is_written,
+    signs_together,
+)
+from debuggers.instrumentation.quiet_computation import outside_modes
+from debuggers.torch_import import torch
+
+MAX_BIRTHS = 500
+"""A pass that makes more is described up to here."""
+_MAX_SAMPLES = 8
+_LAST_FEW = 5
+_UNWRITTEN = "memory that nothing was written to, as of torch.empty"
+
+Named = tuple[Origin, str]
+"""What a tensor from outside of the replay is."""
+
+
+class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees the operators that run while it is entered, in the order in which they run.
+
+    The rule: an operator whose output is not finite while its inputs are finite made what is not finite (a birth). So
+    did one that makes NaN of infinities that were put there on purpose, such as a softmax over a row that a mask filled
+    with minus infinity. Everything else passes on what came in: each tensor that is not finite carries the births that
+    it goes back to, through views and changes in place, until it is overwritten or the values are masked out.
+
+    An operator in a backward pass is attributed to the operator of the forward pass that it differentiates, by the
+    number that autograd gives each node.
+
+    Attributes:
+        births: All of them, in order.
+        batch: The number of datapoints, where known.
+        caller: Where the model was called from: the place of operators that no user code calls otherwise.
+    """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled meanwhile, and importing the compiler takes a second
+
+    def __init__(self, calls: ModuleCalls, untouched: UntouchedMemory) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.births: list[Birth] = []
+        self.batch: int | None = None
+        self.caller: Place | None = None
+        self._calls = calls
+        self._untouched = untouched
+        self._carried: StorageRecords[frozenset[int]] = StorageRecords()
+        self._names: StorageRecords[Named] = StorageRecords()
+        self._nodes = NodeCalls(calls)
+        self._unwritten = UnwrittenMemory()
+        self._looks: deque[tuple[OperatorRun, tuple[ModuleCall, ...]]] = deque(maxlen=_LAST_FEW)
+        self._operators = 0
+
+    def name(self, tensor: torch.Tensor, origin: Origin, name: str) -> None:
+        """Says what a tensor is that comes from outside of the replay."""
+        if plain(tensor) is tensor and tensor not in self._names:
+            self._names.put(tensor, (origin, name))
+
+    def births_in(self, tensors: Iterable[torch.Tensor]) -> set[int]:
+        """Returns the births that values in these tensors go back to, as indices."""
+        found: set[int] = set()
+        with outside_modes():
+            for tensor in map(plain, tensors):
+                if tensor is not None and holds_non_finite(tensor):
+                    found |= self._carried.get(tensor) or frozenset()
+        return found
+
+    def births_looked_at(self) -> set[int]:
+        """Returns the births of what the last few operators looked at, which an exception may come from.
+
+        An operator looks at its inputs when it puts out something else than floating-point tensors alone: the truth
+        of a comparison, a number, the status of a factorisation. So does one that has raised.
+        """
+        found: set[int] = set()
+        with outside_modes(), torch.no_grad():
+            for run, running in self._looks:
+                for tensor in run.values():
+                    if holds_non_finite(tensor):
+                        found |= self._carried_in(tensor, run, running)
+        return found
+
+    def module_ends(self) -> None:
+        """Says that a module's forward is about to end."""
+        self._nodes.module_ends()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Called by torch with each operator, below autograd and autocast."""
+        keywords = dict(kwargs or {})
+        kind = kind_of(func)
+        self._operators += 1
+        place = user_place(sys._getframe(1))
+        self._nodes.note(kind, place)
+        if kind.is_view:
+            return func(*args, **keywords)
+        arguments = arguments_by_role(kind.roles, args, keywords)
+        with torch.no_grad():
+            before = self._before_writing(kind, arguments)
+        earlier = [(role, before.get(role, value)) for role, value in arguments]
+        run = OperatorRun(kind, earlier, [], place)
+        self._looks.append((run, tuple(self._calls.running)))
+        result = func(*args, **keywords)
+        with torch.no_grad():
+            results = list(dict.fromkeys(tensors_in(result)))
+            if results and all(tensor.is_floating_point() or tensor.is_complex() for tensor in results):
+                self._looks.pop()
+            for tensor in results:
+                self._untouched.made(tensor)
+                if kind.allocates and plain(tensor) is tensor:
+                    self.name(tensor, "elsewhere", _UNWRITTEN)
+                    self._unwritten.allocated(tensor)
+            written = [value for role, value in arguments if isinstance(value, torch.Tensor) and is_written(kind, role)]
+            if not kind.allocates:
+                self._check(run, [*results, *different(written, results)])
+        return result
+
+    def _before_writing(self, kind: OperatorKind, arguments: Sequence[Argument]) -> dict[str, torch.Tensor]:
+        copies = {}
+        for role, tensor in arguments:
+            if isinstance(tensor, torch.Tensor) and is_written(kind, role):
+                self._untouched.keep(tensor)
+                if plain(tensor) is tensor:
+                    copies[role] = tensor.clone()
+                    if (carried := self._carried.get(tensor)) is not None:
+                        self._carried.put(copies[role], carried)
+                    self._copy_name([tensor], [copies[role]])
+                    self._forget_unwritten(kind, tensor)
+        return copies
+
+    def _forget_unwritten(self, kind: OperatorKind, tensor: torch.Tensor) -> None:
+        if kind.overwrites and tensor in self._unwritten:
+            self._unwritten.wrote(tensor)
+            if tensor not in self._unwritten and self._names.get(tensor) == ("elsewhere", _UNWRITTEN):
+                self._names.forget(tensor)
+
+    def _check(self, run: OperatorRun, results: Sequence[torch.Tensor]) -> None:
+        values = [tensor for tensor in map(plain, results) if tensor is not None]
+        run.outputs.extend(tensor for tensor in values if holds_non_finite(tensor))
+        for tensor in different(values, run.outputs):
+            if fills_its_memory(tensor):
+                self._carried.forget(tensor)
+        if run.kind.copies:
+            self._copy_name(run.values()[:1], values)
+        if run.outputs:
+            births = self._explain(run)
+            self._note_rows(run, births)
+            for tensor in run.outputs:
+                self._carried.put(tensor, births)
+
+    def _note_rows(self, run: OperatorRun, births: frozenset[int]) -> None:
+        for birth in births if run.kind.keeps_rows else ():
+            if self.births[birth].rows is None:
+                self.births[birth].rows = non_finite_rows(run.outputs, self.batch)
+
+    def _copy_name(self, sources: Sequence[torch.Tensor], copies: Sequence[torch.Tensor]) -> None:
+        for source in sources:
+            if (named := self._names.get(source)) is not None:
+                for tensor in copies:
+                    self._names.put(tensor, named)
+
+    def _explain(self, run: OperatorRun) -> frozenset[int]:
+        """Returns the births that outputs which are not finite go back to; adds those that happen here."""
+        own: Origin = "placed" if run.kind.places else "operator"
+        faulty = [tensor for tensor in run.values() if holds_non_finite(tensor) and run.reached_by(tensor)]
+        if not faulty:
+            return self._add(run, own)
+        passed = frozenset[int]().union(*(self._carried_in(tensor, run) for tensor in faulty))
+        came, made = signs_together(faulty), signs_together(run.outputs)
+        only_meant = all(self.births[birth].is_meant for birth in passed)
+        absorbed = run.kind.absorbs and not came.positive_inf
+        if run.kind.absorbs and came.positive_inf:
+            passed = self._beside_minus_infinity(passed)
+        if made.nan and not came.nan and (only_meant or absorbed):
+            return self._add(run, "operator")
+        return passed | self._add(run, own) if only_meant and run.makes_some() else passed
+
+    def _beside_minus_infinity(self, births: frozenset[int]) -> frozenset[int]:
+        """Leaves out births of nothing but -inf where there are others: who absorbs -inf minds only these."""
+        others = {
+            birth for birth in births if any(output.nan or output.positive_inf for output in self.births[birth].outputs)
+        }
+        return frozenset(others) or births
+
+    def _carried_in(
+        self, tensor: torch.Tensor, run: OperatorRun, running: Sequence[ModuleCall] | None = None
+    ) -> frozenset[int]:
+        carried = self._carried.get(tensor)
+        if carried is not None:
+            return carried
+        origin, name = self._names.get(tensor) or ("elsewhere", "a tensor from outside of the replay")
+        if is_meant(tensor, origin, run.kind):
+            origin = "placed"
+        births = self._add(run, origin, name, running)
+        self._carried.put(tensor, births)
+        return births
+
+    def _add(
+        self, run: OperatorRun, origin: Origin, source: str = "", running: Sequence[ModuleCall] | None = None
+    ) -> frozenset[int]:
+        if len(self.births) >= MAX_BIRTHS:
+            return frozenset([MAX_BIRTHS - 1])
+        running = self._calls.running if running is None else running
+        direction: Direction = "forward"
+        call = OperatorCall(run.kind.name, running[-1] if running else None, run.place or self.caller)
+        node, differentiated = self._nodes.differentiated()
+        if node is not None and not self._calls.compute_a_forward():
+            direction = "backward"
+            if differentiated is not None:
+                own_code = run.place is not None or not differentiated.operator
+                place = run.place or differentiated.place or self.caller
+                call = replace(call if own_code else differentiated, module=differentiated.module, place=place)
+        results = [
+            ("output" if len(run.outputs) == 1 else f"output {index}", tensor)
+            for index, tensor in enumerate(run.outputs)
+        ]
+        values = run.values()
+        rows = non_finite_rows([*(run.outputs if run.is_row_by_row(self.batch) else ()), *values], self.batch)
+        inputs = [(role, value) for role, value in run.arguments if isinstance(value, torch.Tensor)]
+        tensors = [*inputs[:_MAX_SAMPLES], *results[:_MAX_SAMPLES]]
+        self.births.append(
+            Birth(
+                call=call,
+                kernel=run.kind.name,
+                direction=direction,
+                node=None if direction == "forward" else node.name(),
+                origin=origin,
+                source=source,
+                inputs=tuple(self._operand(role, value) for role, value in run.arguments),
+                outputs=tuple(describe(role, "", tensor) for role, tensor in results),
+                samples={role: sample(tensor, rows) for role, tensor in tensors if tensor.layout == torch.strided},
+                rows=rows,
+                running=tuple(running) if direction == "forward" else (),
+                number=self._operators,
+            )
+        )
+        return frozenset([len(self.births) - 1])
+
+    def _operand(self, role: str, value: torch.Tensor | float) -> Operand:
+        if not isinstance(value, torch.Tensor):
+            return describe_number(role, value)
+        values = plain(value)
+        named = None if values is None else self._names.get(values)
+        return describe(role, "" if named is None else named[1], value if values is None else values)

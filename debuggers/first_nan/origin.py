@@ -1,0 +1,158 @@
+"""The answer to where NaN and infinities come from: one operator, with its place, its values and what to do."""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from debuggers.first_nan.births import Birth, Direction, Origin
+from debuggers.first_nan.operands import Operand
+from debuggers.first_nan.source_lines import SourceLine, source_line
+from debuggers.first_nan.suggestions import suggestion_for
+from debuggers.torch_import import torch
+
+THE_LOSS = "the loss"
+UNKNOWN_PLACE = "the model or the loss"
+_ROWS_IN_TEXT = 10
+_OPERANDS_IN_TEXT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NonFiniteOrigin:
+    """The operator that made the first values that are not finite, of those that reached the loss or a gradient.
+
+    Attributes:
+        module: The dotted path of the innermost module that called the operator; the model's class for the model
+            itself, ``the loss`` for what runs outside of the model, and ``the model or the loss`` where nothing could
+            be repeated.
+        module_type: The class of the module; empty outside of the model.
+        call: Which call of the module it was in this step, from 1.
+        calls: How often the module was called.
+        operator: Such as ``aten::log``. In a backward pass it is the operator of the forward pass whose gradient is
+            not finite; empty where only the module is known.
+        direction: In which pass the values came to be.
+        node: In a backward pass, the autograd node, such as ``SqrtBackward0``.
+        kernel: The operator that ran; in a forward pass the same as ``operator``.
+        source: The line of user code that called it; None where none did.
+        origin: What put out the values; see ``Origin``.
+        held_by: The parameter, buffer or argument that held them before, where no operator made them.
+        inputs: What went into the kernel.
+        outputs: What of its results is not finite.
+        rows: The rows of the batch that trigger it; None where they cannot be told.
+        datapoints: The indices of these datapoints, where they were given.
+        suggestion: What to do.
+        notes: What else is worth knowing, such as how the replay differed from the step.
+        samples: Cut copies of inputs and outputs, by role, on the host.
+    """
+
+    module: str
+    module_type: str = ""
+    call: int = 1
+    calls: int = 1
+    operator: str = ""
+    direction: Direction = "forward"
+    node: str | None = None
+    kernel: str = ""
+    source: SourceLine | None = None
+    origin: Origin = "operator"
+    held_by: str = ""
+    inputs: tuple[Operand, ...] = ()
+    outputs: tuple[Operand, ...] = ()
+    rows: tuple[int, ...] | None = None
+    datapoints: tuple[int, ...] | None = None
+    suggestion: str = ""
+    notes: tuple[str, ...] = ()
+    samples: dict[str, torch.Tensor] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, birth: Birth, model: torch.nn.Module, calls: int) -> NonFiniteOrigin:
+        """Makes the answer of a birth.
+
+        Args:
+            birth: The birth.
+            model: Names the empty path.
+            calls: How often the module was called.
+        """
+        module = birth.call.module
+        return cls(
+            module=THE_LOSS if module is None else module.name or type(model).__name__,
+            module_type="" if module is None else module.type_name,
+            call=1 if module is None else module.number,
+            calls=max(1, calls),
+            operator=birth.call.operator,
+            direction=birth.direction,
+            node=birth.node,
+            kernel=birth.kernel,
+            source=source_line(birth.call.place),
+            origin=birth.origin,
+            held_by=birth.source,
+            inputs=birth.inputs,
+            outputs=birth.outputs,
+            rows=birth.rows,
+            suggestion=suggestion_for(birth),
+            samples=birth.samples,
+        )
+
+    def with_datapoints(self, indices: Any) -> NonFiniteOrigin:
+        """Returns it with the indices of the rows' datapoints; ``indices[row]`` is that of a row.
+
+        With a note instead where there is no such integer.
+        """
+        if indices is None or self.rows is None:
+            return self
+        try:
+            return replace(self, datapoints=tuple(int(indices[row]) for row in self.rows))
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            note = f"the datapoints are {reprlib.repr(indices)}; expected an integer for each row of the batch: {error}"
+            return replace(self, notes=(*self.notes, note))
+
+    @property
+    def title(self) -> str:
+        """One line: module, operator and direction."""
+        call = f", call {self.call} of {self.calls}" if self.calls > 1 else ""
+        kind = f" ({self.module_type}{call})" if self.module_type else ""
+        if not self.operator:
+            return f"{self.module}{kind}"
+        node = f" (in {self.node}, {self.kernel})" if self.node else ""
+        return f"{self.module}{kind}: {self.operator} in the {self.direction} pass{node}"
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        if self.source is not None:
+            lines.append(f"at {self.source}")
+        if self.held_by:
+            lines.append(f"already in {self.held_by}")
+        for operands, title in ((self.inputs, "input "), (self.outputs, "")):
+            lines += [f"{title}{operand}" for operand in operands[:_OPERANDS_IN_TEXT]]
+            if len(operands) > _OPERANDS_IN_TEXT:
+                lines.append(f"and {len(operands) - _OPERANDS_IN_TEXT} more")
+        for what, found in (("rows of the batch", self.rows), ("datapoints", self.datapoints)):
+            if found is not None:
+                shown = ", ".join(map(str, found[:_ROWS_IN_TEXT]))
+                lines.append(f"{what}: {shown}{' ...' if len(found) > _ROWS_IN_TEXT else ''} ({len(found)})")
+        if self.suggestion:
+            lines.append(self.suggestion)
+        return "\n".join([*lines, *self.notes])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns everything but the samples as plain values."""
+        return {
+            "module": self.module,
+            "module_type": self.module_type,
+            "call": self.call,
+            "calls": self.calls,
+            "operator": self.operator,
+            "direction": self.direction,
+            "node": self.node,
+            "kernel": self.kernel,
+            "source": None if self.source is None else str(self.source),
+            "origin": self.origin,
+            "held_by": self.held_by,
+            "inputs": [operand.as_dict() for operand in self.inputs],
+            "outputs": [operand.as_dict() for operand in self.outputs],
+            "rows": None if self.rows is None else list(self.rows),
+            "datapoints": None if self.datapoints is None else list(self.datapoints),
+            "suggestion": self.suggestion,
+            "notes": list(self.notes),
+        }

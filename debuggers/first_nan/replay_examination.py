@@ -1,0 +1,202 @@
+"""One replay of a step under an operator trace: what it starts from, what it looks at, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from debuggers.first_nan.backward_interception import gradients_of, grads_aside
+from debuggers.first_nan.births import non_finite_rows
+from debuggers.first_nan.exception_evidence import tensors_where_it_raised
+from debuggers.first_nan.forward_start import ForwardStart
+from debuggers.first_nan.module_calls import ModuleCall, ModuleCalls
+from debuggers.first_nan.operands import holds_more_than_minus_infinity
+from debuggers.first_nan.operator_trace import OperatorTrace
+from debuggers.first_nan.origin import NonFiniteOrigin
+from debuggers.first_nan.untouched_memory import UntouchedMemory
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.model_replay import plain_model, run_aside
+from debuggers.instrumentation.quiet_computation import outside_modes
+from debuggers.instrumentation.training_pass import is_training_forward
+from debuggers.torch_import import torch
+from debuggers.utils import tensors_in
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What a replay found.
+
+    Attributes:
+        origin: The answer; None when everything was finite.
+        notes: How the replay differed from the step, as far as known, and what went wrong in it.
+        error: What ended it early, if anything did.
+    """
+
+    origin: NonFiniteOrigin | None
+    notes: tuple[str, ...]
+    error: Exception | None = None
+
+
+class Answered(BaseException):
+    """Ends a closure as soon as the answer is known; no handler of ``Exception`` in it stops that."""
+
+
+class Examination:
+    """One replay. ``look`` and ``look_back`` end it, by ``Answered``, when they find something."""
+
+    def __init__(self, model: torch.nn.Module, start: ForwardStart | None, *, of_step: bool = False) -> None:
+        """Prepares it.
+
+        Args:
+            model: The model, wrapped or not.
+            start: What the step started from; None where nothing was kept.
+            of_step: Whether the whole step is repeated, with all of its forward passes, or only the last one.
+        """
+        self.model = plain_model(model)
+        self.went_backward = False
+        self._start = start
+        self._of_step = of_step
+        self._pass = -1
+        self._passes = 0
+        self._calls = ModuleCalls()
+        self._untouched = UntouchedMemory()
+        self._trace = OperatorTrace(self._calls, self._untouched)
+        self._found: set[int] = set()
+        self._error: Exception | None = None
+
+    def look(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Ends the replay when one of these is not finite."""
+        self._found = self._trace.births_in(tensors)
+        if self._found:
+            raise Answered
+
+    def look_back(
+        self, roots: list[torch.Tensor], incoming: Sequence[torch.Tensor | None], *, retain_graph: bool = False
+    ) -> None:
+        """Repeats a backward pass; ends the replay when a gradient is not finite."""
+        self.went_backward = True
+        self.look(gradients_of(roots, incoming, self.model.parameters(), retain_graph=retain_graph))
+
+    def look_at_grads(self) -> None:
+        """Looks at the ``grad`` of parameters, which a backward pass that was not intercepted has filled."""
+        grads = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        self.went_backward = self.went_backward or bool(grads)
+        self.look(grads)
+
+    def go_back(self, outputs: list[torch.Tensor], start: ForwardStart) -> None:
+        """Repeats the backward pass from the model's outputs."""
+        known = {position: gradient for position, gradient in start.gradients.items() if position < len(outputs)}
+        for gradient in known.values():
+            self._trace.name(gradient, "loss", "the gradient that came back from the loss")
+        usable = [position for position in known if outputs[position].requires_grad]
+        if usable:
+            roots, incoming = [outputs[position] for position in usable], [known[position] for position in usable]
+            self.look_back(roots, incoming)
+
+    def run(self, work: Callable[[], None]) -> ReplayResult:
+        """Does the work aside, and returns what was found.
+
+        Raises:
+            Exception: Of the work, when nothing was found that may have led to it.
+        """
+        notes = [] if self._start is None else self._start.differences(self.model)
+
+        def examined() -> None:
+            if self._start is not None:
+                self._start.set_buffers(self.model, first=self._of_step)
+                states = self._start.passes[0].random_states if self._of_step else self._start.random_states
+                states.put_back()
+            with grads_aside(self.model.parameters()), self._tracing():
+                work()
+
+        try:
+            run_aside(self.model, examined, gradients=True)
+        except Answered:
+            pass
+        except Exception as error:
+            self._blame(error)
+            if not self._found:
+                raise
+            self._error = error.with_traceback(None)  # whose frames hold on to what they were working with
+            notes.append(f"the replay ended with {type(error).__name__}: {error}")
+        notes += self._differences()
+        return ReplayResult(self._answer(notes), tuple(notes), self._error)
+
+    def _differences(self) -> list[str]:
+        if self._start is None:
+            missing = "the random states and buffers at the start of the step were not kept: it began with later ones"
+            return [] if self._found else [missing]
+        number = self._start.number
+        if not self._of_step:
+            return [f"of the step's {number} forward passes the last one is repeated"] if number > 1 else []
+        if self._found or self._passes == number:
+            return []
+        return [f"the step had {number} forward passes of the model, and the replay {self._passes}"]
+
+    def _blame(self, error: Exception) -> None:
+        """Finds what the code was looking at that raised: by its last operators, else in its variables.
+
+        A variable counts with NaN and plus infinity only: minus infinity may be a mask, or the logarithm of a
+        probability, that has nothing to do with the exception.
+        """
+        births = self._trace.births
+        self._found = {index for index in self._trace.births_looked_at() if not births[index].is_meant}
+        for tensors in () if self._found else tensors_where_it_raised(error):
+            with outside_modes(), torch.no_grad():
+                worse = [tensor for tensor in tensors if holds_more_than_minus_infinity(tensor)]
+            self._found = {index for index in self._trace.births_in(worse) if not births[index].is_meant}
+            if self._found:
+                return
+
+    def _answer(self, notes: list[str]) -> NonFiniteOrigin | None:
+        if not self._found:
+            return None
+        births = self._trace.births
+        first = min(self._found, key=lambda index: (births[index].is_meant, index))
+        module = births[first].call.module
+        calls = 0 if module is None else self._calls.counts[module.name]
+        return replace(NonFiniteOrigin.of(births[first], self.model, calls), notes=tuple(notes))
+
+    @contextmanager
+    def _tracing(self) -> Iterator[None]:
+        for name, parameter in self.model.named_parameters():
+            self._trace.name(parameter, "parameter", f"parameter {name}")
+        for name, buffer in self.model.named_buffers():
+            self._trace.name(buffer, "buffer", f"buffer {name}")
+        self._trace.caller = None if self._start is None else self._start.place
+        try:
+            with Hooks() as hooks, self._trace:
+                self._calls.attach(
+                    self.model, hooks, began=self._began, ending=self._trace.module_ends, ended=self._ended
+                )
+                yield
+        finally:
+            self._untouched.restore()
+
+    def _began(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        named = [*((str(place), value) for place, value in enumerate(args)), *kwargs.items()]
+        for name, value in named:
+            for tensor in tensors_in(value):
+                self._trace.name(tensor, "input", f"argument {name} of the model")
+                if tensor.ndim and self._trace.batch is None:
+                    self._trace.batch = tensor.shape[0]
+        if self._of_step and is_training_forward():
+            self._set_pass(args, kwargs)
+
+    def _set_pass(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Sets the generators as they were at the start of the pass that this call repeats."""
+        self._passes += 1
+        if self._start is None:
+            return
+        found = self._start.pass_of(args, kwargs, after=self._pass)
+        if found is not None:
+            self._pass = found
+            self._start.passes[found].random_states.put_back()
+
+    def _ended(self, call: ModuleCall, output: Any) -> None:
+        with outside_modes():
+            for birth in self._trace.births:
+                if birth.rows is None and call in birth.running:
+                    birth.rows = non_finite_rows(tensors_in(output), self._trace.batch)

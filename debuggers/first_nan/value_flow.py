@@ -1,0 +1,118 @@
+"""How values that are not finite go through one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from debuggers.first_nan.births import Origin
+from debuggers.first_nan.operands import Signs, plain, signs_of
+from debuggers.first_nan.operator_kinds import OperatorKind
+from debuggers.first_nan.source_lines import Place
+from debuggers.torch_import import torch
+
+Argument = tuple[str, torch.Tensor | float]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRun:
+    """An operator that has run.
+
+    Attributes:
+        kind: Which one.
+        arguments: Tensors and numbers that went in, with the names of the arguments, as they were before.
+        outputs: The results that are not finite.
+        place: The line of user code that called it.
+    """
+
+    kind: OperatorKind
+    arguments: list[Argument]
+    outputs: list[torch.Tensor]
+    place: Place | None
+
+    def values(self) -> list[torch.Tensor]:
+        """Returns the tensors that it reads and that can hold NaN."""
+        unread = self.kind.written if self.kind.overwrites else ()
+        found = (plain(item) for role, item in self.arguments if isinstance(item, torch.Tensor) and role not in unread)
+        return [tensor for tensor in found if tensor is not None]
+
+    def is_row_by_row(self, batch: int | None) -> bool:
+        """Whether the rows of its outputs are those of the datapoints, if there are as many.
+
+        The gradient of a weight may have as many rows as the batch by chance, but sums over the batch.
+        """
+        values = self.values()
+        if self.kind.keeps_rows or not values:
+            return True
+        first = values[0].shape
+        return first[:1] == self.outputs[0].shape[:1] and not (len(first) == 2 and first[1] == batch)
+
+    def reached_by(self, tensor: torch.Tensor) -> bool:
+        """Whether what is not finite in an argument may have got into the outputs.
+
+        In a pointwise operator it has, if it lies where the output is not finite.
+        """
+        if not self._is_pointwise_in(tensor):
+            return True
+        return bool((~torch.isfinite(tensor) & ~torch.isfinite(self.outputs[0])).any())
+
+    def makes_some(self) -> bool:
+        """Whether a pointwise operator put out something that is not finite where all arguments are finite."""
+        arguments = self.values()
+        if not all(self._is_pointwise_in(tensor) for tensor in arguments):
+            return False
+        fresh = ~torch.isfinite(self.outputs[0])
+        for tensor in arguments:
+            fresh &= torch.isfinite(tensor)
+        return bool(fresh.any())
+
+    def _is_pointwise_in(self, tensor: torch.Tensor) -> bool:
+        if not self.kind.pointwise or len(self.outputs) != 1 or tensor.device != self.outputs[0].device:
+            return False
+        shape = self.outputs[0].shape
+        if tensor.ndim > len(shape):
+            return False
+        return all(size in (1, wanted) for size, wanted in zip(reversed(tensor.shape), reversed(shape), strict=False))
+
+
+def signs_together(tensors: Iterable[torch.Tensor]) -> Signs:
+    """Returns which kinds of values that are not finite any of these holds."""
+    return Signs(*(any(column) for column in zip(*map(signs_of, tensors), strict=True)))
+
+
+def is_written(kind: OperatorKind, role: str) -> bool:
+    """Whether an operator changes the argument of this name."""
+    return bool(kind.written) and role.partition("[")[0] in kind.written
+
+
+def fills_its_memory(tensor: torch.Tensor) -> bool:
+    """Whether there is no value in its memory beside its own."""
+    return tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes()
+
+
+def is_meant(tensor: torch.Tensor, origin: Origin, kind: OperatorKind) -> bool:
+    """Whether infinities of a tensor from outside of the replay were put there on purpose.
+
+    Minus infinity is what masks and logarithms of probabilities hold, and nothing else with it that is not finite. In
+    an argument of the model, which holds data as well, it counts as a mask only beside zeros, and not where it is
+    multiplied. A buffer, or a tensor of unknown origin, may also be filled with infinity as a bound.
+
+    Args:
+        tensor: Holds something that is not finite.
+        origin: What the tensor is.
+        kind: The operator that reads it.
+    """
+    if origin not in ("input", "buffer", "elsewhere"):
+        return False
+    signs, finite = signs_of(tensor), tensor[torch.isfinite(tensor)]
+    if origin != "input":
+        return not signs.nan and (not signs.positive_inf or not finite.numel())
+    return signs == Signs(nan=False, positive_inf=False, negative_inf=True) and not (
+        kind.multiplies or bool((finite != 0).any())
+    )
+
+
+def different(tensors: Iterable[torch.Tensor], others: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Returns the tensors that are not among the others."""
+    known = {id(tensor) for tensor in others}
+    return [tensor for tensor in tensors if id(tensor) not in known]

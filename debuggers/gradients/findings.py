@@ -1,0 +1,79 @@
+"""What is wrong with gradients and updates: history and detectors see each step, and what begins is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.detectors import Finding, announce, gradient_detectors
+from debuggers.gradients.flow import GradientFlowAnalysis, analyze
+from debuggers.gradients.history import GradientHistory
+from debuggers.gradients.total_gradient import TotalGradient
+from debuggers.gradients.updates import Ratios
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.measurement.summary_table import SummaryTable
+
+
+class GradientFindings:
+    """Judges what is measured of gradients and updates.
+
+    Attributes:
+        history: Statistics of the last measured steps.
+        total: Judges the norm of all gradients together, of measured and of probed steps.
+    """
+
+    def __init__(
+        self, emitter: Emitter | None, arrivals: ArrivalQueue, max_gradient_history: int, *, emits_total: bool
+    ) -> None:
+        """Takes the queue for what waits for a device, and whether the norm of all gradients is emitted, too."""
+        self.history = GradientHistory(max_gradient_history)
+        self.total = TotalGradient(emitter if emits_total else None, arrivals, self.announce)
+        self._emitter = emitter
+        self._detectors = gradient_detectors()
+
+    def see_gradients(
+        self,
+        step: int,
+        names: tuple[str, ...],
+        table: SummaryTable,
+        *,
+        expected_overflow: bool,
+        begun: list[Finding] | None,
+    ) -> None:
+        """Takes the gradients of a step.
+
+        Args:
+            step: The training step.
+            names: One for each row of the table.
+            table: What was measured.
+            expected_overflow: Whether infinities are normal here.
+            begun: What a probe of the same step found; None if there was no probe.
+        """
+        named = self._detectors.see(self.history.record(step, names, table, expected_overflow=expected_overflow))
+        if begun is None:
+            begun = self.total.see_table(step, table, expected_overflow=expected_overflow)
+        kinds = {finding.kind for finding in named}
+        self.announce(named + [finding for finding in begun if finding.kind not in kinds])
+
+    def see_layer(self, step: int, layer: str, table: SummaryTable) -> None:
+        """Takes the gradients of one layer, a table of one row."""
+        self.announce(self._detectors.see(self.history.record(step, (layer,), table)))
+
+    def see_updates(self, step: int, names: Sequence[str], ratios: Ratios) -> None:
+        """Takes the update ratios of a step."""
+        self.announce(self._detectors.see(self.history.record_updates(step, names, ratios)))
+
+    def announce(self, begun: list[Finding]) -> None:
+        """Tells findings that begin."""
+        if begun:
+            announce(begun, self._emitter)
+
+    def all(self) -> list[Finding]:
+        """Returns all findings so far, also of steps that the history holds no more."""
+        named = self._detectors.findings()
+        return named + self.total.findings(named)
+
+    def analyze(self) -> GradientFlowAnalysis:
+        """Returns what the held steps mean."""
+        return analyze(self.history, findings=self.all())

@@ -1,0 +1,58 @@
+"""Sees at every step whether the loss is finite; one on a device is looked at when it has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from debuggers.detectors import Detectors, Finding, NonFiniteLoss, Observation
+from debuggers.host_arrays.deferred import DeferredTensor
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.torch_import import torch
+
+
+class LossWatch:
+    """Judges the loss of each step: unscaled, so that no overflow of it is put down to a GradScaler."""
+
+    def __init__(self, announce: Callable[[list[Finding]], None] | None) -> None:
+        """Takes who tells what begins, if anybody does."""
+        self._announce = announce
+        self._detectors = Detectors([NonFiniteLoss()])
+        self._arrivals = ArrivalQueue()
+        self._was_faulty = False
+
+    def see(self, step: int, loss: torch.Tensor | float) -> bool:
+        """Takes a loss, and returns whether a fault begins with it, as far as that is known on the host.
+
+        Args:
+            step: The training step.
+            loss: A number, or a tensor of one element.
+        """
+        if not isinstance(loss, torch.Tensor):
+            return self._judge(step, float(loss))
+        if loss.is_cpu:
+            return self._judge(step, float(loss.detach()))
+        waiting = DeferredTensor(loss.detach().reshape(()))
+        self._arrivals.push(waiting, partial(self._take, step, waiting))
+        return False
+
+    def findings(self) -> list[Finding]:
+        """Returns the findings so far; waits for the device."""
+        self._arrivals.drain()
+        return self._detectors.findings()
+
+    def _take(self, step: int, waiting: DeferredTensor) -> None:
+        self._judge(step, float(waiting.resolve()))
+
+    def _judge(self, step: int, value: float) -> bool:
+        faulty = not np.isfinite(value)
+        if not faulty and not self._was_faulty:
+            return False
+        self._was_faulty = True
+        values = {"non_finite": np.array([float(faulty)])}
+        begun = self._detectors.see(Observation(step, ("loss",), np.ones(1, np.bool_), values))
+        if begun and self._announce is not None:
+            self._announce(begun)
+        return bool(begun)

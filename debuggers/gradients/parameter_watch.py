@@ -1,0 +1,188 @@
+"""Watches over the steps which parameters take part in the training: with gradient, in the optimizer, moving."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from debuggers.detectors import Finding
+from debuggers.detectors.finding import name_some
+from debuggers.gradients.late_changes import LateChanges
+from debuggers.gradients.parameters import Gradients, Parameters
+from debuggers.gradients.weight_movement import Movement, WeightMovement
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.torch_import import torch
+
+FIRST_LOOK = 25
+"""Steps after which weights are compared first: a GradScaler may skip up to 16 at the beginning."""
+LOOK_EVERY = 100
+STILL = 1e-6
+"""Below this relative change over all steps, weights count as standing still."""
+_RULES = {
+    "weights_stand_still": f"|Δw| / |w| of all parameters of the optimizer, over all steps, is below {STILL:g}",
+    "outside_optimizer": "no parameter that has gradients and is outside the optimizer ever changed",
+    "non_finite_weight": "any NaN in a parameter or buffer at the end",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterRoles:
+    """Which parameters of a model take part in its training, by name.
+
+    Attributes:
+        parameters: All of them, without aliases.
+        frozen: Those that require no gradient.
+        without_gradient: Those that require one and never had it at a step.
+        outside_optimizer: Those that require one and are in no group of the optimizer; empty without an optimizer.
+    """
+
+    parameters: tuple[str, ...]
+    frozen: tuple[str, ...]
+    without_gradient: tuple[str, ...]
+    outside_optimizer: tuple[str, ...]
+
+
+class ParameterWatch:
+    """Remembers which parameters had a gradient, and tells when the optimizer moves none of them.
+
+    After 25 steps, then every 100 and at the end, up to 64 elements of each parameter are compared with what they
+    were at the first step. ``weights_stand_still``: all elements of the optimizer's parameters together changed by less
+    than 1e-6 of their norm, whenever it was looked. ``outside_optimizer``: parameters with gradient are in no
+    group of the optimizer, and not one of these changed, so that no other optimizer seems to hold them either. Both
+    are stepscope's own rules.
+
+    ``close`` looks once at all parameters and buffers: ``non_finite_weight`` are NaN that no gradient showed, such as
+    running statistics of a batch norm that saw a batch with NaN, whose step the loop left out.
+
+    Attributes:
+        eval_steps: Steps at which the model was in eval mode.
+        eval_layers: Names of its dropouts and batch norms that were; looked for at every hundredth such step.
+        changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        optimizer: torch.optim.Optimizer | None,
+        arrivals: ArrivalQueue,
+        announce: Callable[[list[Finding]], None],
+    ) -> None:
+        """Takes the queue for what waits for a device, and who tells what begins."""
+        self._parameters, self._optimizer = parameters, optimizer
+        self._arrivals, self._announce = arrivals, announce
+        self._seen: set[str] = set()
+        self._last: list[torch.Tensor] = []
+        self._movement = WeightMovement()
+        self._moved = False
+        self._late = LateChanges()
+        self.changed_late = False
+        self.eval_steps = 0
+        self.eval_layers: list[str] = []
+        self._findings: dict[str, Finding] = {}
+        self._steps = 0
+        self._last_step = 0
+
+    def see(self, step: int, found: Gradients) -> None:
+        """Takes the gradients of a step, before the optimizer's step."""
+        self._last_step = step
+        self._late.see(found.parameters)
+        if self._parameters.in_eval_mode:
+            if self.eval_steps % LOOK_EVERY == 0 and not self.eval_layers:
+                self.eval_layers = self._parameters.bound_to_mode()
+            self.eval_steps += 1
+        if found.parameters is not self._last:
+            self._last = found.parameters
+            self._seen.update(found.names)
+            self._movement.keep(dict(zip(found.names, found.parameters, strict=True)))
+        if self._steps == FIRST_LOOK or (self._steps and self._steps % LOOK_EVERY == 0):
+            self.look()
+        self._steps += 1
+
+    def look(self) -> None:
+        """Compares the weights with what they were, if there were enough steps."""
+        if not self.sees_movement:
+            return
+        watched = {name: tensor for name, tensor in self._named().items() if name in self._seen}
+        movement = self._movement.compare(watched)
+        self._arrivals.push(movement, partial(self._take, self._last_step, self._steps, movement))
+
+    def close(self, *, look_for_nan: bool) -> None:
+        """Looks for the last time; with ``look_for_nan`` at all values, which waits for the device."""
+        self.look()
+        self.changed_late = self._late.are_there()
+        broken = self._parameters.with_nan() if look_for_nan and self._steps else []
+        evidence = "NaN in weights or buffers at the end, that no gradient showed"
+        self._judge("non_finite_weight", name_some(broken), self._last_step, evidence if broken else None, math.nan)
+
+    @property
+    def sees_movement(self) -> bool:
+        """Whether there is an optimizer, and were enough steps, to say whether weights move."""
+        return self._optimizer is not None and self._steps >= FIRST_LOOK
+
+    def findings(self) -> list[Finding]:
+        """Returns the findings so far."""
+        return list(self._findings.values())
+
+    def roles(self) -> ParameterRoles:
+        """Returns who takes part so far."""
+        named = self._named()
+        trainable = [name for name, parameter in named.items() if parameter.requires_grad]
+        owned = self._owned()
+        outside = [] if owned is None else [name for name in trainable if id(named[name]) not in owned]
+        return ParameterRoles(
+            parameters=tuple(named),
+            frozen=tuple(name for name, parameter in named.items() if not parameter.requires_grad),
+            without_gradient=tuple(name for name in trainable if name not in self._seen),
+            outside_optimizer=tuple(outside),
+        )
+
+    def _named(self) -> dict[str, torch.Tensor]:
+        return dict(zip(self._parameters.names, self._parameters.tensors, strict=True))
+
+    def _owned(self) -> set[int] | None:
+        if self._optimizer is None:
+            return None
+        return {id(parameter) for group in self._optimizer.param_groups for parameter in group["params"]}
+
+    def _take(self, step: int, steps: int, movement: Movement) -> None:
+        moved = movement.resolve()
+        outside = sorted(set(self.roles().outside_optimizer) & moved.keys())
+        mine = [norms for name, norms in moved.items() if name not in outside] or [(0.0, 0.0)]
+        change, size = (math.hypot(*column) for column in zip(*mine, strict=True))
+        # A parameter that starts at zero has no size of its own to compare with: only all together tell.
+        ratio = change / size if size else math.inf
+        # What was seen to move does not stand still where its first values are loaded again, as after a search for a
+        # learning rate.
+        self._moved = self._moved or ratio >= STILL
+        evidence = f"in {steps} steps they changed by {ratio:.2g} of their size, less than {STILL:g}"
+        self._judge("weights_stand_still", "all weights", step, None if self._moved else evidence, ratio)
+        forgotten = outside and not any(moved[name][0] for name in outside)
+        evidence = f"in no group of the optimizer, and unchanged in {steps} steps, though there are gradients"
+        self._judge("outside_optimizer", name_some(outside), step, evidence if forgotten else None, 0.0)
+
+    def _judge(self, kind: str, name: str, step: int, evidence: str | None, value: float) -> None:
+        """Begins, goes on with, or ends the finding of a kind; without evidence there is nothing wrong."""
+        before = self._findings.get(kind)
+        if evidence is None:
+            if before is not None:
+                self._findings[kind] = replace(before, ongoing=False)
+            return
+        if before is not None:
+            self._findings[kind] = replace(before, last_step=step, ongoing=True, value=value, evidence=evidence)
+            return
+        self._findings[kind] = Finding(
+            kind=kind,
+            name=name,
+            level="error" if kind == "non_finite_weight" else "warning",
+            step=step,
+            last_step=step,
+            steps=1,
+            ongoing=True,
+            value=value,
+            threshold=STILL,
+            evidence=evidence,
+            rule=_RULES[kind],
+        )
+        self._announce([self._findings[kind]])

@@ -1,0 +1,133 @@
+"""The parameters of a model by name, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from debuggers.host_arrays.deferred import is_freed, plain_tensor
+from debuggers.instrumentation.module_changes import ModuleMembers
+from debuggers.instrumentation.module_selection import WRAPPED, WRAPPERS
+from debuggers.torch_import import torch
+
+_BatchNorm, _Dropout = torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gradients:
+    """Gradients of one moment, in the model's order.
+
+    Attributes:
+        names: Of the parameters that have one; the same tuple as long as they are the same.
+        parameters: These parameters.
+        tensors: Their gradients, themselves.
+        missing: Parameters that require a gradient and have none.
+    """
+
+    names: tuple[str, ...]
+    parameters: list[torch.Tensor]
+    tensors: list[torch.Tensor]
+    missing: int
+
+
+class Parameters:
+    """The parameters of a model, each once.
+
+    Wrappers of data parallelism and of ``torch.compile`` leave no trace in the names. A parameter or module that was
+    added, exchanged or removed is noticed by the next call of ``gradients``: each call compares what the modules hold,
+    by identity, with what the last walk through the model found, in a fraction of the time of a walk.
+
+    Attributes:
+        names: In the model's order. A tied parameter has its first name; the others are in ``aliases``.
+        tensors: The parameters.
+        aliases: The other names of those that have several.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self.names: tuple[str, ...] = ()
+        self._walk()
+
+    def _walk(self) -> None:
+        named = _named_parameters(self._model)
+        names = tuple(first for first, *_ in named.values())
+        # Whoever has seen the names knows them by their tuple.
+        self.names = self.names if names == self.names else names
+        self.tensors: list[torch.Tensor] = list(named)
+        self._members = ModuleMembers(self._model, with_parameters=True)
+        self.aliases = {first: tuple(others) for first, *others in named.values() if others}
+        self._absent: tuple[int, ...] = ()
+        self._present_names, self._present = self.names, self.tensors
+
+    @property
+    def frozen(self) -> int:
+        """How many parameters require no gradient now."""
+        return sum(not parameter.requires_grad for parameter in self.tensors)
+
+    @property
+    def in_eval_mode(self) -> bool:
+        """Whether the model is in eval mode now."""
+        return not self._model.training
+
+    def bound_to_mode(self) -> list[str]:
+        """Returns the names of the dropouts and batch norms that are in eval mode now, as they act otherwise there."""
+        return [
+            name
+            for name, module in self._model.named_modules()
+            if not module.training and (isinstance(module, _BatchNorm) or (isinstance(module, _Dropout) and module.p))
+        ]
+
+    @torch.no_grad()
+    def with_nan(self) -> list[str]:
+        """Returns the names of the parameters and buffers that hold a NaN, of shards those here; waits for the device.
+
+        What has no dense values is left out, or none at all at the moment.
+        """
+        named = dict(zip(self.names, self.tensors, strict=True)) | dict(self._model.named_buffers())
+        flags = {}
+        for name, tensor in named.items():
+            dense = tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_quantized
+            if dense and (tensor.is_floating_point() or tensor.is_complex()) and not is_freed(tensor):
+                values = plain_tensor(tensor)
+                values = values.float() if values.element_size() == 1 else values  # not every float8 knows isnan
+                flags[name] = values.isnan().any()
+        return [name for name, flag in flags.items() if flag]
+
+    def gradients(self) -> Gradients:
+        """Returns the gradients that are there now."""
+        if self._members.have_changed():
+            self._walk()
+        return self._collect()
+
+    def _collect(self) -> Gradients:
+        found = [parameter.grad for parameter in self.tensors]
+        tensors = [gradient for gradient in found if gradient is not None]
+        if len(tensors) == len(found):
+            return Gradients(self.names, self.tensors, tensors, 0)
+        absent = tuple(place for place, gradient in enumerate(found) if gradient is None)
+        if absent != self._absent:
+            left_out = set(absent)
+            present = [place for place in range(len(found)) if place not in left_out]
+            self._absent = absent
+            self._present_names = tuple(self.names[place] for place in present)
+            self._present = [self.tensors[place] for place in present]
+        missing = sum(self.tensors[place].requires_grad for place in absent)
+        return Gradients(self._present_names, self._present, tensors, missing)
+
+
+def _named_parameters(model: torch.nn.Module) -> dict[torch.Tensor, list[str]]:
+    """Returns each parameter with all its names."""
+    found: dict[torch.Tensor, list[str]] = {}
+    for name, parameter in _visit(model, ""):
+        found.setdefault(parameter, []).append(name)
+    return found
+
+
+def _visit(module: torch.nn.Module, prefix: str) -> Iterator[tuple[str, torch.Tensor]]:
+    for key, parameter in module._parameters.items():
+        if parameter is not None:
+            yield prefix + key, parameter
+    for key, child in module._modules.items():
+        if child is not None:
+            hidden = key in WRAPPED or isinstance(module, WRAPPERS)
+            yield from _visit(child, prefix if hidden else f"{prefix}{key}.")

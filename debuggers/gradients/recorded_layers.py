@@ -1,0 +1,50 @@
+"""Gradients that a caller has and hands over layer by layer."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+from tracker_adapters.emitter import Emitter
+from tracker_adapters.errors import ArtifactError
+from tracker_adapters.values.base import check_name, check_step
+
+from debuggers.gradients.findings import GradientFindings
+from debuggers.measurement.arrival_queue import ArrivalQueue, Measurement
+from debuggers.measurement.measure import measure
+from debuggers.measurement.series_names import histogram_names, statistic_names
+from debuggers.tensors.inspection import as_tensor
+
+
+class RecordedLayers:
+    """Measures what it is given, emits it, and shows it to the detectors; each layer has its own count of steps."""
+
+    def __init__(
+        self, emitter: Emitter | None, arrivals: ArrivalQueue, findings: GradientFindings, *, with_histograms: bool
+    ) -> None:
+        """Takes the queue for what waits for a device."""
+        self._emitter, self._arrivals, self._findings = emitter, arrivals, findings
+        self._with_histograms = with_histograms
+        self._steps: dict[str, int] = {}
+
+    def record(self, layer: str, gradients: Any, step: int | None) -> None:
+        """See ``GradientDebugger.record_gradient_flow``."""
+        layer = check_name("gradients", layer)
+        number = self._steps.get(layer, -1) + 1 if step is None else check_step("gradients", layer, step)
+        values = as_tensor(layer, gradients)
+        if values.numel() == 0:
+            raise ArtifactError(f"gradients of {layer!r} hold none: shape {tuple(values.shape)}; expected some")
+        measured = measure({layer: values})
+        self._steps[layer] = number
+        self._arrivals.push(measured, partial(self._take, number, layer, measured, time.time_ns()))
+
+    def _take(self, step: int, layer: str, measured: Measurement, time_ns: int) -> None:
+        table = measured.resolve()
+        if self._emitter is not None:
+            series = statistic_names("gradients", "norm", (layer,))
+            self._emitter.scalars(series, table.l2, step=step, time_ns=time_ns)
+            if self._with_histograms:
+                names = histogram_names("gradients", (layer,))
+                self._emitter.histograms(names, table.columns, step=step, time_ns=time_ns)
+        self._findings.see_layer(step, layer, table)

@@ -1,0 +1,136 @@
+"""The norm of all gradients together, step by step: what is known of every step, measured in full or not."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from tracker_adapters.emitter import Emitter
+
+from debuggers.detectors import Finding, total_detectors
+from debuggers.detectors.observation import Observation
+from debuggers.detectors.total_gradient import TotalLimit
+from debuggers.gradients.parameters import Gradients
+from debuggers.gradients.step_probe import GradientReading, PendingReading, probe_gradients
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.measurement.series_names import norm_names
+from debuggers.measurement.summary_table import SummaryTable
+from debuggers.torch_import import torch
+
+ALL = "all gradients"
+"""What findings call them."""
+(_SERIES,) = norm_names("gradients", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What was seen of a step that is not measured in full.
+
+    Attributes:
+        reading: None while the gradients are on a device.
+        asks_for_more: Whether something begins at this step, so that it should be measured in full.
+    """
+
+    reading: GradientReading | None
+    asks_for_more: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Probed:
+    """A probed step, until it is known whether it is measured in full."""
+
+    step: int
+    time_ns: int
+    found: Gradients | None
+    pending: PendingReading
+    expected_overflow: bool
+    begun: list[Finding] | None = None
+
+
+class TotalGradient:
+    """Judges the total of each step, from a probe or from the measurement, and emits it where only a probe was.
+
+    Attributes:
+        steps: Steps whose total was seen on the host.
+        non_finite_steps: Those of them at which it was not finite.
+    """
+
+    def __init__(
+        self, emitter: Emitter | None, arrivals: ArrivalQueue, announce: Callable[[list[Finding]], None]
+    ) -> None:
+        """Takes the queue for what waits for a device, and who tells what begins."""
+        self.steps = self.non_finite_steps = 0
+        self._emitter, self._arrivals, self._announce = emitter, arrivals, announce
+        self._detectors = total_detectors()
+        self._limit = TotalLimit()
+        self._was_faulty = False
+        self._probed: _Probed | None = None
+
+    def probe(self, step: int, found: Gradients, scale: torch.Tensor | None, *, expected_overflow: bool) -> Probe:
+        """Looks at the gradients of a step; ``leave_out`` or ``claim`` says what became of it."""
+        pending = probe_gradients(found.tensors, scale)
+        self._probed = _Probed(step, time.time_ns(), found, pending, expected_overflow)
+        if not pending.ready():
+            return Probe(None)
+        reading = pending.resolve()
+        self._probed.begun = self._see(step, reading, expected_overflow=expected_overflow)
+        return Probe(reading, asks_for_more=bool(self._probed.begun))
+
+    def probed_gradients(self, step: int) -> Gradients | None:
+        """Returns the gradients of a step that is probed and waits, for a measurement of the same moment; else None."""
+        return self._probed.found if self._probed is not None and self._probed.step == step else None
+
+    def leave_out(self) -> None:
+        """Says that the probed step is not measured in full: its total is emitted, and told what begins with it."""
+        probed, self._probed = self._probed, None
+        if probed is not None:
+            probed.found = None  # what waits for a device keeps no gradients alive
+            self._arrivals.push(probed.pending, partial(self._take, probed))
+
+    def claim(self, step: int) -> list[Finding] | None:
+        """Says that a step is measured in full, and returns what began with it; None if no probe has seen it."""
+        probed, self._probed = self._probed, None
+        return probed.begun if probed is not None and probed.step == step else None
+
+    def see_table(self, step: int, table: SummaryTable, *, expected_overflow: bool) -> list[Finding]:
+        """Takes the measurement of a step that was not probed, and returns what begins with it."""
+        finite = not table.non_finite.any()
+        reading = GradientReading(float(np.linalg.norm(table.l2)) if finite else math.nan, finite)
+        return self._see(step, reading, expected_overflow=expected_overflow)
+
+    def findings(self, named: Sequence[Finding]) -> list[Finding]:
+        """Returns the findings so far, without those that others tell of single tensors, at the same time.
+
+        Args:
+            named: The findings about single tensors.
+        """
+        return [finding for finding in self._detectors.findings() if not any(_covers(one, finding) for one in named)]
+
+    def _see(self, step: int, reading: GradientReading, *, expected_overflow: bool) -> list[Finding]:
+        self.steps += 1
+        self.non_finite_steps += not reading.finite
+        limit = self._limit.value()
+        self._limit.push(reading.total_norm)
+        if reading.finite and reading.total_norm <= limit and not self._was_faulty:
+            return []  # a detector need not see what came before the first fault
+        self._was_faulty = True
+        values = {"norm": reading.total_norm, "limit": limit, "non_finite": float(not reading.finite)}
+        columns = {name: np.array([value]) for name, value in values.items()}
+        return self._detectors.see(Observation(step, (ALL,), np.ones(1, np.bool_), columns, expected_overflow))
+
+    def _take(self, probed: _Probed) -> None:
+        reading = probed.pending.resolve()
+        begun = probed.begun
+        if begun is None:
+            begun = self._see(probed.step, reading, expected_overflow=probed.expected_overflow)
+        if self._emitter is not None:
+            self._emitter.scalar(_SERIES, reading.total_norm, step=probed.step, time_ns=probed.time_ns)
+        self._announce(begun)
+
+
+def _covers(named: Finding, total: Finding) -> bool:
+    return named.kind == total.kind and named.step <= total.last_step and total.step <= named.last_step

@@ -1,0 +1,1 @@
+"""Tensors as arrays on the host: copied, held in blocks, compared."""

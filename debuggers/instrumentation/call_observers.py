@@ -1,0 +1,161 @@
+"""Lets functions see the calls of a module, and leaves nothing in it that a copy, a file or a compiler would keep."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias, cast
+
+from debuggers.instrumentation import compiled_code
+from debuggers.instrumentation.compiled_code import runs_as_it_is, uncompiled
+from debuggers.torch_import import torch
+
+Event: TypeAlias = Literal["begin", "end", "output"]
+"""``begin``: function(module, args, kwargs), before the forward and all its hooks. ``end``: function(module), after it,
+also when it raised. ``output``: function(module, args, output), with what the caller gets."""
+_PLACE = "_compiled_call_impl"
+
+
+class Observer:
+    """A function that is called at an event of a module's calls until ``remove``."""
+
+    __slots__ = ("_call", "_event", "_function", "silent_in")
+
+    def __init__(self, module: torch.nn.Module, event: Event, function: Callable[..., None]) -> None:
+        compiled_code.prepare()
+        _keep_out_of_scripts()
+        # The same for all observers, also when one comes while the module runs that another has left.
+        self._call = _known_call(module) or _ObservedCall(module)
+        self._event, self._function = event, function
+        self.silent_in: tuple[int, ...] = ()
+        self._call.observers[event].append(self)
+        self._call.install(module)
+
+    def remove(self) -> None:
+        """Takes the function away; calling it again does nothing."""
+        observers = self._call.observers[self._event]
+        if self in observers:
+            self._function = _nothing  # the event that goes on may come to it yet
+            observers.remove(self)
+            self._call.uninstall_if_idle()
+
+    @runs_as_it_is
+    def __call__(self, *arguments: Any) -> None:
+        """Calls the function, whatever torch compiles around it."""
+        if not self.silent_in or threading.get_ident() not in self.silent_in:
+            uncompiled(self._function, *arguments)
+
+
+def _nothing(*arguments: Any) -> None:
+    """What an observer calls that was removed."""
+
+
+class _ObservedCall:
+    """Takes the place of a module's ``_call_impl``, where ``torch.nn.Module.compile`` puts compiled code.
+
+    A forward hook would stay in every copy of the module and in files, keep it from being scripted, switch off the
+    fused path of ``TransformerEncoderLayer``, and have compiled code compiled anew. torch leaves out this place when it
+    pickles and copies a module, and compiled code that the module is a part of never looks at it. What does copy it
+    finds None there. What a user compiled in place is called as before.
+    """
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = weakref.ref(module)
+        _calls[id(module)] = self
+        self._compiled: Callable[..., Any] | None = None
+        self.observers: dict[Event, list[Observer]] = {"begin": [], "end": [], "output": []}
+
+    @property
+    def wraps_compiled_code(self) -> bool:
+        return self._compiled is not None
+
+    def is_of(self, module: torch.nn.Module) -> bool:
+        return self._module() is module
+
+    def install(self, module: torch.nn.Module) -> None:
+        present = module.__dict__.get(_PLACE)
+        if present is not self:
+            self._compiled = present
+            module.__dict__[_PLACE] = self
+
+    def uninstall_if_idle(self) -> None:
+        module = self._module()
+        if module is None or any(self.observers.values()) or module.__dict__.get(_PLACE) is not self:
+            return
+        if self._compiled is None:
+            del module.__dict__[_PLACE]
+        else:
+            module.__dict__[_PLACE] = self._compiled
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()
+
+    @runs_as_it_is
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module = self._module()
+        assert module is not None  # who calls it holds it
+        if torch.compiler.is_compiling():
+            return (self._compiled or module._call_impl)(*args, **kwargs)
+        # A replica that DataParallel made for another device has the attributes of its original.
+        caller = sys._getframe(1).f_locals.get("self")
+        is_replica = caller is not module and getattr(caller, "_is_replica", False)
+        return self._observed(cast(torch.nn.Module, caller) if is_replica else module, args, kwargs)
+
+    @runs_as_it_is
+    def _observed(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        forward = self._compiled or module._call_impl
+        for observer in tuple(self.observers["begin"]):
+            observer(module, args, kwargs)
+        try:
+            output = forward(*args, **kwargs)
+        finally:
+            for observer in tuple(reversed(self.observers["end"])):
+                observer(module)
+        for observer in tuple(self.observers["output"]):
+            observer(module, args, output)
+        return output
+
+
+# By identity: a class of modules may define equality. An entry lives as long as an observer, or a call that runs.
+_calls: weakref.WeakValueDictionary[int, _ObservedCall] = weakref.WeakValueDictionary()
+
+
+def _keep_out_of_scripts() -> None:
+    # A class without annotations shows torch.jit those of torch.nn.Module, and it cannot express the one of this place.
+    ignored = torch.jit._recursive.ignored_attributes
+    if _PLACE not in ignored:
+        ignored.append(_PLACE)
+
+
+def _known_call(module: torch.nn.Module) -> _ObservedCall | None:
+    call = _calls.get(id(module))
+    return call if call is not None and call.is_of(module) else None
+
+
+def is_compiled_in_place(module: torch.nn.Module) -> bool:
+    """Whether ``module.compile()`` was called, so that forward hooks of what it contains are not."""
+    place = getattr(module, _PLACE, None)
+    return place.wraps_compiled_code if isinstance(place, _ObservedCall) else place is not None
+
+
+@contextmanager
+def unobserved(model: torch.nn.Module) -> Iterator[None]:
+    """Keeps the observers that a model's modules have from seeing the calls that this thread makes meanwhile.
+
+    One thread at a time may be in such a block of a model.
+    """
+    calls = [call for module in model.modules() if (call := _known_call(module)) is not None]
+    present = [observer for call in calls for event in call.observers.values() for observer in event]
+    here = threading.get_ident()
+    for observer in present:
+        observer.silent_in = (*observer.silent_in, here)
+    try:
+        yield
+    finally:
+        for observer in present:
+            threads = list(observer.silent_in)
+            threads.remove(here)
+            observer.silent_in = tuple(threads)

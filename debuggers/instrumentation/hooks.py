@@ -1,0 +1,254 @@
+"""The only place where hooks of torch, and observers of modules, are registered and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from debuggers.instrumentation import compiled_code
+from debuggers.instrumentation.call_observers import Observer
+from debuggers.instrumentation.compiled_code import graph_must_be_whole, runs_as_it_is, uncompiled
+from debuggers.instrumentation.inner_steps import is_inner_step
+from debuggers.torch_import import torch
+
+HookFunction = Callable[[torch.nn.Module, Any, Any], None]
+OutputFunction = Callable[[Any], Any]
+ArgumentsFunction = Callable[[torch.nn.Module, tuple[Any, ...], dict[str, Any]], None]
+ChangeFunction = Callable[[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+ModuleFunction = Callable[[torch.nn.Module], None]
+GradientFunction = Callable[[torch.Tensor], None]
+OptimizerFunction = Callable[[torch.optim.Optimizer], None]
+
+
+class _Hook:
+    """A hook that does nothing in copies of what it hangs on; what was pickled can be read without this package."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, str]]:
+        # A method that takes anything and returns None.
+        return getattr, (nullcontext(), "__exit__")
+
+
+class OutputHook(_Hook):
+    """Puts what a function makes of a module's output in the output's place."""
+
+    __slots__ = ()
+
+    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> Any:
+        """Called by torch after the module's forward."""
+        return self._function(output)
+
+
+class SeparateHook(_Hook):
+    """Does nothing, but a fused kernel that would not call the module is not taken where it is there."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None)
+
+    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        """Called by torch after the module's forward."""
+
+
+class ArgumentsHook(_Hook):
+    """Puts what a function makes of a module's arguments in their place."""
+
+    __slots__ = ()
+
+    def __call__(self, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+        """Called by torch before the module's forward."""
+        return self._function(args, kwargs)
+
+
+class ChangeEndHook(_Hook):
+    """Calls a function when a module's forward ends."""
+
+    __slots__ = ()
+
+    def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        """Called by torch after the module's forward, or when that raised."""
+        self._function()
+
+
+class GradientHook(_Hook):
+    """Hands the gradient with respect to a tensor to a function, and never changes it."""
+
+    __slots__ = ()
+    # Tells torch not to warn that the hook is left out when the tensor is saved.
+    __torch_unserializable__ = True
+
+    @runs_as_it_is
+    def __call__(self, gradient: torch.Tensor) -> None:
+        """Called by torch in the backward pass, once the gradient is complete."""
+        if not (torch.compiler.is_compiling() and graph_must_be_whole()):
+            uncompiled(self._function, gradient)
+
+
+class OptimizerHook(_Hook):
+    """Hands an optimizer to a function before or after its step, and never changes the step's arguments.
+
+    Of a step inside another one, see ``inner_steps``, nothing is told.
+    """
+
+    __slots__ = ()
+
+    @runs_as_it_is
+    def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> None:
+        """Called by torch around ``optimizer.step``; where that is compiled, between two graphs."""
+        if torch.compiler.is_compiling():
+            if graph_must_be_whole():
+                return
+        elif is_inner_step(optimizer):
+            return
+        uncompiled(self._function, optimizer)
+
+
+class GradientsReadyHook(_Hook):
+    """Hands an optimizer to a function once in a step, when its gradients are there and its weights are still the old.
+
+    That is before the step, or where it is given a closure, when the closure has returned for the first time.
+    """
+
+    __slots__ = ()
+
+    @runs_as_it_is
+    def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> Any:
+        """Called by torch before ``optimizer.step``; gives it a closure that does what the caller's does."""
+        if torch.compiler.is_compiling():
+            if graph_must_be_whole():
+                return None
+        elif is_inner_step(optimizer):
+            return None
+        closure = keywords.get("closure", arguments[1] if len(arguments) > 1 else None)
+        ready = partial(uncompiled, self._function, optimizer)
+        if not callable(closure):
+            return ready()
+        told = _ToldOfFirstCall(closure, ready)
+        if "closure" in keywords:
+            return arguments, {**keywords, "closure": told}
+        return (arguments[0], told, *arguments[2:]), keywords
+
+
+class _ToldOfFirstCall:
+    """A closure that calls a function when it has returned for the first time."""
+
+    __slots__ = ("_closure", "_function")
+
+    def __init__(self, closure: Callable[[], Any], function: Callable[[], object]) -> None:
+        self._closure = closure
+        self._function: Callable[[], object] | None = function
+
+    @runs_as_it_is
+    def __call__(self) -> Any:
+        result = self._closure()
+        function, self._function = self._function, None
+        if function is not None:
+            function()
+        return result
+
+
+class Hooks:
+    """The hooks of one owner. The handles lie here, never in the model; ``remove`` takes all of them away.
+
+    As a context manager it removes them when the block ends, also after an exception.
+    """
+
+    def __init__(self) -> None:
+        self._handles: list[torch.utils.hooks.RemovableHandle | Observer] = []
+
+    def add_forward(self, hooks: Iterable[tuple[torch.nn.Module, HookFunction]]) -> None:
+        """Registers a function for the output of each module: all of them, or none if one cannot be registered.
+
+        It is called after the module's other hooks, with the output that the caller gets.
+        """
+        added: list[Observer] = []
+        try:
+            for module, function in hooks:
+                added.append(Observer(module, "output", function))
+        except BaseException:
+            for handle in added:
+                handle.remove()
+            raise
+        self._handles += added
+
+    def add_separation(self, module: torch.nn.Module) -> None:
+        """Has ``TransformerEncoderLayer`` call a module inside of it in eval mode, too, where a fused kernel would not.
+
+        That may change the last bits of what it computes.
+        """
+        self._handles.append(module.register_forward_hook(SeparateHook()))
+
+    def add_output(self, module: torch.nn.Module, function: OutputFunction) -> None:
+        """Registers a function whose result takes the place of a module's output, for a model that is run aside."""
+        self._handles.append(module.register_forward_hook(OutputHook(function)))
+
+    def add_before_forward(self, module: torch.nn.Module, function: ArgumentsFunction) -> None:
+        """Registers a function that is called before a module's forward and its other hooks."""
+        self._handles.append(Observer(module, "begin", function))
+
+    def add_around_forward(self, module: torch.nn.Module, before: ArgumentsFunction, after: ModuleFunction) -> None:
+        """Registers a function that is called before a module's forward, and one right after it, also if it raises.
+
+        Of several pairs on one module the first is the outermost. ``after`` runs before the functions of
+        ``add_forward``.
+        """
+        self._handles.append(Observer(module, "begin", before))
+        self._handles.append(Observer(module, "end", after))
+
+    def add_change(self, module: torch.nn.Module, change: ChangeFunction, after: Callable[[], None]) -> None:
+        """Registers a function that changes a module's arguments, and one that is called when its forward ends.
+
+        For what is to change the training. ``unobserved`` leaves these alone: a replay is to run as the step did.
+        """
+        self._handles.append(module.register_forward_pre_hook(ArgumentsHook(change), with_kwargs=True))
+        self._handles.append(module.register_forward_hook(ChangeEndHook(after), prepend=True, always_call=True))
+
+    def add_gradient(self, tensor: torch.Tensor, function: GradientFunction) -> None:
+        """Registers a function for the gradient with respect to a tensor that requires one.
+
+        The gradient is that of the tensor's value as it is now, also if an operation changes it in place later.
+        """
+        compiled_code.prepare()
+        self._handles.append(tensor.register_hook(GradientHook(function)))  # type: ignore[no-untyped-call]
+
+    def add_optimizer_pre_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
+        """Registers a function that ``optimizer.step`` calls first; an exception in it keeps the step from running."""
+        compiled_code.prepare()
+        self._handles.append(optimizer.register_step_pre_hook(OptimizerHook(function)))
+
+    def add_gradients_ready(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
+        """Registers a function that is called once in each step, when the gradients that it uses are there.
+
+        It runs inside ``optimizer.step``: first, or after the first call of the closure that the caller gave.
+        """
+        compiled_code.prepare()
+        self._handles.append(optimizer.register_step_pre_hook(GradientsReadyHook(function)))
+
+    def add_optimizer_post_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
+        """Registers a function that ``optimizer.step`` calls last."""
+        compiled_code.prepare()
+        self._handles.append(optimizer.register_step_post_hook(OptimizerHook(function)))
+
+    def remove(self) -> None:
+        """Removes every hook; calling it again does nothing."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()

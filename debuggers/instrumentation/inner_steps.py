@@ -1,0 +1,32 @@
+"""Tells an optimizer's step from one inside of it, as a class that calls ``super().step()`` makes."""
+
+from __future__ import annotations
+
+import sys
+
+from debuggers.instrumentation.compiled_code import runs_as_it_is
+from debuggers.torch_import import torch
+
+
+@runs_as_it_is
+def is_inner_step(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether the step whose hook calls this runs inside another step of the same optimizer.
+
+    torch has the hooks called around ``step`` of each class of which there was an instance: for an instance of a
+    class derived from ``SGD`` twice, once there was an ``SGD``.
+    """
+    hooked = []
+    for kind in type(optimizer).__mro__:
+        step = vars(kind).get("step")
+        if getattr(step, "hooked", False):
+            hooked.append(step)
+    if len(hooked) < 2:
+        return False
+    wrapper = getattr(hooked[0], "__code__", None)  # all of torch's wrappers share one
+    steps = 0
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is wrapper and frame.f_locals.get("self") is optimizer:
+            steps += 1
+        frame = frame.f_back  # type: ignore[assignment]
+    return steps > 1

@@ -1,0 +1,1 @@
+"""Measures many tensors at once: statistics and mergeable histograms."""

@@ -1,0 +1,1 @@
+"""Compiled code of the measurement; importing a module of it imports numba."""

@@ -1,0 +1,185 @@
+"""Measures many tensors at once: statistics and a mergeable histogram of each.
+
+Host tensors go through one call of a compiled kernel where numba is installed; tensors on CUDA are measured there,
+with one copy to the host. Nothing here draws random numbers or changes a tensor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from debuggers.host_arrays.deferred import DeferredTensor
+from debuggers.instrumentation.compiled_code import between_graphs
+from debuggers.measurement import torch_operations as measurement_torch
+from debuggers.measurement.batches import DeviceBatch, HostBatch, load_kernel
+from debuggers.measurement.plain_values import MAX_LENGTH, address, difference_pieces, pieces, plain_values
+from debuggers.measurement.summary_table import SummaryTable
+from debuggers.measurement.tensor_summary import TensorSummary
+from debuggers.torch_import import torch
+
+__all__ = ["Difference", "PendingSummaries", "SummaryTable", "TensorSummary", "measure", "prepare", "summarize"]
+
+_ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
+_READ_AS_THEY_ARE = frozenset({torch.float32, torch.float64})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """What ``measure`` takes as ``after - before``, two tensors of one shape on one device.
+
+    Of float32 and float64 it is rounded to their dtype, as ``torch.sub`` does it; of narrower floats to float32, and of
+    wider integers to float64.
+    """
+
+    after: torch.Tensor
+    before: torch.Tensor
+
+
+class PendingSummaries:
+    """Measurements that may still run on a device; made by ``measure``."""
+
+    __slots__ = ("_device_parts", "_host_parts", "_shards", "_table")
+
+    def __init__(
+        self,
+        host_parts: list[tuple[list[int], SummaryTable]],
+        device_parts: list[tuple[list[int], DeferredTensor]],
+        shards: list[int],
+    ) -> None:
+        self._host_parts = host_parts
+        self._device_parts = device_parts
+        self._shards = shards
+        self._table: SummaryTable | None = None
+
+    def ready(self) -> bool:
+        """Whether ``resolve`` need not wait for a device."""
+        return all(rows.ready() for _, rows in self._device_parts)
+
+    def resolve(self) -> SummaryTable:
+        """Waits for the devices and returns the summaries, in the order of the tensors."""
+        if self._table is None:
+            self._table = self._mark_shards(self._assemble())
+            self._host_parts, self._device_parts = [], []
+        return self._table
+
+    def _assemble(self) -> SummaryTable:
+        """Puts the rows into the order of their tensors; those of one tensor are merged."""
+        if len(self._host_parts) == 1 and not self._device_parts:
+            return self._host_parts[0][1]
+        parts = [(indices, measurement_torch.read(rows.resolve())) for indices, rows in self._device_parts]
+        parts += self._host_parts
+        indices = [index for indices, _ in parts for index in indices]
+        return SummaryTable.concatenate([table for _, table in parts]).grouped(indices)
+
+    def _mark_shards(self, table: SummaryTable) -> SummaryTable:
+        if not self._shards:
+            return table
+        local_shard = table.local_shard.copy()
+        local_shard[self._shards] = True
+        return replace(table, local_shard=local_shard)
+
+
+@between_graphs
+def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> list[TensorSummary]:
+    """Measures tensors: count, moments, norms, extremes, counts by kind and the fixed-bin histogram of each.
+
+    Moments are summed in float64. Relative to a float64 reference the mean is within 1e-12 of the largest
+    magnitude, l1 and l2 within 1e-12 of themselves, and the standard deviation within 1e-9 of itself or 1e-15 of
+    the largest magnitude, as long as squares stay within float64; all else is exact.
+
+    Any dtype and layout with plain values will do: bfloat16, float16 and float8, integers and bools by their
+    value (beyond 2**53 rounded), complex by the modulus, sparse by the stored values (duplicates summed), a DTensor
+    by its local shard (``local_shard`` is then true), quantised by the real values, empty and 0-d tensors.
+
+    Args:
+        tensors: A sequence, or a mapping whose names appear in errors.
+
+    Returns:
+        One summary for each tensor, in order.
+
+    Raises:
+        ArtifactError: For meta, nested, fake and freed tensors, and for what is no tensor.
+    """
+    return list(measure(tensors).resolve())
+
+
+@between_graphs
+def measure(
+    tensors: Sequence[torch.Tensor | Difference] | Mapping[str, torch.Tensor | Difference],
+) -> PendingSummaries:
+    """Like ``summarize``, but waits for no CUDA device until ``resolve``, and gives all summaries as one table.
+
+    Exceptions: coalescing a sparse tensor, and devices other than CUDA, from which the values are copied first. A
+    ``Difference`` of plain host tensors is never stored.
+    """
+    names, values = (list(tensors), tensors.values()) if isinstance(tensors, Mapping) else (None, tensors)
+    kernel = load_kernel()
+    host = HostBatch(kernel) if kernel else None
+    devices: dict[torch.device, DeviceBatch] = {}
+    shards: list[int] = []
+    for index, tensor in enumerate(values):
+        what = index if names is None else names[index]
+        if isinstance(tensor, Difference):
+            after, before = tensor.after, tensor.before
+            if host and _is_plain(after) and _is_plain(before) and _lie_alike(after, before):
+                host.add(index, what, after, before)
+                continue
+            parts, local_shard = difference_pieces(what, after, before), hasattr(after, "to_local")
+        elif host and _is_plain(tensor):
+            host.add(index, what, tensor)
+            continue
+        else:
+            flat, local_shard = plain_values(what, tensor)
+            address(what, flat)  # reading freed memory to convert it would end the process
+            parts = pieces(what, flat)
+        if local_shard:
+            shards.append(index)
+        for piece in parts:
+            if host and piece.is_cpu:
+                host.add_piece(index, what, piece)
+                continue
+            if piece.device not in devices:
+                devices[piece.device] = DeviceBatch(piece.device)
+            devices[piece.device].add(index, piece)
+    return PendingSummaries(host.take() if host else [], [batch.take() for batch in devices.values()], shards)
+
+
+def prepare() -> float:
+    """Loads the kernel, so that the first step need not; returns the seconds.
+
+    So it does with what the run store packs histograms with. Where the kernel is not compiled yet, see
+    ``kernel_compilation``.
+    """
+    start = time.perf_counter()
+    load_kernel()
+    return time.perf_counter() - start
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether the kernel can read the memory as it is; a fraction of a microsecond for each of many tensors."""
+    return (
+        type(tensor) in _ORDINARY
+        and tensor.dtype in _READ_AS_THEY_ARE
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and (tensor.is_contiguous() or _is_dense(tensor))
+        and not tensor.is_neg()
+        and tensor.numel() < MAX_LENGTH
+    )
+
+
+def _lie_alike(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.dtype == second.dtype and first.shape == second.shape and first.stride() == second.stride()
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill their memory without gaps, in any order of the dimensions, such as transposed."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True

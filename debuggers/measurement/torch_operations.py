@@ -1,0 +1,134 @@
+"""Measures tensors with torch operations alone: on CUDA, and on the host where numba is not installed.
+
+Tensors of a group are laid end to end, so that their number does not multiply the operations. Every operation is
+deterministic and none waits for the device: results are rows of one table, copied once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from tracker_adapters.histograms.columns import TALLIES, HistogramColumns
+from tracker_adapters.histograms.histogram import N_BINS
+
+from debuggers.measurement.kernels.torch_threads import not_waiting
+from debuggers.measurement.summary_table import SummaryTable
+from debuggers.torch_import import torch
+
+GROUP_TENSORS = 1024  # a row takes 16 kB
+_CHUNK = 4096
+_SIGN_BIN = N_BINS // 2
+# The codes of NaN in the bins of float32 are free; they count what the histogram has beside its bins.
+_PLUS_OVERFLOW, _MINUS_OVERFLOW = 2040, 4088
+_PLUS_INFINITY, _MINUS_INFINITY, _PLUS_UNDERFLOW, _MINUS_UNDERFLOW, _ZERO, _NAN = range(4090, 4096)
+_CODES = {
+    "nan": _NAN,
+    "pos_inf": _PLUS_INFINITY,
+    "neg_inf": _MINUS_INFINITY,
+    "zero": _ZERO,
+    "pos_overflow": _PLUS_OVERFLOW,
+    "neg_overflow": _MINUS_OVERFLOW,
+    "pos_underflow": _PLUS_UNDERFLOW,
+    "neg_underflow": _MINUS_UNDERFLOW,
+}
+
+
+@torch.no_grad()
+@not_waiting()
+def measure(group: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Measures contiguous float32 or float64 tensors of one device, together below 2**31 elements.
+
+    Returns:
+        An int32 row for each on their device: 4096 counts of bins and kinds, then the bits of five float64.
+    """
+    # One more tensor, left out of the result: there may be no element otherwise, and then no minimum.
+    flat = torch.cat([*(tensor.detach().view(-1) for tensor in group), group[0].new_zeros(1)])
+    segments = _Segments([*(tensor.numel() for tensor in group), 1], flat.device)
+    wide = flat.to(torch.float64)
+    finite = torch.isfinite(wide)
+    zeroed = torch.where(finite, wide, 0.0)
+    count = segments.reduce("sum", finite.to(torch.float64))
+    divisors = count[segments.rows]
+    mean = segments.reduce("sum", zeroed) / count
+    # Dividing first keeps the sum of values near the end of float64's range finite.
+    mean = torch.where(torch.isfinite(mean), mean, segments.reduce("sum", zeroed / divisors))
+    deviations = torch.where(finite, wide - mean[segments.rows], 0.0)
+    correction = segments.reduce("sum", deviations / divisors)
+    m2 = segments.reduce("sum", deviations.square())
+    moments = [
+        segments.reduce("min", torch.where(finite, wide, torch.inf)),
+        segments.reduce("max", torch.where(finite, wide, -torch.inf)),
+        mean + correction,
+        torch.where(torch.isinf(m2), m2, m2 - count * correction.square()),
+        segments.reduce("sum", zeroed.abs()),
+    ]
+    counts = _count(_codes(wide, finite) + segments.rows.to(torch.int32) * N_BINS, len(group) + 1)
+    return torch.cat([counts, torch.stack(moments, dim=1).view(torch.int32)], dim=1)[:-1]
+
+
+def read(rows: npt.NDArray[np.int32]) -> SummaryTable:
+    """Turns rows, once on the host, into a table."""
+    dense = rows[:, :N_BINS].astype(np.int64)
+    low, high, mean, m2, l1 = np.ascontiguousarray(rows[:, N_BINS:]).view(np.float64).T
+    tallies = np.stack([dense.sum(axis=1), *(dense[:, _CODES[name]] for name in TALLIES[1:])], axis=1)
+    positive = dense[:, : _PLUS_OVERFLOW + 1].sum(axis=1) + dense[:, _PLUS_UNDERFLOW]
+    negative = dense[:, _SIGN_BIN : _MINUS_OVERFLOW + 1].sum(axis=1) + dense[:, _MINUS_UNDERFLOW]
+    nothing = positive + negative + dense[:, _ZERO] == 0
+    # Adding zero makes -0.0 positive.
+    moments = np.stack([low + 0.0, high + 0.0, mean, np.maximum(m2, 0.0)], axis=1)
+    moments[nothing] = np.nan, np.nan, np.nan, 0.0
+    dense[:, list(_CODES.values())] = 0
+    owners, bins = np.nonzero(dense)
+    return SummaryTable(
+        HistogramColumns(
+            tallies=tallies,
+            moments=moments,
+            ends=np.cumsum(np.bincount(owners, minlength=len(dense))),
+            bins=bins.astype(np.uint16),
+            counts=dense[owners, bins],
+        ),
+        negative=negative,
+        positive=positive,
+        l1=l1.copy(),
+        local_shard=np.zeros(len(dense), np.bool_),
+    )
+
+
+class _Segments:
+    """Tensors laid end to end; ``rows`` says for each element to which it belongs."""
+
+    def __init__(self, lengths: list[int], device: torch.device) -> None:
+        numbers = [-(-length // _CHUNK) for length in lengths]
+        chunks = [min(_CHUNK, length - start) for length in lengths for start in range(0, length, _CHUNK)]
+        # From pinned memory the copy waits for nothing.
+        plan = torch.tensor([*lengths, *numbers, *chunks], pin_memory=device.type == "cuda")
+        plan = plan.to(device, non_blocking=True)
+        self._numbers, self._chunks = plan[len(lengths) : 2 * len(lengths)], plan[2 * len(lengths) :]
+        self.rows = torch.repeat_interleave(plan[: len(lengths)], output_size=sum(lengths))
+
+    def reduce(self, reduction: str, values: torch.Tensor) -> torch.Tensor:
+        """Reduces the elements of each tensor, by chunks: a segment is reduced by few threads, one after the other."""
+        # "unsafe" leaves out a check of the lengths, which would wait for the device.
+        parts = torch.segment_reduce(values, reduction, lengths=self._chunks, unsafe=True)
+        return torch.segment_reduce(parts, reduction, lengths=self._numbers, unsafe=True)
+
+
+def _codes(wide: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
+    """The bin of each element, or the code of its kind when it has none."""
+    narrow = wide.to(torch.float32)
+    codes = (narrow.view(torch.int32) >> 20) & (N_BINS - 1)
+    beside = torch.where(wide > 0, _PLUS_UNDERFLOW, torch.where(wide < 0, _MINUS_UNDERFLOW, _ZERO))
+    codes = torch.where(narrow == 0, beside.to(torch.int32), codes)
+    beside = torch.where(wide > 0, _PLUS_INFINITY, torch.where(wide < 0, _MINUS_INFINITY, _NAN))
+    return torch.where(finite, codes, beside.to(torch.int32))
+
+
+def _count(codes: torch.Tensor, tensors: int) -> torch.Tensor:
+    """How often each code occurs, a row for each tensor."""
+    if codes.device.type == "cpu":
+        return torch.bincount(codes, minlength=tensors * N_BINS).to(torch.int32).view(tensors, N_BINS)
+    # On CUDA bincount waits for the largest code, and histc and scatter_add_ depend on the deterministic mode.
+    edges = torch.arange(tensors * N_BINS + 1, dtype=torch.int32, device=codes.device)
+    return torch.searchsorted(codes.sort().values, edges, out_int32=True).diff().view(tensors, N_BINS)

@@ -1,0 +1,1 @@
+"""Pages on the disk: written, indexed, read, checked, compared."""

@@ -1,0 +1,1 @@
+"""Single tensors that a loop hands over."""

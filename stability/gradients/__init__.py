@@ -1,0 +1,1 @@
+"""Measures gradients as a whole and by parameter, sharded ones too."""

@@ -1,0 +1,1 @@
+"""What is remembered of the steps, and what is unusual in it."""

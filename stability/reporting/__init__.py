@@ -1,0 +1,1 @@
+"""Files and figures of a debug session."""

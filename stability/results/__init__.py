@@ -1,0 +1,1 @@
+"""What a step and a debug session return."""

@@ -1,0 +1,1 @@
+"""The demo: a short training in all trackers."""

@@ -1,0 +1,1 @@
+"""Runs: opened, found, recorded into, closed."""

@@ -1,0 +1,212 @@
+"""Opens runs, to write and to read them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+from tracker_adapters.artifacts import RunInfo
+from tracker_adapters.config import Missing, SinksSpec, choose_sinks
+from tracker_adapters.delivery.handle import DeliveryMode
+from tracker_adapters.errors import RunBusyError, RunError, RunExistsError
+from tracker_adapters.store.connections import is_damage
+from tracker_adapters.store.layout import DELIVERY_DATABASE, ranks
+from tracker_adapters.store.manifest import Manifest, claim_folder, new_run_id
+from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.store.writing.run_store import RunStore
+
+from stepscope.interrupts import interrupts_held
+from stepscope.runs.byte_sizes import parse_bytes
+from stepscope.runs.claims import RANK_VARIABLES, Claim, Exists, belongs, family_of_process, places_for, say_which
+from stepscope.runs.live_run import OnError, Run
+from stepscope.runs.places import RunPlace, open_record, place_of
+from stepscope.runs.stats import RunStats, SinkStats
+from stepscope.runs.unclosed import close_reopened
+
+MAX_BYTES_VARIABLE = "STEPSCOPE_MAX_RUN_BYTES"
+MIN_RUN_BYTES = 20 * 10**6
+INTERRUPTED_CLOSE_S = 2.0
+"""How long a run is closed whose opening was interrupted; the person waits at the keyboard."""
+
+
+def open_run(
+    path: str | Path,
+    *,
+    sinks: SinksSpec = ("local",),
+    name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    tags: Sequence[str] | None = None,
+    resume: bool = False,
+    exists: Exists = "number",
+    missing: Missing = "raise",
+    on_error: OnError = "log",
+    delivery: DeliveryMode = "process",
+    rank: int | None = None,
+    max_run_bytes: int | str | None = None,
+) -> Run:
+    """Opens a run in a folder: what is emitted is stored there and delivered to the sinks.
+
+    Args:
+        path: The run's folder, made when it does not exist; ``~`` is the user's own one. At a URL that fsspec knows,
+            such as ``s3://bucket/runs/exp1``, and on a network file system, the live part of the run lies in a local
+            cache folder, ``Run.path``, and another process copies what is sealed.
+        sinks: Where the run is shown: names such as ``"tensorboard"`` or ``"mlflow:sqlite:///x.db"``, mappings
+            such as ``{"type": "local", "path": "out"}``, a TOML file, or sink objects; see
+            ``tracker_adapters.config.choose_sinks``. ``STEPSCOPE_SINKS`` overrides it.
+        name: For people; the folder's name by default.
+        config: The run's configuration; what JSON cannot hold is kept as its ``str``.
+        tags: Labels.
+        resume: Goes on with the run in the folder, as a new attempt: where it records a step again, readers
+            return the new value. Where there is no run, it begins one.
+        exists: What happens when the folder holds a run already and ``resume`` is false. ``number``: the new run gets
+            the next free number, as ``runs/exp1-2``, which is said once on standard error and stands in ``Run.path``;
+            all ranks of a job get the same one. ``raise``: RunExistsError. Where a person types (a notebook, a
+            console), a run that is still open under this name is closed first.
+        missing: When a sink's package is not installed: ``raise``, or ``local`` to warn and write local files.
+        on_error: ``log`` never lets a failure behind an emit reach the training; ``raise`` raises it at the next
+            flush or close, for tests.
+        delivery: ``process`` delivers from a child process; ``thread`` from threads, for tests.
+        rank: This process's rank; from ``RANK``, ``SLURM_PROCID`` or ``JSM_NAMESPACE_RANK`` by default. Each rank
+            has a store of its own; the sinks show rank 0. A rank that is given here joins the run of that name that
+            this process has made, or another one that ``multiprocessing`` started with it, whether or not the other
+            ranks still run; where a launcher such as torchrun or Slurm numbers its starts, that decides.
+        max_run_bytes: What the run's store may take with the files beside it: bytes, or such as ``"10GB"``, at least
+            20 MB. Older parts are then compacted: every name stays readable over its whole range, more coarsely.
+            ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
+
+    Raises:
+        RunExistsError: When the folder holds a run, ``resume`` is false and ``exists`` is ``raise``.
+        RunBusyError: When another live process writes to it.
+        NotARunError: When the folder belongs to something else or cannot be written.
+        SinkConfigError: For a sink that is unknown or configured wrongly.
+        MissingPackageError: When a sink's package is not installed.
+        ArtifactError: For a configuration or tags of the wrong type.
+        RunError: For another argument of the wrong type or value, or when the store cannot be opened.
+    """
+    if on_error not in get_args(OnError):
+        raise RunError(f"on_error is {on_error!r}; expected 'log' or 'raise'")
+    if delivery not in get_args(DeliveryMode):
+        raise RunError(f"delivery is {delivery!r}; expected 'process' or 'thread'")
+    if exists not in get_args(Exists):
+        raise RunError(f"exists is {exists!r}; expected 'number' or 'raise'")
+    limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
+    asked = place_of(path)
+    claim = Claim.of(rank, _rank_of_process() if rank is None else _checked_rank(rank))
+    rank = claim.rank
+    given: dict[str, Any] = {"name": name, "config": config, "tags": tags}
+    given = {key: value for key, value in given.items() if value is not None}
+    Manifest(RunInfo(**{"id": "-", "name": asked.name, **given}))
+    close_reopened(asked.shown, rank)
+    keeps_name = resume or exists == "raise"
+    places: Iterable[RunPlace] = [asked] if keeps_name else places_for(asked, claim)
+    for place in places:
+        try:
+            # Everything that the caller can have got wrong is checked before anything is written.
+            chosen = choose_sinks(sinks, place.output, missing=missing, number=place.number) if rank == 0 else ()
+            make = partial(Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown)
+            run = _open_at(place, given, make, claim, resume=resume, limit=limit, keeps_name=keeps_name)
+        except (RunExistsError, RunBusyError):
+            if keeps_name:
+                raise
+            continue  # another process was quicker
+        except (OSError, sqlite3.Error) as error:
+            if isinstance(error, RunError):
+                raise
+            raise RunError(f"cannot open the run in {place.folder}: {error}; expected {_expected(error)}") from error
+        if rank == 0 or ranks(place.folder) == [rank]:  # it is the first one there
+            say_which(asked, place, resume=resume)
+        return run
+    raise RunExistsError(f"{asked.shown} and all numbers after it are taken; choose another name")
+
+
+def _open_at(
+    place: RunPlace,
+    given: Mapping[str, Any],
+    make: Callable[[Manifest, RunStore], Run],
+    claim: Claim,
+    *,
+    resume: bool,
+    limit: int | None,
+    keeps_name: bool,
+) -> Run:
+    folder, rank = place.folder, claim.rank
+    info = RunInfo(**{"id": new_run_id(), "name": place.name, **given})
+    fresh = Manifest(info, job=claim.job, family=family_of_process())
+    remote = place.opened(resume=resume) if rank == 0 else None
+    manifest = claim_folder(folder) or fresh.save_new(folder)
+    if manifest.info.id != fresh.info.id and not keeps_name and not belongs(folder, claim):
+        raise RunExistsError(f"{folder} holds a run")
+    plain = {key: getattr(fresh.info, key) for key in given}
+    manifest = replace(manifest, info=replace(manifest.info, status="running", **plain), ended_ns=None)
+    holder: list[Run] = []
+    store: RunStore | None = None
+    try:
+        with interrupts_held():
+            store = RunStore(
+                folder,
+                rank=rank,
+                resume=resume,
+                max_run_bytes=limit,
+                on_tick=lambda: holder[0].tick() if holder else None,
+            )
+            if rank == 0:
+                manifest.save(folder)
+            upload = remote.start() if remote is not None else None
+            holder.append(make(manifest, store))
+            if upload is not None:
+                holder[0].copied_by(upload)
+    except BaseException:
+        if holder:  # Ctrl-C came meanwhile
+            holder[0].finish("failed", timeout=INTERRUPTED_CLOSE_S)
+        elif store is not None:
+            store.close()
+        raise
+    return holder[0]
+
+
+def read_run(path: str | Path) -> RunRecord:
+    """Opens a run for reading, also while it is written; needs neither torch nor a tracker.
+
+    At a URL, what is asked for is downloaded into the cache folder; of a run that another machine writes, that is all
+    but the last segment.
+
+    Raises:
+        NotARunError: When the folder holds no run.
+        RunError: When a URL cannot be read.
+        MissingPackageError: When a package that a URL needs is not installed.
+    """
+    return open_record(path)
+
+
+def _expected(error: Exception) -> str:
+    if isinstance(error, OSError) or not is_damage(error):
+        return "a writable folder"
+    return f"a sound {DELIVERY_DATABASE}: move it away, and each sink is given everything from the first artifact"
+
+
+def _checked_rank(rank: object) -> int:
+    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
+        raise RunError(f"rank is {rank!r}; expected an integer from 0")
+    return rank
+
+
+def _checked_limit(limit: int | str | None) -> int | None:
+    return None if limit is None else parse_bytes("max_run_bytes", limit, at_least=MIN_RUN_BYTES)
+
+
+def _rank_of_process() -> int:
+    for variable in RANK_VARIABLES:
+        value = os.environ.get(variable, "")
+        if value:
+            if not value.isdigit():
+                raise RunError(f"the environment variable {variable} is {value!r}; expected a rank such as 0")
+            return int(value)
+    return 0
+
+
+__all__ = ["Run", "RunStats", "SinkStats", "open_run", "read_run"]

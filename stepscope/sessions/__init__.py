@@ -1,0 +1,1 @@
+"""Debug sessions: what is measured when, and what is said of it."""

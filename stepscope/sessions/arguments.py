@@ -1,0 +1,117 @@
+"""Checks what a session is made of."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from tracker_adapters.emitter import Emitter
+from tracker_adapters.wording import counted
+
+from debuggers.torch_import import torch
+from stepscope.errors import SessionError
+from stepscope.sessions.config import DebugConfig
+
+if TYPE_CHECKING:
+    from stability import NumericalStabilityManager
+
+
+def only_config(given: DebugConfig, config: object) -> DebugConfig:
+    """Returns the configuration that came in the model's place.
+
+    Raises:
+        SessionError: When another one was given as ``config``.
+    """
+    if config is not None:
+        raise SessionError(f"two configurations were given, {given!r} and config={config!r}; expected one")
+    return given
+
+
+def check_run(run: object) -> None:
+    """Checks that what a session emits to is a run, or an emitter that was scoped.
+
+    Raises:
+        SessionError: For a path, and for what is no emitter.
+    """
+    if run is None or isinstance(run, Emitter):
+        return
+    path = str(run) if isinstance(run, str | PathLike) else "runs/exp1"
+    what = "" if isinstance(run, str | PathLike) else f"{type(run).__name__} "
+    raise SessionError(f"run is {what}{run!r}; expected an open run, such as run=stepscope.open_run({path!r})")
+
+
+def check_session(
+    model: object,
+    optimizer: object,
+    config: DebugConfig,
+    stability: NumericalStabilityManager | None,
+    scaler: torch.amp.GradScaler | None,
+) -> None:
+    """Checks that a session has what its configuration and its stability manager need.
+
+    Raises:
+        SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is missing,
+            the optimizer holds no parameter of the model, or ``scaler`` is not the manager's, which would take scaled
+            gradients for unscaled ones.
+    """
+    check_order(model, optimizer)
+    if model is not None and not isinstance(model, torch.nn.Module):
+        raise SessionError(f"model is {_named(model)}; expected a torch.nn.Module, or None")
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise SessionError(f"optimizer is {_named(optimizer)}; expected a torch.optim.Optimizer, or None")
+    wanted = [name for name in ("updates", "weights", "optimizer_state") if getattr(config, name)]
+    if wanted and model is not None and optimizer is None:
+        raise SessionError(f"the configuration has {wanted[0]}=True and there is no optimizer; expected one")
+    if model is not None and optimizer is not None:
+        _check_belongs(model, optimizer)
+    if stability is None:
+        return
+    if model is None or optimizer is None:
+        raise SessionError(
+            "a stability manager needs a model and an optimizer; expected DebugSession(model, optimizer)"
+        )
+    from stability import NumericalStabilityManager
+
+    if not isinstance(stability, NumericalStabilityManager):
+        raise SessionError(
+            f"stability is of type {type(stability).__name__}; expected a NumericalStabilityManager, such as a "
+            "training wrapper's manager"
+        )
+    if scaler is not None and scaler is not stability.scaler:
+        theirs = "none" if stability.scaler is None else "another one"
+        raise SessionError(
+            f"the session has a GradScaler and its stability manager has {theirs}; "
+            "expected NumericalStabilityManager(..., scaler=scaler) with the same scaler"
+        )
+
+
+def check_order(model: object, optimizer: object) -> None:
+    """Checks that a model and its optimizer are not given in each other's place.
+
+    Raises:
+        SessionError: When they are; also where only one of them was given.
+    """
+    if isinstance(model, torch.optim.Optimizer) or isinstance(optimizer, torch.nn.Module):
+        raise SessionError(
+            f"model is {_named(model)} and optimizer is {_named(optimizer)}; expected the model first, then its "
+            "optimizer: (model, optimizer)"
+        )
+
+
+def _named(value: object) -> str:
+    """Names what was given, by its type; the repr of a model or optimizer takes pages."""
+    if value is None:
+        return "None"
+    kind = type(value).__name__
+    return f"{kind} {value!r}"[:80] if isinstance(value, str | int | float) else f"of type {kind}"
+
+
+def _check_belongs(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    mine = {id(parameter) for parameter in model.parameters()}
+    theirs = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    if mine and theirs and mine.isdisjoint(theirs):
+        raise SessionError(
+            f"none of the optimizer's {counted(len(theirs), 'parameters')} is one of the {type(model).__name__}'s "
+            f"{len(mine)}; "
+            "expected the optimizer that trains this model, made from the parameters that the model has now"
+        )

@@ -1,0 +1,160 @@
+"""What a session has looked at, so that its verdict claims no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from tracker_adapters.wording import are, counted, share_of, times
+
+from debuggers.detectors.finding import name_some
+from debuggers.gradients.parameter_watch import FIRST_LOOK
+from stepscope.sessions.governor import Overhead
+from stepscope.sessions.instruments import Instruments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What was looked at, and what was not.
+
+    Attributes:
+        steps: Steps of the session.
+        last_step: The number of the last one.
+        probed: Those of which it was seen whether all gradients are finite, and what their norm is together.
+        measured: Those at which each parameter's gradient was measured in full.
+        parameters: Parameters of the model, each once.
+        skipped: Steps that a GradScaler skipped since the last one that it made, at least, where only those that it
+            makes are seen.
+        frozen: Names of those that require no gradient.
+        without_gradient: Names of those that require one, and never had it.
+        outside_optimizer: Names of those that require one, and are in no group of the optimizer.
+        eval_steps: Steps at which the model was in eval mode, though it has layers that act otherwise there.
+        eval_layers: Names of these layers.
+        changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
+        unused_passes: Forward passes in training mode after the last step, if far more than steps take.
+        movement: Whether there were enough steps and an optimizer, to see whether weights move at all.
+        layers: Layers whose outputs were asked for; 0 if none were.
+        unseen_layers: Names of those whose output was never seen.
+        ended_tools: What a stability manager's debug session stopped watching, because of its own limits.
+        failures: How often something inside failed.
+    """
+
+    steps: int
+    last_step: int
+    probed: int
+    measured: int
+    parameters: int
+    skipped: int
+    frozen: tuple[str, ...]
+    without_gradient: tuple[str, ...]
+    outside_optimizer: tuple[str, ...]
+    eval_steps: int
+    eval_layers: tuple[str, ...]
+    changed_late: bool
+    unused_passes: int
+    movement: bool
+    layers: int
+    unseen_layers: tuple[str, ...]
+    ended_tools: tuple[str, ...]
+    failures: int
+
+    @classmethod
+    def of(
+        cls,
+        instruments: Instruments,
+        overhead: Overhead,
+        *,
+        last_step: int,
+        failures: int,
+        unused_passes: int = 0,
+        ended_tools: Sequence[str] = (),
+    ) -> Self:
+        """Returns the coverage of a session."""
+        watch = instruments.gradients.watch
+        roles = None if watch is None else watch.roles()
+        activations = instruments.activations
+        return cls(
+            steps=overhead.steps,
+            last_step=last_step,
+            probed=min(instruments.gradients.probed_steps, overhead.steps),
+            measured=min(overhead.measured, instruments.gradients.probed_steps),  # less those where it failed
+            parameters=0 if roles is None else len(roles.parameters),
+            skipped=instruments.skipped.count(),
+            frozen=() if roles is None else roles.frozen,
+            without_gradient=() if roles is None else roles.without_gradient,
+            outside_optimizer=() if roles is None else roles.outside_optimizer,
+            eval_steps=0 if watch is None or not watch.eval_layers else watch.eval_steps,
+            eval_layers=() if watch is None else tuple(watch.eval_layers),
+            changed_late=watch is not None and watch.changed_late,
+            unused_passes=unused_passes,
+            movement=watch is not None and watch.sees_movement,
+            layers=0 if activations is None else len(activations.chosen),
+            unseen_layers=() if activations is None else tuple(activations.never_seen),
+            ended_tools=tuple(ended_tools),
+            failures=failures,
+        )
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What was not looked at, a phrase each; empty when all of it was."""
+        if not self.steps:
+            calls = f" in {self.unused_passes:,} forward passes" if self.unused_passes else ""
+            return (f"no step was taken{calls}",)
+        if not self.parameters:
+            return ("no gradients were watched",)
+        found = []
+        if self.probed < self.steps:
+            found.append(
+                f"the gradients of {share_of(self.steps - self.probed, self.steps, 'steps')} were not looked at"
+            )
+        if self.probed and self.measured < self.steps:
+            found.append(f"single parameters were measured at {share_of(self.measured, self.steps, 'steps')}")
+        if self.skipped:
+            steps = counted(self.skipped, "steps")
+            found.append(f"at the end the GradScaler skipped {steps} or more, which were not looked at")
+        if not self.movement:
+            found.append(f"whether weights move takes an optimizer and {FIRST_LOOK} steps to see")
+        for names, how in (
+            (self.frozen, "frozen"),
+            (self.without_gradient, "without gradient in every step"),
+            (self.outside_optimizer, "in no group of the optimizer"),
+        ):
+            if names:
+                part = share_of(len(names), self.parameters, "parameters")
+                found.append(f"{part} {are(len(names))} {how} ({name_some(list(names))})")
+        if self.unseen_layers:
+            unseen = share_of(len(self.unseen_layers), self.layers, "layers")
+            found.append(f"the outputs of {unseen} were never seen ({name_some(list(self.unseen_layers))})")
+        found += self._beside_steps()
+        found += self.ended_tools
+        if self.failures:
+            found.append(f"something inside stepscope failed {times(self.failures)}")
+        return tuple(found)
+
+    def _beside_steps(self) -> list[str]:
+        """What the steps themselves do not show: the model's mode, and what goes on without them."""
+        found = []
+        if self.eval_steps:
+            act = "acts" if len(self.eval_layers) == 1 else "act"
+            layers = f"{name_some(list(self.eval_layers))} {act} otherwise there"
+            found.append(f"the model was in eval mode at {share_of(self.eval_steps, self.steps, 'steps')} ({layers})")
+        if self.changed_late:
+            found.append("weights went on changing after the last step that was seen (by another optimizer?)")
+        if self.unused_passes:
+            found.append(f"no step followed the last {self.unused_passes:,} forward passes")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields and the gaps as plain values."""
+        values = asdict(self) | {"gaps": self.gaps}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+    def summary(self) -> str:
+        """Returns in one sentence what was looked at."""
+        looked = f"the gradients of {share_of(self.probed, self.steps, 'steps')}"
+        seen = self.parameters - len(self.frozen) - len(self.without_gradient)
+        text = f"Looked at: {looked}, {share_of(seen, self.parameters, 'parameters')} in full at {self.measured}"
+        if self.layers:
+            text += f", the outputs of {share_of(self.layers - len(self.unseen_layers), self.layers, 'layers')}"
+        return text + "."

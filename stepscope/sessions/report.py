@@ -1,0 +1,171 @@
+"""What a debug session found, as an object, in plain words, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Self
+
+from tracker_adapters.values.plain import json_values
+from tracker_adapters.wording import counted, times
+
+from debuggers.detectors import Finding
+from debuggers.gradients.flow import GradientFlowAnalysis, finding_lines
+from debuggers.gradients.health import recommend
+from debuggers.tensors.lifetimes import TensorLeak
+from stepscope.sessions.coverage import Coverage
+from stepscope.sessions.governor import FLOOR_S, FREE_STEPS, Overhead
+from stepscope.sessions.instruments import Instruments
+from stepscope.sessions.verdict import Verdict, verdict_of
+
+if TYPE_CHECKING:
+    from stability.first_nan.output import FirstNaN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DebugReport:
+    """The report of a session.
+
+    Attributes:
+        overhead: Steps, how many of them were measured or left out and why, and what that cost.
+        gradients: Flow, trends, findings, health and recommendations; None when none were recorded.
+        verdict: The health in one word, its score, and what was not looked at.
+        coverage: What was looked at.
+        findings: All findings of the session, in order of their first step.
+        recommendations: What to do about them, one sentence for each kind, the gravest first.
+        tensors: How many inspected tensors are tracked, left out, dropped.
+        leaks: Names of inspected tensors whose memory piles up.
+        failures: How often something inside failed, by place and type of exception.
+        first_nans: Where the NaN of steps came from that were repeated to find out.
+        disabled: Whether the environment switched the session off.
+    """
+
+    verdict: Verdict
+    coverage: Coverage
+    overhead: Overhead
+    gradients: GradientFlowAnalysis | None
+    findings: tuple[Finding, ...]
+    recommendations: tuple[str, ...]
+    tensors: Mapping[str, int]
+    leaks: tuple[TensorLeak, ...]
+    failures: Mapping[str, int]
+    disabled: bool
+    first_nans: tuple[FirstNaN, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        instruments: Instruments,
+        *,
+        overhead: Overhead,
+        last_step: int,
+        failures: Mapping[tuple[str, str], int],
+        disabled: bool,
+        first_nans: tuple[FirstNaN, ...] = (),
+        unused_passes: int = 0,
+        ended_tools: Sequence[str] = (),
+    ) -> Self:
+        """Returns the report of instruments; waits for the device."""
+        findings = instruments.findings()
+        analysis = instruments.gradients.analyze_gradient_flow()
+        # Growth over steps and depth is found only when the history is looked at.
+        findings += [finding for finding in analysis.findings if finding not in findings]
+        findings.sort(key=lambda finding: finding.step)
+        coverage = Coverage.of(
+            instruments,
+            overhead,
+            last_step=last_step,
+            failures=sum(failures.values()),
+            unused_passes=unused_passes,
+            ended_tools=ended_tools,
+        )
+        inspector = instruments.tensors
+        return cls(
+            verdict=verdict_of(findings, coverage),
+            coverage=coverage,
+            overhead=overhead,
+            gradients=analysis if analysis.steps or analysis.findings else None,
+            findings=tuple(findings),
+            # What no optimizer holds needs no other advice.
+            recommendations=recommend([one for one in findings if one.name not in coverage.outside_optimizer]),
+            tensors={"inspected": inspector.inspected, "left_out": inspector.skipped, "dropped": inspector.dropped},
+            leaks=tuple(inspector.leaks()),
+            failures={f"{place}: {kind}": count for (place, kind), count in failures.items()},
+            disabled=disabled,
+            first_nans=first_nans,
+        )
+
+    def summary(self) -> str:
+        """Returns the report in plain words, some lines."""
+        if self.disabled:
+            return "The session was switched off by STEPSCOPE_DISABLED: nothing was measured."
+        lines = [f"Verdict: {self.verdict}", self.coverage.summary()]
+        lines += finding_lines(self.findings)
+        lines += self.recommendations
+        lines += [] if self.gradients is None else self.gradients.flow_lines()
+        if self.tensors["inspected"]:
+            lines.append(
+                f"Tensors: {self.tensors['inspected']} inspected, {self.tensors['left_out']} of them left out by "
+                f"sampling, {counted(self.tensors['dropped'], 'results')} dropped for newer ones."
+            )
+        lines += [leak.message for leak in self.leaks]
+        lines += [str(answer) for answer in self.first_nans]
+        lines += [f"Inside stepscope failed {place}, {times(count)}." for place, count in self.failures.items()]
+        lines += [_steps(self.overhead), overhead_line(self.overhead)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<DebugReport: {self.summary().splitlines()[0]}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary())}</pre>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as plain values for JSON; NaN and infinities become None."""
+        return {
+            "disabled": self.disabled,
+            "health": str(self.verdict.health),
+            "score": self.verdict.score,
+            "over_since": self.verdict.over_since,
+            "coverage": self.coverage.to_dict(),
+            "overhead": json_values(asdict(self.overhead) | {"share": self.overhead.share}),
+            "gradients": None if self.gradients is None else self.gradients.to_dict(),
+            "findings": [json_values(finding.to_dict()) for finding in self.findings],
+            "recommendations": list(self.recommendations),
+            "tensors": dict(self.tensors),
+            "leaks": [json_values(asdict(leak)) for leak in self.leaks],
+            "failures": dict(self.failures),
+            "first_nans": [json_values(answer.as_dict()) for answer in self.first_nans],
+        }
+
+    def to_json(self) -> str:
+        """Returns ``to_dict`` as JSON, indented."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+def overhead_line(overhead: Overhead) -> str:
+    """Returns the measured overhead in one sentence."""
+    if not overhead.steps:
+        return "Overhead: no step was taken."
+    spent_s, plain_s = overhead.per_step_s
+    if not plain_s > 0:
+        return f"Overhead: {spent_s * 1e3:.2f} ms a step; how long a step takes without is not known."
+    cost = f"Overhead: {spent_s * 1e3:.2f} ms a step of {plain_s * 1e3:.2f} ms"
+    if not overhead.is_settled:  # a share would say what the first steps cost
+        free = "" if overhead.limit is None else f" and the first {FREE_STEPS} are measured whatever they cost"
+        return f"{cost}: the first steps load code{free}."
+    if overhead.limit is not None and spent_s <= FLOOR_S:
+        return f"{cost} (under {FLOOR_S * 1e3:.0f} ms a step, so not limited)."
+    limit = "" if overhead.limit is None else f" (limit {overhead.limit:.1%}, or {FLOOR_S * 1e3:.0f} ms)"
+    return f"{cost}, {overhead.share:.1%}{limit}."
+
+
+def _steps(overhead: Overhead) -> str:
+    text = f"Steps: {overhead.steps:,}, {overhead.measured:,} of them measured"
+    if overhead.skipped_by_schedule:
+        text += f", {overhead.skipped_by_schedule} left out by the schedule"
+    if overhead.skipped_by_governor:
+        text += f", {overhead.skipped_by_governor} left out to keep the overhead under its limit"
+    return text + "."

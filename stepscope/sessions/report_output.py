@@ -1,0 +1,50 @@
+"""Puts a session's report where its user finds it: files, the run, and one line on standard error."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from tracker_adapters.emitter import Emitter
+from tracker_adapters.terminal_text import say
+from tracker_adapters.wording import counted
+
+from stepscope.runs.live_run import run_of
+from stepscope.sessions.report import DebugReport, overhead_line
+from stepscope.sessions.stored_reports import REPORT_NAME
+
+
+def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter: Emitter | None, step: int) -> None:
+    """Writes ``report.json`` and ``report.txt``, emits the text ``stepscope/report``, and prints how the training is.
+
+    Args:
+        report: The report.
+        output_dir: The folder, made when it does not exist; None for no files.
+        emitter: Where the text goes; None for nowhere.
+        step: The session's last step.
+
+    Raises:
+        OSError: When the folder cannot be written.
+    """
+    # The first rank speaks for all: they share weights and gradients.
+    if (run := run_of(emitter)) is None or run.rank == 0:
+        say(closing_line(report))
+    if emitter is not None:
+        # Two spaces break a line in Markdown.
+        emitter.text(REPORT_NAME, report.summary().replace("\n", "  \n"), step=max(0, step))
+    if output_dir is not None:
+        folder = Path(output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
+        (folder / "report.txt").write_text(report.summary() + "\n", encoding="utf-8")
+
+
+def closing_line(report: DebugReport) -> str:
+    """Returns the verdict, what it rests on, and the cost, in one line."""
+    if report.disabled or not report.coverage.steps:
+        if inspected := report.tensors["inspected"]:  # a loop that hands over its tensors, and tells no step
+            found = ", ".join(f"{kind} ({count})" for kind, count in report.verdict.found.items())
+            were = f"{counted(inspected, 'tensors')} {'was' if inspected == 1 else 'were'} inspected."
+            return were + (f" Found: {found}." if found else "")
+        return overhead_line(report.overhead) if report.disabled else str(report.verdict)
+    return f"{report.verdict} {report.coverage.summary()} {overhead_line(report.overhead)}"

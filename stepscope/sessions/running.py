@@ -1,0 +1,50 @@
+"""The sessions that run in this process: one for each model and optimizer, and one for each set of names in a run."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import TYPE_CHECKING
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.torch_import import torch
+
+if TYPE_CHECKING:
+    from stepscope.sessions.session import DebugSession
+
+_log = logging.getLogger(__name__)
+_running: weakref.WeakSet[DebugSession] = weakref.WeakSet()
+
+
+def begin(session: DebugSession, model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None) -> None:
+    """Enters a session; one that runs on the same model and optimizer ends, as when a notebook's cell runs again."""
+    for other in list(_running):
+        if model is not None and other.watches(model, optimizer):
+            _log.warning(
+                "this %s and its optimizer are watched already: the earlier session ends here, %s; "
+                "close() a session, or use it as a context manager, to end it in time",
+                type(model).__name__,
+                f"at step {other.last_step}" if other.last_step >= 0 else "before its first step",
+            )
+            try:
+                other.stop()
+            except Exception:  # nothing of the earlier one may keep this one from beginning
+                _log.exception("the earlier session of this %s could not end", type(model).__name__)
+    _running.add(session)
+
+
+def end(session: DebugSession) -> None:
+    """Forgets a session that has ended."""
+    _running.discard(session)
+
+
+def claim_names(emitter: Emitter, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
+    """Alerts when another model or optimizer has emitted its series under the same names."""
+    if not emitter.claim(model if optimizer is None else optimizer):
+        emitter.alert(
+            "mixed_series",
+            f"{type(model).__name__}: a session of another model or optimizer has the same names in this run, so that "
+            'their series mix; give each a scope of its own: watch(model, optimizer, run=run.scoped("D"))',
+            step=0,
+        )

@@ -1,0 +1,297 @@
+"""A debug session: puts the debuggers on a model, decides which steps are measured, and reports."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tracker_adapters.emitter import Emitter
+from tracker_adapters.values.base import check_step
+
+from debuggers.instrumentation.compiled_code import methods_between_graphs
+from debuggers.instrumentation.isolation import Isolation, OnError
+from debuggers.torch_import import torch
+from stepscope.errors import SessionError
+from stepscope.runs.live_run import run_of
+from stepscope.sessions import running as running_sessions
+from stepscope.sessions.alerts import SessionAlerts
+from stepscope.sessions.arguments import check_run, check_session, only_config
+from stepscope.sessions.config import DebugConfig, Preset, as_config
+from stepscope.sessions.diagnostics import Diagnostics
+from stepscope.sessions.first_nan import SessionFirstNaN
+from stepscope.sessions.instruments import Instruments
+from stepscope.sessions.report import DebugReport
+from stepscope.sessions.report_output import put_out
+from stepscope.sessions.stability import SessionStability
+from stepscope.sessions.step_pacing import StepPacing
+from stepscope.sessions.view import SessionView
+
+if TYPE_CHECKING:
+    from stability import NumericalStabilityManager
+    from stability.results.step import StabilityResult
+
+DISABLED_VARIABLE = "STEPSCOPE_DISABLED"
+
+
+@methods_between_graphs
+class DebugSession(SessionView):
+    """Watches the training of a model: gradients, weights, updates, activations, and single tensors.
+
+    Call ``start`` (or use it as a context manager), ``step`` once before each optimizer step, and ``stop``::
+
+        with stepscope.DebugSession(model, optimizer, run=run) as session:
+            for inputs, targets in loader:
+                optimizer.zero_grad()
+                loss = criterion(model(inputs), targets)
+                loss.backward()
+                session.step(loss)
+                optimizer.step()
+        print(session.report().summary())
+
+    Training with a session is bit-identical to training without it. What fails inside is logged once for each
+    cause, shown in the report, and stops nothing. With the environment variable ``STEPSCOPE_DISABLED`` set to 1
+    nothing is measured and no hook is set; a stability manager still does its work.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | DebugConfig | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        *,
+        run: Emitter | None = None,
+        stability: NumericalStabilityManager | None = None,
+        scaler: torch.amp.GradScaler | None = None,
+        config: DebugConfig | Preset | None = None,
+        on_error: OnError = "isolate",
+    ) -> None:
+        """Makes a session; nothing happens before ``start``.
+
+        Args:
+            model: What is watched; without one there are the inspector and ``record_gradient_flow``. A DebugConfig in
+                this place is the configuration of a session without a model.
+            optimizer: Who updates it; needed for weights, updates, optimizer state and learning rates.
+            run: Where artifacts go: a run, or an emitter that was scoped; without one there is only the report.
+            stability: Detects and clips at each ``step``; it shares the measurement of the gradients.
+            scaler: The loop's GradScaler, if any; the stability manager's by default.
+            config: What is measured, how often, at what cost: a DebugConfig, or the name of a preset.
+            on_error: ``raise`` lets failures inside pass, for tests.
+
+        Raises:
+            SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is
+                missing, ``run`` is a path, the optimizer holds no parameter of the model, or ``scaler`` is another one
+                than the manager's.
+            ConfigError: For a wrong configuration.
+        """
+        if isinstance(model, DebugConfig):
+            config, model = only_config(model, config), None
+        self.config = as_config(config)
+        check_run(run)
+        check_session(model, optimizer, self.config, stability, scaler)
+        self.disabled = os.environ.get(DISABLED_VARIABLE, "") not in ("", "0")
+        self._model, self._optimizer, self._run = model, optimizer, run
+        self._stability = SessionStability(stability, model, optimizer)
+        self._pacing = StepPacing(self.config, run)
+        self._alerts = SessionAlerts(run)
+        self._isolation = Isolation(on_error, lambda message: self._alerts.failure(message, self._pacing.last))
+        self._diagnostics = Diagnostics(run if self.config.enable_model_diagnostics else None, optimizer)
+        if scaler is None and stability is not None:
+            scaler = stability.scaler
+        self._first_nan = SessionFirstNaN(None if self.disabled else model, run, scaler, self._stability)
+        watched = None if self.disabled else model
+        self._instruments = Instruments(
+            watched,
+            optimizer,
+            run,
+            scaler,
+            self.config,
+            stopwatch=self._pacing.stopwatch,
+            on_error=on_error,
+            tells_loss=stability is None,
+        )
+        self._started = self._stopped = self._paused = False
+        self._process = 0
+        self._forget_run: Callable[[], None] = lambda: None
+
+    def start(self) -> Self:
+        """Begins to watch; a session that watches the same model and optimizer already ends.
+
+        The first time on a machine a process of its own compiles the measuring kernel, which takes about half a minute
+        and is said on standard error. Until then everything is measured by torch operations.
+
+        Raises:
+            SessionError: When the session was started before.
+        """
+        if self._started:
+            raise SessionError("this session was started before; expected a new DebugSession for each training")
+        self._started, self._process = True, os.getpid()
+        if not self.disabled:
+            self._stability.leave_series_to(self._run, self.config)
+        if (run := run_of(self._run)) is not None:
+            self._forget_run = run.call_before_close(self.stop)
+        running_sessions.begin(self, self._model, self._optimizer)
+        first = self.config.first_step
+        self._pacing.last = (-1 if self._run is None else self._run.reached) if first is None else first - 1
+        if not self.disabled:
+            if self._run is not None and self._model is not None:
+                running_sessions.claim_names(self._run, self._model, self._optimizer)
+            with self._isolation.guard("the measuring kernel"):
+                self._instruments.prepare()
+            self._expect(self._pacing.next)
+        self._stability.begin()
+        with self._isolation.guard("observing forward passes"):
+            self._first_nan.start()
+        self._pacing.start()
+        return self
+
+    def step(
+        self,
+        loss: torch.Tensor | float | None = None,
+        *,
+        step: int | None = None,
+        replay: Callable[[], Any] | None = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> StabilityResult | None:
+        """Measures a step, if it is due; call it after the last ``backward`` and before ``optimizer.step()``.
+
+        Gradients are measured as they are: clipped if the loop has clipped them before. A stability manager's
+        clipping comes after the measurement. Under a GradScaler they may be scaled still, if the session was given
+        the scaler: what is recorded is unscaled.
+
+        Args:
+            loss: The unscaled loss; emitted as ``loss``. A stability manager needs it.
+            step: The number of this step; by default one more than the last one.
+            replay: Returns the loss of the same batch, such as ``lambda: criterion(model(inputs), targets)``; it may
+                call ``backward``. It is called when the loss or a gradient is not finite and those before were, to name
+                the operator that made the first NaN or infinity; after an answer, at most once in 100 steps. Every step
+                that has it is looked at, measured or not, which waits once for a device. A stability manager skips or
+                mends the step afterwards.
+            metrics: Further numbers to emit, by their names.
+
+        Returns:
+            The stability manager's result; None without a manager.
+
+        Raises:
+            SessionError: When the session is not running, or a stability manager gets no loss.
+            ArtifactError: For a wrong step, loss or metric.
+            StabilityError: From the stability manager; the step counts as not taken, and nothing of it is emitted.
+            AutogradAnomalyError: From the stability manager, after the step was taken.
+        """
+        number = self._pacing.next if step is None else check_step("session", "step", step)
+        if not self._started or self._stopped:
+            raise SessionError("the session is not running; call start() first, or use it as a context manager")
+        if self._paused:
+            raise SessionError("the session is paused; expected step() after the with block of paused()")
+        self._stability.check(loss)
+        if self.disabled:
+            self._pacing.count(number)
+            return self._stability.decide(number, loss, None, replay, None)
+        measured = self._pacing.is_measured(number)
+        with self._pacing.stopwatch:
+            self._diagnostics.emit(number, loss, metrics, measured=measured)
+            self._stability.unscale()
+            measured = self._instruments.look(number, loss, self._isolation, measured=measured)
+            if measured:
+                with self._isolation.guard("measuring a step"):
+                    self._instruments.measure(number)
+            else:
+                self._instruments.leave_out()
+        summaries = self._instruments.summaries
+        try:
+            return self._stability.decide(number, loss, summaries, replay, self._first_nan.own)
+        finally:  # what the manager raises now, it raises of a step that was taken
+            finite = self._instruments.gradients_finite
+            with self._isolation.guard("repeating a step"):
+                self._first_nan.look(number, loss, gradients_finite=finite, replay=replay)
+            step_s = self._pacing.close(number, measured=measured)
+            if self._instruments.awaits_kernel:
+                with self._pacing.paused(), self._isolation.guard("the measuring kernel"):
+                    self._instruments.prepare()
+            with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
+                if measured:
+                    self._diagnostics.step_time(number, step_s)
+                self._expect(self._pacing.next)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves out what happens inside, between two steps: a validation, a checkpoint, the step of another model.
+
+        No layer has a hook meanwhile, and the time counts neither as training nor as overhead.
+        """
+        with self._pacing.paused():
+            self._paused = True
+            self._instruments.pause()
+            self._first_nan.pause()
+            try:
+                yield
+            finally:
+                self._paused = False
+                self._stability.begin()
+                if self._started and not self._stopped and not self.disabled:
+                    self._first_nan.resume()
+                    with self._isolation.guard("preparing a step"):
+                        self._expect(self._pacing.next)
+
+    def stop(self) -> DebugReport:
+        """Ends the session: removes every hook, emits what is left, writes and prints what ``report`` returns.
+
+        The measured overhead is printed to standard error. A second call only returns the report, and so does a call in
+        a forked child: the session is its parent's.
+        """
+        if self._is_inherited:
+            self._let_go()
+        if self._stopped:
+            return self.report()
+        self._stopped = True
+        self._forget_run()
+        self._stability.leave_series_to(None, self.config)
+        running_sessions.end(self)
+        if self._run is not None and self._started:
+            self._run.reach(self._pacing.last)
+        with self._isolation.guard("ending the session"):
+            self._instruments.close()
+            self._first_nan.close()
+        report = self.report()
+        if self._started:
+            with self._isolation.guard("writing the report"):
+                put_out(report, self.config.output_dir, self._run, self._pacing.last)
+        return report
+
+    def close(self) -> DebugReport:
+        """Ends the session as ``stop`` does."""
+        return self.stop()
+
+    def __enter__(self) -> Self:
+        return self if self._started else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_inherited:
+            self._let_go()
+            return
+        try:
+            if error is not None:
+                with self._isolation.guard("recording an error"):
+                    self._stability.note_error(error)
+            with self._isolation.guard("repeating a step that ended with an exception"):
+                self._first_nan.look_at_error(error)
+        finally:
+            # What fails now, as on a device that is broken, must not stand before what ended the training.
+            with self._isolation.guard("ending the session"):
+                self.stop()
+
+    def _let_go(self) -> None:
+        """Ends the copy in a forked child: no layer has a hook any more, and nothing is emitted, printed or removed."""
+        self._stopped = True
+        running_sessions.end(self)
+        self._instruments.pause()
+        self._first_nan.pause()
+
+    def _expect(self, number: int) -> None:
+        """Prepares for the coming forward pass of a step that will be measured."""
+        self._instruments.begin(number)
+        if self._pacing.grant(number):
+            self._instruments.expect(number)

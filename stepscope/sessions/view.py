@@ -1,0 +1,88 @@
+"""What a session shows of itself, at any time: its debuggers, its last step, its report."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.torch_import import torch
+from stepscope.sessions.first_nan import SessionFirstNaN
+from stepscope.sessions.instruments import Instruments
+from stepscope.sessions.report import DebugReport
+from stepscope.sessions.stability import SessionStability
+from stepscope.sessions.step_pacing import StepPacing
+
+if TYPE_CHECKING:
+    from debuggers.activations.monitor import ActivationMonitor
+    from debuggers.gradients.debugger import GradientDebugger
+    from debuggers.tensors.inspector import TensorInspector
+
+
+class SessionView:
+    """The part of a session that changes nothing.
+
+    Attributes:
+        disabled: Whether the environment switched the session off.
+    """
+
+    disabled: bool
+    _model: torch.nn.Module | None
+    _optimizer: torch.optim.Optimizer | None
+    _stability: SessionStability
+    _pacing: StepPacing
+    _isolation: Isolation
+    _first_nan: SessionFirstNaN
+    _instruments: Instruments
+    _started: bool
+    _stopped: bool
+    _paused: bool
+    _process: int
+
+    @property
+    def last_step(self) -> int:
+        """The number of the last step; before the first, one less than it will have."""
+        return self._pacing.last
+
+    def watches(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
+        """Whether this session watches exactly this model with this optimizer."""
+        return self._model is model and self._optimizer is optimizer
+
+    @property
+    def tensor_inspector(self) -> TensorInspector:
+        """Takes single tensors: ``session.tensor_inspector.inspect_tensor(tensor, "name")``."""
+        return self._instruments.tensors
+
+    @property
+    def gradient_debugger(self) -> GradientDebugger:
+        """History and analysis of the gradients; takes others by ``record_gradient_flow``."""
+        return self._instruments.gradients
+
+    @property
+    def activation_monitor(self) -> ActivationMonitor | None:
+        """What the layers put out; None unless configured."""
+        return self._instruments.activations
+
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether this is a forked child's copy of a session that its parent started."""
+        return self._started and os.getpid() != self._process
+
+    def report(self) -> DebugReport:
+        """Returns what the session knows so far."""
+        return DebugReport.of(
+            self._instruments,
+            overhead=self._pacing.overhead(),
+            last_step=self._pacing.last,
+            failures={**self._isolation.counts, **self._instruments.failures},
+            disabled=self.disabled,
+            first_nans=self._first_nan.found,
+            unused_passes=self._first_nan.unused_passes,
+            ended_tools=self._stability.ended_tools,
+        )
+
+    def __repr__(self) -> str:
+        state = "disabled" if self.disabled else "not started" if not self._started else ""
+        state = state or ("stopped" if self._stopped else "paused" if self._paused else "running")
+        model = "" if self._model is None else f" of {type(self._model).__name__}"
+        return f"<{type(self).__name__}{model}: {state}, last step {self._pacing.last}>"

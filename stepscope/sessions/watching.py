@@ -1,0 +1,198 @@
+"""Starts sessions: on an unchanged loop, by the optimizer's own hook, or for what a loop hands over itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.first_nan.forward_capture import outside_of_graphs
+from debuggers.gradients.loss_scale import calling_scaler, step_was_skipped
+from debuggers.instrumentation.compiled_code import methods_between_graphs
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.training_pass import is_training_forward
+from debuggers.torch_import import torch
+from stepscope.errors import SessionError
+from stepscope.sessions.arguments import check_order
+from stepscope.sessions.config import DebugConfig, Preset, as_config
+from stepscope.sessions.session import DebugSession
+
+_log = logging.getLogger(__name__)
+_SEARCHES = 10
+"""Steps in which a GradScaler is looked for."""
+
+
+@methods_between_graphs
+class Watch(DebugSession):
+    """A session whose ``step`` is called by ``optimizer.step`` itself; made by ``watch``."""
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, **options: Any) -> None:
+        """Takes what ``DebugSession`` takes, and starts at once."""
+        super().__init__(model, optimizer, **options)
+        self._step_hooks, self._pass_hooks = Hooks(), Hooks()
+        self._observed = outside_of_graphs(model)
+        self._is_told = self._has_counted = False
+        self._searches = 0 if options.get("scaler") is not None else _SEARCHES
+        self.start()
+        if not self.disabled:
+            self._step_hooks.add_gradients_ready(optimizer, self._step_of)
+            self._step_hooks.add_optimizer_post_step(optimizer, self._end_step_of)
+            self._see_passes()
+
+    def step(self, loss: torch.Tensor | float | None = None, **options: Any) -> Any:
+        """Takes the coming step from the loop, with its loss; without a call ``optimizer.step`` takes it by itself.
+
+        Call it before each ``optimizer.step()``, or never; see ``DebugSession.step`` for the arguments. In a loop with
+        a GradScaler give ``watch`` the scaler: a call of this method comes before it can be found.
+        """
+        counted, last = self._has_counted, self.last_step
+        result = super().step(loss, **options)
+        self._is_told, self._has_counted = True, False
+        if counted:
+            _log.warning(
+                "step %d was counted by the optimizer before this call of session.step(); expected the call before "
+                "each optimizer.step(), or none",
+                last,
+            )
+        return result
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """See ``DebugSession.paused``."""
+        self._pass_hooks.remove()
+        try:
+            with super().paused():
+                yield
+        finally:
+            if not (self._stopped or self.disabled):
+                self._see_passes()
+
+    def stop(self) -> Any:
+        """See ``DebugSession.stop``."""
+        self._step_hooks.remove()
+        self._pass_hooks.remove()
+        return super().stop()
+
+    def _let_go(self) -> None:
+        self._step_hooks.remove()
+        self._pass_hooks.remove()
+        super()._let_go()
+
+    def _see_passes(self) -> None:
+        """Has forward passes counted: of steps that a GradScaler skips they are all that can be seen."""
+        if self._observed is not None:
+            self._pass_hooks.add_before_forward(self._observed, self._pass_begins)
+
+    def _pass_begins(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
+        if is_training_forward():
+            with self._isolation.guard("watching the GradScaler"):
+                self._instruments.pass_begins()
+
+    def _step_of(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._paused:
+            return
+        was_skipped = False
+        with self._isolation.guard("preparing a step"):
+            self._find_scaler()
+            # What a fused optimizer was told on a device is known only later.
+            overflow = step_was_skipped(optimizer)
+            was_skipped = overflow is not None and overflow.is_cpu and bool(overflow.item())
+        if was_skipped:
+            self._instruments.start_over()
+        else:
+            if not self._is_told:
+                self._has_counted = True
+                super().step()
+            with self._isolation.guard("watching the GradScaler"):
+                self._instruments.skipped.made(self.last_step)
+
+    def _end_step_of(self, optimizer: torch.optim.Optimizer) -> None:
+        if not self._paused:
+            self._is_told = False
+            # Further calls of a closure ran the model on the way to the weights that this step ends with.
+            self._instruments.start_over()
+
+    def _find_scaler(self) -> None:
+        if not self._searches:
+            return
+        self._searches -= 1
+        scaler = calling_scaler()
+        if scaler is not None:
+            self._searches = 0
+            if self._is_told and scaler.is_enabled():
+                _log.warning(
+                    "the gradients of step %d were recorded as they were, with the scale of the loop's GradScaler "
+                    "unless it had unscaled them: session.step() came before the scaler was known; expected "
+                    "watch(..., scaler=scaler)",
+                    self.last_step,
+                )
+            self._instruments.use_scaler(scaler)
+            self._first_nan.use_scaler(scaler)
+
+
+def watch(
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    run: Emitter | None = None,
+    scaler: torch.amp.GradScaler | None = None,
+    config: DebugConfig | Preset | None = None,
+    **settings: Any,
+) -> Watch:
+    """Starts to watch the training of a model, in a loop that stays as it is.
+
+    ::
+
+        with stepscope.watch(model, optimizer, run=run):
+            train()
+
+    A step is a call of ``optimizer.step()``. Gradients are measured when it begins, or when a closure that it is given
+    returns for the first time: accumulated over all micro-batches, unscaled by a GradScaler, clipped if the loop clips.
+    A step that a GradScaler skips is none. ``session.step(loss)`` before it hands over the loss, too. Without
+    ``with``, call ``close()`` at the end; closing the run does it too.
+
+    Args:
+        model: The model; may be compiled or wrapped.
+        optimizer: Who updates it.
+        run: Where artifacts go; without one there is only the report.
+        scaler: The loop's GradScaler. Without it, it is found when it calls ``optimizer.step`` for the first time; the
+            gradients of activations are recorded from the step after that on.
+        config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``.
+        settings: Fields of DebugConfig that are to be otherwise: ``watch(model, optimizer, updates=True)``.
+
+    Returns:
+        The running session.
+
+    Raises:
+        SessionError: When ``model`` or ``optimizer`` is something else.
+        ConfigError: For a wrong configuration or setting.
+    """
+    check_order(model, optimizer)
+    if model is None or optimizer is None:
+        missing = "model" if model is None else "optimizer"
+        raise SessionError(f"watch got no {missing} ({missing} is None); expected both, watch(model, optimizer)")
+    return Watch(model, optimizer, run=run, scaler=scaler, config=as_config(config, settings))
+
+
+def debug_session(config: DebugConfig | Preset | None = None, **settings: Any) -> DebugSession:
+    """Returns a session without a model, for a loop that hands over its tensors and gradients itself.
+
+    ::
+
+        session = stepscope.debug_session().start()
+        for batch in loader:
+            session.tensor_inspector.inspect_tensor(model(batch), "output")
+            ...
+        print(session.stop().summary())
+
+    ``session.step()`` ends a step. In a loop that never calls it, a tensor that is inspected again begins the next
+    one, and so do the gradients of a layer that are recorded again.
+
+    Args:
+        config: See ``DebugSession``.
+        settings: Fields of DebugConfig that are to be otherwise.
+    """
+    return DebugSession(config=as_config(config, settings))

@@ -1,0 +1,199 @@
+"""Which parameters take part in a training is known by name, and weights that nothing moves are told."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from tracker_adapters.testing import MemoryEmitter
+
+from debuggers.gradients.debugger import GradientDebugger
+from debuggers.gradients.parameter_watch import FIRST_LOOK, ParameterWatch
+from debuggers.gradients.parameters import Parameters
+from debuggers.measurement.arrival_queue import ArrivalQueue
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def train(model, optimizers, *, steps=FIRST_LOOK + 1, probed=False, before=lambda step: None):
+    emitter = MemoryEmitter()
+    debugger = GradientDebugger(model, optimizers[0], emitter=emitter, on_error="raise")
+    for step in range(steps):
+        before(step)
+        for parameter in model.parameters():
+            parameter.grad = None
+        model(torch.randn(16, 4)).square().mean().backward()
+        if probed:
+            debugger.probe(step)
+            debugger.leave_out()
+        else:
+            debugger.step(step)
+        for optimizer in optimizers:
+            optimizer.step()
+    return debugger, [(item.name, item.step) for item in emitter.artifacts if item.kind == "alert"]
+
+
+@pytest.mark.parametrize("probed", [True, False])
+@pytest.mark.parametrize("lr", [0.0, 1e-12])
+def test_weights_that_stand_still_are_told(lr, probed):
+    model = network()
+    debugger, alerts = train(model, [torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)], probed=probed)
+
+    assert alerts == [("weights_stand_still", FIRST_LOOK)]
+    assert debugger.findings()[0].name == "all weights"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda parameters: torch.optim.SGD(parameters, lr=1e-4),
+        lambda parameters: torch.optim.AdamW(parameters, lr=1e-6, weight_decay=0),
+    ],
+)
+def test_small_learning_rates_that_move_weights_are_none(make, dtype):
+    model = network().to(dtype)
+    torch.set_default_dtype(dtype)
+    try:
+        debugger, alerts = train(model, [make(model.parameters())])
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+    assert alerts == []
+    assert debugger.watch.sees_movement
+
+
+def test_updates_that_bfloat16_rounds_away_are_told():
+    model = nn.Linear(4, 2).bfloat16()
+    nn.init.ones_(model.weight)
+    nn.init.ones_(model.bias)
+    emitter = MemoryEmitter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    debugger = GradientDebugger(model, optimizer, emitter=emitter, on_error="raise")
+    for step in range(FIRST_LOOK + 1):
+        optimizer.zero_grad()
+        model(torch.ones(16, 4, dtype=torch.bfloat16)).float().mean().backward()
+        debugger.step(step)
+        optimizer.step()
+
+    assert "weights_stand_still" in {finding.kind for finding in debugger.findings()}
+
+
+def test_weights_that_begin_to_move_end_the_finding():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+
+    def warm_up(step):
+        optimizer.param_groups[0]["lr"] = 0.0 if step < 40 else 0.1
+
+    debugger, alerts = train(model, [optimizer], steps=60, before=warm_up)
+
+    assert [kind for kind, _ in alerts] == ["weights_stand_still"]
+    (finding,) = [finding for finding in debugger.findings() if finding.kind == "weights_stand_still"]
+    assert not finding.ongoing
+
+
+def test_a_layer_that_no_optimizer_holds_is_told():
+    model = network()
+    debugger, alerts = train(model, [torch.optim.SGD(model[:3].parameters(), lr=0.1)])
+
+    assert alerts == [("outside_optimizer", FIRST_LOOK)]
+    assert debugger.watch.roles().outside_optimizer == ("3.weight", "3.bias")
+    assert debugger.findings()[-1].name == "3.bias, 3.weight"
+
+
+def test_a_second_optimizer_may_hold_the_rest():
+    model = network()
+    optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (model[:3], model[3:])]
+
+    debugger, alerts = train(model, optimizers)
+
+    assert alerts == []
+    assert debugger.watch.roles().outside_optimizer == ("3.weight", "3.bias")
+
+
+def test_frozen_and_unused_parameters_are_named():
+    model = network()
+    model.unused = nn.Linear(2, 2)
+    model.forward = lambda inputs: nn.Sequential.forward(model[:4], inputs)
+    model[0].requires_grad_(False)
+
+    debugger, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=2)
+
+    roles = debugger.watch.roles()
+    assert roles.frozen == ("0.weight", "0.bias")
+    assert roles.without_gradient == ("unused.weight", "unused.bias")
+    assert roles.outside_optimizer == ()
+    assert not debugger.watch.sees_movement
+
+
+def test_a_parameter_that_is_replaced_is_compared_from_then_on_and_not_kept():
+    import gc
+    import weakref
+
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    old = weakref.ref(model[3].weight)
+
+    def replace(step):
+        if step == 10:
+            optimizer.param_groups[0]["params"] = [p for p in model.parameters() if p is not model[3].weight]
+            model[3].weight = nn.Parameter(torch.randn(2, 8))
+            optimizer.param_groups[0]["params"].append(model[3].weight)
+
+    _, alerts = train(model, [optimizer], before=replace)
+    optimizer.state.clear()
+    gc.collect()
+
+    assert alerts == []
+    assert old() is None
+
+
+@pytest.mark.parametrize("part", ["parameter", "view", "buffer"])
+def test_memory_that_was_freed_when_the_training_ends_is_left_out(part):
+    model = network()
+    model[1].running_mean[:] = math.nan
+    debugger, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=FIRST_LOOK)
+    model.eval()
+    if part == "view":
+        whole = torch.zeros(40)
+        model[0].weight.data = whole[8:].view(8, 4)
+    offloaded = model[1].running_var if part == "buffer" else model[0].weight
+    offloaded.untyped_storage().resize_(0)
+    debugger.close()
+
+    (found,) = debugger.findings()
+    assert (found.kind, found.name) == ("non_finite_weight", "1.running_mean")
+
+
+def test_each_kind_of_narrow_floats_is_looked_through_at_the_end():
+    model = network()
+    for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
+        model.register_buffer(f"in_{name}", torch.tensor([1.0, math.nan]).to(getattr(torch, name)))
+    debugger, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=2)
+    debugger.close()
+
+    (found,) = debugger.findings()
+    assert found.name == "in_float8_e4m3fn, in_float8_e5m2, in_bfloat16"
+
+
+def test_layers_that_eval_mode_changes_are_looked_for_now_and_then():
+    class Counts(nn.Sequential):
+        walks = 0
+
+        def named_modules(self, *arguments, **keywords):
+            self.walks += not arguments
+            return super().named_modules(*arguments, **keywords)
+
+    model = Counts(nn.Linear(4, 2)).eval()
+    watch = ParameterWatch(Parameters(model), None, ArrivalQueue(), lambda begun: None)
+    model[0].weight.grad, model[0].bias.grad = torch.ones(2, 4), torch.ones(2)
+    before = model.walks
+    for step in range(10):
+        watch.see(step, watch._parameters.gradients())
+
+    assert (watch.eval_steps, watch.eval_layers) == (10, [])
+    assert model.walks == before + 1

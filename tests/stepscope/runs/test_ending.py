@@ -1,0 +1,205 @@
+"""How runs end: closed twice, from several threads, by a script that forgot it, by a kill."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from tracker_adapters.errors import DeliveryError
+from tracker_adapters.store.layout import rank_folder, segment_path
+from tracker_adapters.testing import FailingSink, MemorySink, StalledSink
+
+import stepscope
+
+
+def test_a_script_that_forgets_to_close_still_gets_everything_out(tmp_path: Path) -> None:
+    for name, ending, status in (("clean", "", "finished"), ("dirty", "raise SystemError('x')", "failed")):
+        script = f"""
+import stepscope
+run = stepscope.open_run({str(tmp_path / name)!r}, sinks=[])
+for step in range(10):
+    run.scalar("loss", step, step=step)
+{ending}
+"""
+        subprocess.run([sys.executable, "-c", script], check=not ending, timeout=60, stderr=subprocess.DEVNULL)
+        record = stepscope.read_run(tmp_path / name)
+        assert len(record.scalars("loss")) == 10
+        assert record.info.status == status
+
+
+def test_a_killed_run_reads_as_failed_with_all_but_the_last_100_ms(tmp_path: Path) -> None:
+    script = f"""
+import os, signal, stepscope
+run = stepscope.open_run({str(tmp_path / "run")!r}, sinks=[])
+for step in range(1000):
+    run.scalar("loss", step, step=step)
+run.flush_store()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == -9
+    record = stepscope.read_run(tmp_path / "run")
+    assert len(record.scalars("loss")) == 1000
+    assert record.info.status == "failed"
+    assert not record.is_live
+
+
+def test_closing_from_several_threads_at_once_is_one_closing(tmp_path: Path) -> None:
+    run = stepscope.open_run(tmp_path, sinks=[MemorySink()])
+    for step in range(2000):
+        run.scalar("loss", step, step=step)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(run.close(60))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 6
+
+
+@pytest.mark.parametrize("sinks", [0, 1])
+def test_closing_tells_once_how_much_was_lost_and_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sinks: int
+) -> None:
+    run = stepscope.open_run(tmp_path / "run", sinks=[MemorySink()] * sinks)
+    run.scalar("loss", 0, step=0)
+    assert run.flush_store()
+    shutil.rmtree(run.path)
+    for step in range(1, 5):
+        run.scalar("loss", step, step=step)
+    assert not run.close(10)
+    assert not run.close(10)
+    told = [record.getMessage() for record in caplog.records if " lost and not in the run store " in record.message]
+    assert len(told) == 1
+    assert re.fullmatch(r"4 artifacts are lost .*/run: store_not_writable \(4\); .* was deleted or moved", told[0])
+
+
+def test_closing_a_run_that_lost_nothing_tells_of_no_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = stepscope.open_run(tmp_path / "run", sinks=[])
+    run.scalar("loss", 0, step=0)
+    assert run.close(60)
+    assert "lost" not in caplog.text
+
+
+def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path: Path) -> None:
+    run = stepscope.open_run(tmp_path, sinks=[MemorySink()])
+    run.scalar("loss", 1, step=0)
+    assert run.flush_store()
+    blocker = sqlite3.connect(segment_path(rank_folder(tmp_path, 0), 0), isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    run.scalar("loss", 2, step=1)
+    start = time.monotonic()
+    assert not run.close(0.3)
+    assert not run.flush(0.1)
+    assert time.monotonic() - start < 8  # SQLite itself would wait 10 s for the lock
+    stats = run.stats
+    assert (stats.emitted, stats.stored, stats.queued) == (2, 1, 1)
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert run.flush_store(20), "the store goes on when it can"
+    record = stepscope.read_run(tmp_path)
+    assert record.scalars("loss").values.tolist() == [1, 2]
+    assert record.info.status == "finished"
+
+
+def test_closing_gives_back_what_a_run_had_open(tmp_path: Path) -> None:
+    stepscope.open_run(tmp_path / "first", sinks=["local", MemorySink()]).close()
+    process = psutil.Process()
+    # Python's count: the system's still has a thread that was joined and is about to leave.
+    files, threads = process.num_fds(), threading.active_count()
+    runs = []
+    for number in range(3):
+        run = stepscope.open_run(tmp_path / str(number), sinks=["local", MemorySink()])
+        run.scalar("loss", 1, step=0)
+        assert run.close()
+        runs.append(run)
+    assert process.num_fds() <= files
+    assert threading.active_count() <= threads
+
+
+def test_a_run_that_is_opened_in_one_thread_may_be_closed_in_another(tmp_path: Path) -> None:
+    runs = []
+    opening = threading.Thread(target=lambda: runs.append(stepscope.open_run(tmp_path, sinks=[MemorySink()])))
+    opening.start()
+    opening.join()
+    runs[0].scalar("loss", 1, step=0)
+    assert runs[0].flush()
+    assert runs[0].close()
+    assert runs[0].stats.sinks["MemorySink"].delivered == 1
+
+
+def test_the_exception_that_ended_the_training_stands_before_a_failing_sink(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        stepscope.open_run(tmp_path, sinks=[FailingSink(None)], on_error="raise") as run,
+    ):
+        run.scalar("loss", 1, step=0)
+        with pytest.raises(DeliveryError):
+            run.flush(0.5)
+        1 / 0  # noqa: B018
+
+
+def test_forgotten_runs_all_end_even_when_one_of_them_hangs_or_raises(tmp_path: Path) -> None:
+    script = f"""
+import stepscope, stepscope.runs.unclosed
+from tracker_adapters.testing import FailingSink, StalledSink
+stepscope.runs.unclosed.CLOSE_TIMEOUT_S = 0.5
+for name, sink in (("hanging", StalledSink()), ("failing", FailingSink(None))):
+    run = stepscope.open_run({str(tmp_path)!r} + "/" + name, sinks=[sink], on_error="raise")
+    run.scalar("loss", 1, step=0)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, stderr=subprocess.DEVNULL)
+    for name in ("hanging", "failing"):
+        record = stepscope.read_run(tmp_path / name)
+        assert len(record.scalars("loss")) == 1
+        assert record.info.status == "finished"
+
+
+@pytest.mark.parametrize("target", ["", "my files"])
+def test_a_run_that_could_not_wait_says_what_waits_and_the_command_that_carries_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sink = {"type": "local", **({"path": tmp_path / target} if target else {})}
+    before = psutil.Process().children()
+    run = stepscope.open_run("runs/exp1", sinks=[sink])
+    [delivery] = [child for child in psutil.Process().children() if child not in before]
+    delivery.suspend()
+    for step in range(1200):
+        run.scalar("loss", step, step=step)
+    assert run.flush_store()
+    assert not run.close(timeout=1.0)
+    delivery.resume()
+    delivery.wait(60)
+    [line] = [record.getMessage() for record in caplog.records if "still waiting" in record.getMessage()]
+    waiting, goes_on, command = line.split("; ")
+    assert re.fullmatch(r"[\d,]+ artifacts? (is|are) still waiting for local \(.*\)", waiting)
+    assert goes_on == "delivery goes on in the background"
+    arguments = shlex.split(command.removeprefix("if it stops: "))
+    assert arguments[:4] == ["stepscope", "sync", "runs/exp1", "--to"]
+    assert arguments[4] == (f"local:{tmp_path / target}" if target else "local")
+    done = subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    csv = (tmp_path / target if target else run.path / "local") / "scalars.csv"
+    assert len(csv.read_text(encoding="utf-8").splitlines()) == 1201
+
+
+def test_a_sink_in_this_process_promises_no_background(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stalled = StalledSink()
+    run = stepscope.open_run(tmp_path / "run", sinks=[stalled])
+    run.scalar("loss", 1, step=0)
+    assert not run.close(timeout=0.1)
+    assert (
+        f"1 artifact is still waiting for StalledSink (stalled); safe in the run store {tmp_path / 'run'}"
+        in caplog.text
+    )
+    assert "background" not in caplog.text
+    stalled.release.set()
