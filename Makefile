@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# A file's tests stay in one process, so that what they share is made once.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test lint fast integrations slow memcheck valgrind bench wheel browser clean
@@ -17,14 +19,14 @@ lint: $(VENV)/dev.ready
 	$(BIN)/mypy
 
 fast: $(VENV)/dev.ready
-	$(BIN)/pytest tests
+	$(PYTEST) tests
 
 integrations: $(VENV)/dev.ready browser
-	$(BIN)/pytest integrations_tests -m "not slow"
+	$(PYTEST) integrations_tests -m "not slow"
 
 # What takes minutes: fifty kills, long outages, a thousand forks, a hundred thousand artifacts, PostgreSQL.
 slow: $(VENV)/dev.ready memcheck
-	$(BIN)/pytest integrations_tests -m slow
+	$(PYTEST) integrations_tests -m slow
 
 # The measuring tests with all memory overwritten that is given back: what is read of it afterwards is wrong for sure.
 memcheck: $(VENV)/dev.ready

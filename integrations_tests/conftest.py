@@ -17,6 +17,10 @@ from warm_python import WarmPython
 # Which code measures must not depend on when a process beside the tests has compiled it.
 os.environ.setdefault("STEPSCOPE_COMPILE", "wait")
 
+# Beside other workers a test that takes every core waits for them, and they for it.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # So that a failing check of the contract shows the values that it compared.
 pytest.register_assert_rewrite("tracker_adapters.testing")
 
