@@ -26,7 +26,7 @@ from tracker_adapters.testing import MemorySink
 from waiting import until
 
 import stepscope
-from stepscope.sync import sync
+from stepscope.sync import sync_runs
 
 STEPS = 100
 READERS = {
@@ -76,7 +76,7 @@ def test_a_crashed_run_is_marked_failed_in_the_tracker(tmp_path: Path) -> None:
         run.wait_for_step(50)
         run.process.kill()
         run.process.wait(60)
-    (result,) = sync(tmp_path / "run", to="local")
+    (result,) = sync_runs(tmp_path / "run", to="local")
     assert result.complete
     assert shown("local", tmp_path / "run") == stored_counts(tmp_path / "run")
     assert '"status": "failed"' in (tmp_path / "run" / "local" / "run_info.json").read_text()
@@ -87,7 +87,7 @@ def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path: 
     for number in range(5):
         shutil.copytree(first, tmp_path / "runs" / f"copy{number}")
     seen = []
-    results = sync(tmp_path / "runs", to=["local", "tensorboard"], jobs=4, on_progress=seen.append)
+    results = sync_runs(tmp_path / "runs", to=["local", "tensorboard"], jobs=4, on_progress=seen.append)
     assert len(results) == 12
     assert all(result.complete for result in results)
     for folder in {result.run for result in results}:
@@ -103,10 +103,10 @@ def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path: Path) -> None:
             for step in range(steps):
                 run.scalar("loss", rank, step=step)
     for rank in (1, 0, 1):
-        assert all(result.delivered for result in sync(folder, to=["mlflow", "wandb"], rank=rank))
+        assert all(result.delivered for result in sync_runs(folder, to=["mlflow", "wandb"], rank=rank))
         assert all(
             result.delivered
-            for result in sync(folder, to=[f"{sink}:{tmp_path}/{sink}{rank}" for sink in IN_FOLDERS], rank=rank)
+            for result in sync_runs(folder, to=[f"{sink}:{tmp_path}/{sink}{rank}" for sink in IN_FOLDERS], rank=rank)
         )
     for rank, steps in enumerate((10, 30)):
         for sink in IN_FOLDERS:
@@ -115,7 +115,7 @@ def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path: Path) -> None:
     for sink in ("mlflow", "wandb"):
         seen = READERS[sink](load_sink(sink).resolve({}, folder))
         assert Counter(one.value for one in seen) == {0.0: 10, 1.0: 30}, sink
-    [result] = sync(folder, to=f"local:{tmp_path}/local1", rank=0)
+    [result] = sync_runs(folder, to=f"local:{tmp_path}/local1", rank=0)
     assert "expected a folder of its own for each run" in result.error
 
 
@@ -124,7 +124,7 @@ def test_a_running_run_is_caught_up_with_and_followed_to_its_end(tmp_path: Path)
     with training(folder, [], steps=STEPS, pauses=[40]) as run:
         run.wait_for_step(40)
         until(lambda: stored_counts(folder) == emitted_by(41))
-        (result,) = sync(folder, to="local")
+        (result,) = sync_runs(folder, to="local")
         assert (result.outcome, result.complete) == ("caught_up", True)
         assert shown("local", folder) == emitted_by(41)
         assert '"status": "running"' in (folder / "local" / "run_info.json").read_text()
@@ -214,14 +214,14 @@ def test_a_run_whose_cursor_cannot_be_kept_says_so(tmp_path: Path) -> None:
     stepscope.open_run(tmp_path / "run", sinks=[]).close()
     (rank_folder(tmp_path / "run", 0) / DELIVERY_DATABASE).mkdir()
     with pytest.raises(RunError, match="cannot keep the cursor of sink 'local'"):
-        sync(tmp_path / "run", to="local")
+        sync_runs(tmp_path / "run", to="local")
 
 
 def test_arguments_of_the_wrong_kind_are_named(tmp_path: Path) -> None:
     stepscope.open_run(tmp_path / "run", sinks=[]).close()
     with pytest.raises(SinkConfigError, match="is an object"):
-        sync(tmp_path / "run", to=MemorySink())
+        sync_runs(tmp_path / "run", to=MemorySink())
     with pytest.raises(SinkConfigError, match="expected at least one sink"):
-        sync(tmp_path / "run", to=[])
+        sync_runs(tmp_path / "run", to=[])
     with pytest.raises(NotARunError):
-        sync(tmp_path / "nothing", to="local")
+        sync_runs(tmp_path / "nothing", to="local")

@@ -28,7 +28,7 @@ from tracker_adapters.store.upkeep.retention import retain, run_bytes
 from waiting import until
 
 import stepscope
-from stepscope.sync import sync
+from stepscope.sync import sync_runs
 
 STEPS = 1500
 NAMES = ("a", "b", "c")
@@ -136,7 +136,7 @@ def test_a_sink_that_comes_after_a_compaction_counts_what_is_gone(tmp_path: Path
     folder = tmp_path / "run"
     write_run(folder)
     retain(folder, int(run_bytes(folder) * 0.4))
-    (result,) = sync(folder, to=["local"])
+    (result,) = sync_runs(folder, to=["local"])
     assert result.complete
     (account,) = accounts(folder).values()
     assert account.pending == 0

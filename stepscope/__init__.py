@@ -3,36 +3,85 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tracker_adapters.errors import (
+    ArtifactError,
+    DamagedError,
+    DeliveryError,
+    MissingPackageError,
+    NotARunError,
+    RunBusyError,
+    RunError,
+    RunExistsError,
+    SinkConfigError,
+    StepscopeError,
+    UnsafeFileError,
+)
+from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.unheard_records import name_unheard_records
 
+from stepscope.errors import ConfigError, SessionError
 from stepscope.runs.opening import Run, RunStats, SinkStats, open_run, read_run
+from stepscope.runs.places import fetch_run
 from stepscope.sessions.config import DebugConfig
 from stepscope.sessions.schedule import Schedule
 from stepscope.shadowed_packages import check_parts
 
 if TYPE_CHECKING:
+    from stepscope.export import ExportError, export_runs
+    from stepscope.importing import ImportingError, import_runs
+    from stepscope.query import QueryError, query_runs
     from stepscope.sessions.report import DebugReport
     from stepscope.sessions.session import DebugSession
     from stepscope.sessions.watching import debug_session, watch
+    from stepscope.sync import sync_runs
 
 __all__ = [
+    "ArtifactError",
+    "ConfigError",
+    "DamagedError",
     "DebugConfig",
     "DebugReport",
     "DebugSession",
+    "DeliveryError",
+    "ExportError",
+    "ImportingError",
+    "MissingPackageError",
+    "NotARunError",
+    "QueryError",
     "Run",
+    "RunBusyError",
+    "RunError",
+    "RunExistsError",
+    "RunRecord",
     "RunStats",
     "Schedule",
+    "SessionError",
+    "SinkConfigError",
     "SinkStats",
+    "StepscopeError",
+    "UnsafeFileError",
     "debug_session",
+    "export_runs",
+    "fetch_run",
+    "import_runs",
     "open_run",
+    "query_runs",
     "read_run",
+    "sync_runs",
     "watch",
 ]
-# They import torch, which readers of runs need not have.
+# They take long to import, or need packages, such as torch, that whoever reads runs need not have.
 _LAZY = {
     "DebugReport": "stepscope.sessions.report",
     "DebugSession": "stepscope.sessions.session",
+    "ExportError": "stepscope.export",
+    "ImportingError": "stepscope.importing",
+    "QueryError": "stepscope.query",
     "debug_session": "stepscope.sessions.watching",
+    "export_runs": "stepscope.export",
+    "import_runs": "stepscope.importing",
+    "query_runs": "stepscope.query",
+    "sync_runs": "stepscope.sync",
     "watch": "stepscope.sessions.watching",
 }
 
@@ -41,7 +90,7 @@ check_parts(Path(__file__).parent.parent)
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what needs torch when it is asked for."""
+    """Imports the rest when it is asked for."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -81,7 +81,7 @@ class SyncResult:
         return self.outcome == "caught_up" or (self.outcome == "done" and not self.pending)
 
 
-def sync(
+def sync_runs(
     runs: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
     to: SinksSpec,

@@ -8,16 +8,38 @@ import pytest
 
 PUBLIC = {
     "stepscope": [
+        "ArtifactError",
+        "ConfigError",
+        "DamagedError",
         "DebugConfig",
         "DebugReport",
         "DebugSession",
+        "DeliveryError",
+        "ExportError",
+        "ImportingError",
+        "MissingPackageError",
+        "NotARunError",
+        "QueryError",
         "Run",
+        "RunBusyError",
+        "RunError",
+        "RunExistsError",
+        "RunRecord",
         "RunStats",
         "Schedule",
+        "SessionError",
+        "SinkConfigError",
         "SinkStats",
+        "StepscopeError",
+        "UnsafeFileError",
         "debug_session",
+        "export_runs",
+        "fetch_run",
+        "import_runs",
         "open_run",
+        "query_runs",
         "read_run",
+        "sync_runs",
         "watch",
     ],
     "tracker_adapters.artifacts": [
@@ -132,6 +154,14 @@ def test_a_module_offers_exactly_its_public_names(module):
     assert sorted(PUBLIC[module]) == sorted(loaded.__all__)
     for name in PUBLIC[module]:
         assert getattr(loaded, name) is not None
+
+
+def test_what_is_raised_on_purpose_has_one_base_class():
+    for module in ("stepscope", "debuggers", "stability"):
+        for name in PUBLIC[module]:
+            found = getattr(importlib.import_module(module), name)
+            if isinstance(found, type) and issubclass(found, BaseException):
+                assert issubclass(found, importlib.import_module("stepscope").StepscopeError), name
 
 
 def test_importing_the_packages_imports_neither_torch_nor_a_tracker():

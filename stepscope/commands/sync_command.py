@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from stepscope.commands.common import INTERRUPTED, SafeConsole, echo, one_line_errors
 from stepscope.runs.places import short_path
-from stepscope.sync import SyncProgress, SyncResult, sync
+from stepscope.sync import SyncProgress, SyncResult, sync_runs
 
 EXAMPLES = """\b
 Examples:
@@ -57,7 +57,7 @@ def command(runs: tuple[str, ...], sinks: tuple[str, ...], follow: bool, rank: i
     """
     try:
         with _bars() as show:
-            results = sync(runs, to=list(sinks), follow=follow, rank=rank, jobs=jobs, on_progress=show)
+            results = sync_runs(runs, to=list(sinks), follow=follow, rank=rank, jobs=jobs, on_progress=show)
     except KeyboardInterrupt:
         echo("stepscope: interrupted; the same command goes on from here", err=True)
         sys.exit(INTERRUPTED)

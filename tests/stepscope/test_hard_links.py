@@ -14,7 +14,7 @@ from tracker_adapters.testing import MemorySink
 from waiting import until
 
 import stepscope
-from stepscope.sync import sync
+from stepscope.sync import sync_runs
 
 KILLED = """
 import os, signal, sys, stepscope
@@ -85,6 +85,6 @@ def test_a_sync_leaves_its_other_names_alone(tmp_path: Path) -> None:
         run.scalar("loss", 1.0, step=0)
     other = copy_by_links(tmp_path / "run")
     before = contents(other)
-    (result,) = sync(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
+    (result,) = sync_runs(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
     assert (result.outcome, result.delivered) == ("done", 1)
     assert contents(other) == before

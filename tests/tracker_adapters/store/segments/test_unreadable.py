@@ -16,7 +16,7 @@ from tracker_adapters.testing import MemorySink
 
 import stepscope
 from stepscope.export.exporter import export_runs
-from stepscope.sync import sync
+from stepscope.sync import sync_runs
 
 WAYS: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,
@@ -66,7 +66,7 @@ def test_rows_that_are_gone_from_what_was_never_compacted_are_not_called_compact
     (segment,) = (tmp_path / "run" / "store").rglob("segment_*.db")
     with closing(sqlite3.connect(segment)) as connection, connection:
         connection.execute("DELETE FROM histogram WHERE step >= 15")
-    (result,) = sync(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
+    (result,) = sync_runs(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
     assert (result.delivered, result.failed, result.pending) == (35, {"unreadable": 5}, 0)
 
 
@@ -85,5 +85,5 @@ def test_a_sparse_file_in_the_place_of_another_is_not_read(tmp_path: Path, kind:
     os.truncate(blob, 8 * 1024**4)  # which would take an hour to read
     done = export_runs([tmp_path / "run"], tmp_path / "export")
     assert (done.damaged, done.missing) == (1, 0)
-    (result,) = sync(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
+    (result,) = sync_runs(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
     assert (result.delivered, result.failed) == (1, {"unreadable": 1})
