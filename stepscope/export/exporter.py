@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeAlias, get_args
 from tracker_adapters.artifacts import File, Image, Page
 from tracker_adapters.errors import RunError
 from tracker_adapters.remote.place import is_url
+from tracker_adapters.store.reading.columns import extent, read_rows
+from tracker_adapters.store.reading.replaced import LatestAttempts
 
-from stepscope.export.attempts import LatestAttempts
 from stepscope.export.columns import TABLES, Chunk, ColumnType, row_count
 from stepscope.export.output import MANIFEST, OutputFolder, safe_part
 from stepscope.export.parquet_format import ParquetTable, import_pyarrow
-from stepscope.export.reading import extent, read_rows
 from stepscope.export.remote_output import output_at
 from stepscope.export.selection import ExportError, Ranks, Selection
 from stepscope.export.tables import TableBuilder

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Image, Page, Table, Text
+from tracker_adapters.store.reading.columns import Integers, SegmentRows
 from tracker_adapters.store.segments.codec import DAMAGED, decode_artifact
 
 from stepscope.export.columns import Chunk, Column, Constant, Names
 from stepscope.export.histograms import histogram_columns
-from stepscope.export.reading import Integers, SegmentRows
 from stepscope.export.selection import TABLE_OF_KIND
 
 CHUNK_BYTES = 16 * 1024 * 1024

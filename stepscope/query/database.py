@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -13,7 +12,7 @@ from typing import Any, Self
 from tracker_adapters.errors import RunError, StepscopeError
 from tracker_adapters.store.connections import GatedConnection
 from tracker_adapters.store.fork_gate import inside
-from tracker_adapters.store.reading.tail import MAX_LOOKS
+from tracker_adapters.store.reading.segments import looked_again
 
 from stepscope.export.selection import Ranks, Selection
 from stepscope.query.functions import Functions, explained
@@ -98,11 +97,7 @@ def query_runs(
         raise QueryError(f"timeout_s is {timeout_s!r}; expected seconds from 0")
     selection = Selection.checked(names=names, ranks=ranks, steps=steps, all_attempts=all_attempts)
     folders = find_runs(runs)
-    for _ in range(MAX_LOOKS):
-        # A segment may be compacted in between: the one that stands for it is there before it goes.
-        with suppress(FileNotFoundError):
-            return _answered(folders, sql, selection, timeout_s)
-    return _answered(folders, sql, selection, timeout_s)
+    return looked_again(lambda: _answered(folders, sql, selection, timeout_s))
 
 
 def _answered(folders: Sequence[Path], sql: str, selection: Selection, timeout_s: float) -> QueryResult:

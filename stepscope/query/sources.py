@@ -11,9 +11,12 @@ from pathlib import Path
 
 from tracker_adapters.errors import RunError
 from tracker_adapters.store import layout
+from tracker_adapters.store.reading.columns import extent, read_rows
+from tracker_adapters.store.reading.replaced import SHOWN_BY_STEP, LatestAttempts
+from tracker_adapters.store.reading.segments import opened_segment
+from tracker_adapters.store.segments.attempt_rows import attempts_of
+from tracker_adapters.store.segments.schema import table_of
 
-from stepscope.export.attempts import SHOWN_BY_STEP, LatestAttempts
-from stepscope.export.reading import extent, opened_segment, read_rows, table_of
 from stepscope.export.selection import Selection
 from stepscope.query import views
 from stepscope.runs.folders import readable, run_labels
@@ -197,7 +200,7 @@ class Sources:
         for source in self._sources:
             with opened_segment(source.path, source.place.run) as segment:
                 assert segment is not None
-                rows = segment.connection.execute("SELECT attempt, started_ns FROM attempt").fetchall()
+                rows = attempts_of(segment)
             self._connection.executemany(
                 "INSERT OR IGNORE INTO attempts VALUES (?,?,?,?)",
                 [(source.place.label, source.place.rank, *row) for row in rows],

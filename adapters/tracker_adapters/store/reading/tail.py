@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import DamagedError, RunError, UnsafeFileError
 from tracker_adapters.store.layout import rank_folder, segments
-from tracker_adapters.store.segments import schema
+from tracker_adapters.store.reading.segments import damage, looked_again, open_segment
 from tracker_adapters.store.segments.codec import DAMAGED
 from tracker_adapters.store.segments.opened import Segment
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 MAX_ROWS = 10_000
-MAX_LOOKS = 10
 
 
 class StoreReader:
@@ -36,7 +31,7 @@ class StoreReader:
 
     def segments(self) -> list[Segment]:
         """Returns the segments that exist now, opened, in order."""
-        return self._retried(self._segments)
+        return looked_again(self._segments)
 
     def last_seq(self) -> int:
         """Returns the number of the last committed artifact, 0 when there is none."""
@@ -50,24 +45,17 @@ class StoreReader:
         damaged, or lay in a file beside the store that somebody has removed, is counted in ``Batch.unreadable``.
         """
         try:
-            return self._retried(lambda: self._read(after, max_rows))
+            return looked_again(lambda: self._read(after, max_rows))
         except sqlite3.OperationalError:
             raise
         except (FileNotFoundError, UnsafeFileError, sqlite3.DatabaseError, *DAMAGED):
             if not self._run_folder.exists():
                 raise
-            return self._retried(lambda: self._read(after, max_rows, leave_out_unreadable=True))
+            return looked_again(lambda: self._read(after, max_rows, leave_out_unreadable=True))
 
     def close(self) -> None:
         """Closes the connections."""
         self._close_all_but(None)
-
-    def _retried(self, read: Callable[[], T]) -> T:
-        """Looks again when a segment was compacted in between: the one that stands for it is there before it goes."""
-        for _ in range(MAX_LOOKS):
-            with suppress(FileNotFoundError):
-                return read()
-        return read()
 
     def damage(self) -> list[RunError]:
         """Returns why segments were left out, so far."""
@@ -100,7 +88,7 @@ class StoreReader:
                 except sqlite3.DatabaseError as error:
                     if not leave_out_unreadable:
                         raise
-                    self._leave_out(path, _damage(path, error))
+                    self._leave_out(path, damage(path, error))
                     return self._read(after, max_rows, leave_out_unreadable=True)
                 if batch is not None:
                     return batch
@@ -115,22 +103,10 @@ class StoreReader:
 
     def _open(self, path: Path) -> Segment | None:
         if path not in self._opened:
-            try:
-                connection = schema.open_for_reading(path)
-            except sqlite3.OperationalError:
-                path.stat()
-                raise
-            except (sqlite3.DatabaseError, UnsafeFileError) as error:
-                raise _damage(path, error) from error
-            if connection is None:
+            segment = open_segment(path, self._run_folder)
+            if segment is None:
                 return None
-            try:
-                self._opened[path] = Segment(connection, self._run_folder)
-            except sqlite3.DatabaseError as error:
-                connection.close()
-                if isinstance(error, sqlite3.OperationalError):
-                    raise
-                raise _damage(path, error) from error
+            self._opened[path] = segment
         return self._opened[path]
 
     def _first_seq(self, path: Path) -> int | None:
@@ -158,9 +134,3 @@ class StoreReader:
         # A delivery reads a long run for days: each segment that it left open would cost it three files.
         for path in [path for path in self._opened if path != keep]:
             self._opened.pop(path).connection.close()
-
-
-def _damage(path: Path, error: Exception) -> DamagedError:
-    return DamagedError(
-        f"the segment {path} is damaged ({error}); move it away to read the others, without what it holds"
-    )

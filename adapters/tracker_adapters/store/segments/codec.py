@@ -23,16 +23,16 @@ from tracker_adapters.artifacts import (
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.store.blobs import MAX_BLOB_BYTES, blob_size, check_blob, read_blob
 from tracker_adapters.store.layout import blob_path
+from tracker_adapters.store.segments.schema import COLUMNS
 
 MAX_INLINE_BYTES = 256 * 1024
 """Payloads above this lie in a blob file beside the store."""
 
 _PNG_BYTES_PER_PIXEL, _BESIDE_PIXELS = 16, 16 * 1024**2
 """More than a PNG takes for a pixel, of four channels with 16 bits, and for what it says beside them."""
-_ROW_START = "seq, series, attempt, step, time_ns"
-SCALAR_COLUMNS = f"{_ROW_START}, value"
-HISTOGRAM_COLUMNS = f"{_ROW_START}, data"
-ARTIFACT_COLUMNS = f"{_ROW_START}, meta, data, blob"
+SCALAR_COLUMNS, HISTOGRAM_COLUMNS, ARTIFACT_COLUMNS = (
+    ", ".join(COLUMNS[table]) for table in ("scalar", "histogram", "artifact")
+)
 
 DAMAGED = (ArtifactError, ValueError, TypeError, LookupError, OverflowError, RecursionError, msgspec.MsgspecError)
 """What decoding raises where a store holds something else than was written."""

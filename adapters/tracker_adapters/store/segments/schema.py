@@ -25,8 +25,12 @@ So a commit changes the pages of a group or two. Larger groups are faster to rea
 a table by series alone would change a page for each series at each step, 4 kB for a row of 40 bytes.
 """
 
-WIDTHS = {"scalar": 6, "histogram": 6, "artifact": 8}
-"""How many values make a row of each table of artifacts: SCALAR_COLUMNS and so on of ``codec``."""
+INTEGERS = ("seq", "series", "attempt", "step", "time_ns")
+CONTENT = {"scalar": ("value",), "histogram": ("data",), "artifact": ("meta", "data", "blob")}
+"""What a row of each table of artifacts holds behind its ``INTEGERS``."""
+COLUMNS = {table: (*INTEGERS, *content) for table, content in CONTENT.items()}
+WIDTHS = {table: len(columns) for table, columns in COLUMNS.items()}
+"""How many values make a row of each table of artifacts."""
 
 PAGE_BYTES = 4096
 READING_CACHE_KB = 256
@@ -152,6 +156,11 @@ def seal(connection: sqlite3.Connection, last_seq: int, *, level: int = 0, rollu
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def table_of(kind: str) -> str:
+    """Returns which of a segment's tables holds a kind."""
+    return kind if kind in COLUMNS else "artifact"
 
 
 def select_series(table: str, columns: str) -> str:

@@ -1,4 +1,4 @@
-"""Finds what a later attempt recorded again, so that it can be left out as the run's readers do."""
+"""Finds which rows of a rank a later attempt replaced, without holding more of them than may be."""
 
 from __future__ import annotations
 
@@ -9,23 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.store.segments.opened import Segment
 
-from stepscope.export.reading import (
-    Extent,
-    Integers,
-    SegmentRows,
-    integers_of,
-    opened_segments,
-    table_of,
-    wanted_series,
-)
-from stepscope.export.selection import Selection
+from tracker_adapters.store.reading.attempts import Replacements, Span
+from tracker_adapters.store.reading.columns import Extent, Integers, SegmentRows, Wanted, wanted_series
+from tracker_adapters.store.reading.segments import opened_segments
+from tracker_adapters.store.segments.attempt_rows import spans_of_attempts, steps_of_attempts
+from tracker_adapters.store.segments.opened import Segment
+from tracker_adapters.store.segments.schema import table_of
 
 SHOWN_BY_STEP = frozenset({"scalar", "histogram", "image", "text", "table"})
 """Kinds of which readers show the latest attempt at a step; of the others they show everything."""
 _Series = tuple[str, str]
-_Span = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -35,34 +29,22 @@ class _Attempt:
     ``again`` are the steps that an earlier attempt may have recorded too.
     """
 
-    steps: _Span
-    compacted: _Span | None = None
+    steps: Span
+    compacted: Span | None = None
     again: Integers = field(default_factory=lambda: np.empty(0, np.int64))
-
-    def replaces(self, steps: Integers) -> npt.NDArray[np.bool_]:
-        """Whether it replaces what earlier attempts recorded at these steps."""
-        at = np.searchsorted(self.again, steps)
-        replaced: npt.NDArray[np.bool_] = at < self.again.size
-        replaced[replaced] = self.again[at[replaced]] == steps[replaced]
-        if self.compacted is not None:  # it may have lost the very steps
-            replaced |= (steps >= self.compacted[0]) & (steps <= self.compacted[1])
-        return replaced
 
 
 _Attempts = dict[int, _Attempt]
-_SOUND = "typeof(attempt) = 'integer' AND typeof(step) = 'integer'"
-"""A damaged row, which readers leave out, replaces nothing."""
 
 
 class LatestAttempts:
     """Knows which rows of a rank were replaced by a later attempt.
 
-    The rule is that of ``tracker_adapters.store.reading.attempts``.
-    Only the steps are kept that several attempts can have recorded: eight bytes for each of them and each series.
+    Only the steps are kept that several attempts can have recorded: sixteen bytes for each of them and each series.
     """
 
-    def __init__(self, run_folder: Path, rank: int, selection: Selection, until: Extent) -> None:
-        self._of_series: dict[_Series, _Attempts] = {}
+    def __init__(self, run_folder: Path, rank: int, selection: Wanted, until: Extent) -> None:
+        self._of_series: dict[_Series, Replacements] = {}
         tables = sorted({table_of(kind) for kind in selection.kinds & SHOWN_BY_STEP})
         if selection.all_attempts or until.last_attempt < 2 or not tables:
             return
@@ -70,11 +52,12 @@ class LatestAttempts:
         for segment, _ in opened_segments(run_folder, rank):
             for table in tables:
                 _add_spans(found, segment, table, selection, until)
-        self._of_series = {key: attempts for key, attempts in found.items() if _may_overlap(attempts)}
-        if self._of_series:
+        found = {key: attempts for key, attempts in found.items() if _may_overlap(attempts)}
+        if found:
             for segment, _ in opened_segments(run_folder, rank):
                 for table in tables:
-                    _add_again(self._of_series, segment, table, until)
+                    _add_again(found, segment, table, until)
+        self._of_series = {key: _replacements(attempts) for key, attempts in found.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,24 +73,19 @@ class LatestAttempts:
         replaced = np.zeros(len(rows), np.bool_)
         order = np.argsort(rows.numbers, kind="stable")
         for places in np.split(order, np.flatnonzero(np.diff(rows.numbers[order])) + 1):
-            attempts = self._of_series.get(rows.series[int(rows.numbers[places[0]])], {})
-            for number, attempt in attempts.items():
-                earlier = places[rows.attempts[places] < number]
-                replaced[earlier] |= attempt.replaces(rows.steps[earlier])
+            replacements = self._of_series.get(rows.series[int(rows.numbers[places[0]])])
+            if replacements is not None:
+                replaced[places] = replacements.replaced(attempts=rows.attempts[places], steps=rows.steps[places])
         return replaced
 
 
 def _add_spans(
-    found: Mapping[_Series, _Attempts], segment: Segment, table: str, selection: Selection, until: Extent
+    found: Mapping[_Series, _Attempts], segment: Segment, table: str, selection: Wanted, until: Extent
 ) -> None:
     series = segment.series()
     wanted = wanted_series(series, table, selection)
     chosen = set(series) if wanted is None else set(wanted)
-    statement = (
-        f"SELECT series, attempt, min(step), max(step) FROM {table} WHERE seq <= ? AND {_SOUND} "
-        "GROUP BY series, attempt"
-    )
-    for number, attempt, first, last in segment.connection.execute(statement, (until.last_seq,)):
+    for number, attempt, first, last in spans_of_attempts(segment, table, until.last_seq):
         if number in chosen and series[number][0] in SHOWN_BY_STEP:
             known = found[series[number]].setdefault(attempt, _Attempt((first, last)))
             known.steps = _joined(known.steps, (first, last))
@@ -115,7 +93,7 @@ def _add_spans(
                 known.compacted = _joined(known.compacted or (first, last), (first, last))
 
 
-def _joined(one: _Span, other: _Span) -> _Span:
+def _joined(one: Span, other: Span) -> Span:
     return min(one[0], other[0]), max(one[1], other[1])
 
 
@@ -137,14 +115,17 @@ def _add_again(of_series: Mapping[_Series, _Attempts], segment: Segment, table: 
         key: {id(attempt): step for attempt, step in _with_reached(attempts)} for key, attempts in of_series.items()
     }
     highest = max(step for steps in reached.values() for step in steps.values())
-    statement = (
-        f"SELECT series, attempt, group_concat(step) FROM {table} "
-        f"WHERE seq <= ? AND step <= ? AND attempt > 1 AND {_SOUND} GROUP BY series, attempt"
-    )
-    for number, attempt, text in segment.connection.execute(statement, (until.last_seq, highest)):
+    for number, attempt, steps in steps_of_attempts(segment, table, until.last_seq, highest):
         key = series.get(number, ("", ""))
         known = of_series.get(key, {}).get(attempt)
         if known is not None:
-            steps = integers_of(text)
             steps = steps[steps <= reached[key][id(known)]]
             known.again = np.unique(np.concatenate([known.again, steps]))
+
+
+def _replacements(attempts: _Attempts) -> Replacements:
+    return Replacements(
+        attempts=np.repeat([*attempts], [len(attempt.again) for attempt in attempts.values()]),
+        steps=np.concatenate([attempt.again for attempt in attempts.values()]),
+        compacted={number: attempt.compacted for number, attempt in attempts.items() if attempt.compacted is not None},
+    )
