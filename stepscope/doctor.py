@@ -11,9 +11,9 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from pathlib import Path
 
 from tracker_adapters.errors import SinkConfigError
-from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.redaction import redact
 from tracker_adapters.registry import SinkSpec, known_sinks, load_sink
+from tracker_adapters.store.log_probe import why_no_log
 
 CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "Pillow", "psutil")
 
@@ -58,22 +58,10 @@ def _measuring() -> str:
 
 def _wal() -> str:
     try:
-        return _wal_in_a_folder()
+        why = why_no_log(Path.cwd())
     except OSError as error:
         return f"cannot be tried ({error.strerror}): keep runs in a folder that can be written"
-
-
-def _wal_in_a_folder() -> str:
-    with TemporaryFolder(".stepscope-doctor-", parent=Path.cwd()) as folder:
-        connection = sqlite3.connect(folder.path / "probe.db")
-        try:
-            mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-            connection.execute("CREATE TABLE probe(x)")
-        except sqlite3.Error as error:
-            return f"does not work ({error}): keep runs on a local disk"
-        finally:
-            connection.close()
-    return "works" if mode == "wal" else "does not work (a network file system?): keep runs on a local disk"
+    return f"does not work ({why}; a network file system?): keep runs on a local disk" if why else "works"
 
 
 def _sink(name: str, spec: SinkSpec) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tracker_adapters.store.segments import schema
+
 TABLES = """
 CREATE TABLE runs(
     run TEXT, id TEXT, title TEXT, status TEXT, created_ns INTEGER, ended_ns INTEGER, tags TEXT, config TEXT,
@@ -24,8 +26,8 @@ CREATE TABLE replaced(place INTEGER, seq INTEGER, PRIMARY KEY(place, seq)) WITHO
 """``wanted`` holds the series of each segment that the query may see, ``replaced`` what a later attempt recorded again.
 An ``origin`` is the number of a segment, a ``place`` that of a rank of a run."""
 
-CONTENT = {"scalar": ("value",), "histogram": ("data",), "artifact": ("kind", "meta", "data", "blob")}
-"""The columns of each of a segment's tables that follow ``step`` and ``time_ns``."""
+CONTENT = {**schema.CONTENT, "artifact": ("kind", *schema.CONTENT["artifact"])}
+"""The columns of each of a segment's tables that follow ``step`` and ``time_ns``; an artifact's kind is its series'."""
 _SOUND = {
     "scalar": "typeof(a.value) IN ('real', 'null') AND typeof(a.step) = 'integer' AND typeof(a.time_ns) = 'integer'",
     "histogram": "typeof(a.data) = 'blob'",
@@ -72,13 +74,13 @@ def copies() -> str:
 
 
 def select_rows(
-    table: str, schema: str, origin: int, *, steps: tuple[int, int], last_seq: int, replaced_in: int | None
+    table: str, database: str, origin: int, *, steps: tuple[int, int], last_seq: int, replaced_in: int | None
 ) -> str:
     """Returns the query for the rows of one of a segment's tables, with the columns of ``copies``.
 
     Args:
         table: ``scalar``, ``histogram`` or ``artifact``.
-        schema: The name under which the segment is attached.
+        database: The name under which the segment is attached.
         origin: Its number.
         steps: The first and the last step.
         last_seq: The last sequence number.
@@ -88,7 +90,7 @@ def select_rows(
     # The order of the join is fixed: SQLite would sort the whole table by series to save looking each one up.
     query = (
         f"SELECT {origin} AS origin, s.run, s.rank, a.attempt, s.name, a.step, a.time_ns, {content} "
-        f"FROM {schema}.{table} AS a CROSS JOIN main.wanted AS s ON s.origin = {origin} AND s.number = a.series "
+        f"FROM {database}.{table} AS a CROSS JOIN main.wanted AS s ON s.origin = {origin} AND s.number = a.series "
         f"WHERE a.step BETWEEN {steps[0]} AND {steps[1]} AND a.seq <= {last_seq} AND {_SOUND[table]}"
     )
     if replaced_in is not None:

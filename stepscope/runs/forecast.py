@@ -15,14 +15,13 @@ from tracker_adapters.errors import StepscopeError
 from tracker_adapters.store.layout import BLOBS
 from tracker_adapters.store.reading.tail import StoreReader
 from tracker_adapters.store.segments.opened import Segment
+from tracker_adapters.store.segments.sizes import step_span, table_sizes
 
 from stepscope.runs.byte_sizes import format_bytes
 
 _log = logging.getLogger(__name__)
 STEPS = 100
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
-ROW_BYTES = {"scalar": 38, "histogram": 50, "artifact": 50}
-"""What a row takes beside its data, with its index and roll-up: as measured on files of 300,000 scalars."""
 DAY_S = 86_400
 
 
@@ -81,7 +80,7 @@ def volume(run_folder: Path, rank: int) -> Volume | None:
     """Returns what a rank's store holds with the files beside it; None while it spans less than a hundred steps."""
     with closing(StoreReader(run_folder, rank)) as reader:
         segments = reader.segments()
-        spans = [row for segment in segments if (row := _span(segment))[0] is not None]
+        spans = [span for segment in segments if (span := step_span(segment)) is not None]
         if not spans:
             return None
         steps = max(last for _, last in spans) - min(first for first, _ in spans)
@@ -91,24 +90,11 @@ def volume(run_folder: Path, rank: int) -> Volume | None:
 def _volume(run_folder: Path, segments: Sequence[Segment], steps: int) -> Volume:
     nbytes = histogram_bytes = 0
     times: list[int] = []
-    for segment in segments:
-        for table, data in (("scalar", "0"), ("histogram", "length(data)"), ("artifact", "length(meta)+length(data)")):
-            rows, held, first, last = segment.connection.execute(
-                f"SELECT count(*), coalesce(sum({data}), 0), min(time_ns), max(time_ns) FROM {table}"
-            ).fetchone()
-            nbytes += rows * ROW_BYTES[table] + held
-            if table == Histogram.kind:
-                histogram_bytes += rows * ROW_BYTES[table] + held
-            if table in (Scalar.kind, Histogram.kind) and rows:
-                times += [first, last]
+    for sizes in map(table_sizes, segments):
+        nbytes += sum(size.nbytes for size in sizes.values())
+        histogram_bytes += sizes[Histogram.kind].nbytes
+        for size in (sizes[Scalar.kind], sizes[Histogram.kind]):
+            times += [at for at in (size.first_ns, size.last_ns) if at is not None]
     nbytes += sum(path.lstat().st_size for path in (run_folder / BLOBS).rglob("*") if path.is_file())
     seconds = (max(times) - min(times)) / 1e9 if times else 0.0
     return Volume(nbytes, histogram_bytes, steps, seconds)
-
-
-def _span(segment: Segment) -> tuple[int, int]:
-    table, _ = segment.ranges(fine=False)
-    found: tuple[int, int] = segment.connection.execute(
-        f"SELECT min(first_step), max(last_step) FROM {table}"
-    ).fetchone()
-    return found

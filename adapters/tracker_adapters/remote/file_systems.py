@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import psutil
 
 from tracker_adapters.errors import RunError
+from tracker_adapters.store.log_probe import why_no_log
 
 LOCAL_FILE_SYSTEMS = frozenset(
     ("apfs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
@@ -74,26 +72,9 @@ def is_network(kind: str) -> bool:
 def keeps_a_log(folder: Path, *, vfs: str | None = None) -> bool:
     """Whether SQLite can keep a write-ahead log in a folder, which is tried there.
 
-    A folder that cannot be written says nothing about that: True.
-
-    Args:
-        folder: It exists.
-        vfs: Another one of SQLite's ways to use files than its own choice, for tests.
+    A folder that cannot be written says nothing about that: True. ``vfs`` is that of ``why_no_log``.
     """
-    probe = folder / f".stepscope-probe-{secrets.token_hex(4)}.db"
     try:
-        probe.touch()
+        return not why_no_log(folder, vfs=vfs)
     except OSError:
         return True
-    try:
-        uri = f"{probe.absolute().as_uri()}{f'?vfs={vfs}' if vfs else ''}"
-        with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-            mode: str = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-            connection.execute("CREATE TABLE probe(x)")
-            return mode == "wal"
-    except sqlite3.Error:
-        return False
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with contextlib.suppress(OSError):
-                Path(f"{probe}{suffix}").unlink(missing_ok=True)

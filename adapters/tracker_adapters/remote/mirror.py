@@ -18,7 +18,7 @@ from tracker_adapters.remote.local_copy import Home, write_private
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.sealed import INDEX, SealedFile, SealedIndex, Writer, is_copied, read_head, read_index
 from tracker_adapters.safe_files import files_below, read_file, remove_file
-from tracker_adapters.store.connections import connect
+from tracker_adapters.store.connections import snapshot
 from tracker_adapters.store.layout import (
     BLOBS,
     DELIVERY_DATABASE,
@@ -229,18 +229,13 @@ class Mirror:
         if path.suffix != ".db" or not _has_log(path):
             yield path
             return
-        snapshot = self._folder / PRIVATE / "snapshot.db"
-        remove_file(*below_run(snapshot), missing_ok=True)
+        copy = self._folder / PRIVATE / "snapshot.db"
+        remove_file(*below_run(copy), missing_ok=True)
         try:
-            with (
-                contextlib.closing(connect(path, "rw")) as source,
-                contextlib.closing(connect(snapshot, "rwc")) as target,
-            ):
-                source.backup(target)
-                target.execute("PRAGMA journal_mode=DELETE")
-            yield snapshot
+            snapshot(path, copy)
+            yield copy
         finally:
-            remove_file(*below_run(snapshot), missing_ok=True)
+            remove_file(*below_run(copy), missing_ok=True)
 
     def _forget_removed(self, index: SealedIndex) -> bool:
         """Leaves out what compaction removed here after it was copied."""

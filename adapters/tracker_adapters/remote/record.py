@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tracker_adapters.artifacts import Artifact, File, Page
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.local_copy import Home, read_copy, written_copy
 from tracker_adapters.remote.place import RemotePlace
-from tracker_adapters.store.layout import MANIFEST, WRITER_LOCK, blob_name, is_checksum, rank_folder, segments
+from tracker_adapters.store.layout import MANIFEST, WRITER_LOCK, blob_name, rank_folder, segments
 from tracker_adapters.store.reading.record import Rank, RunRecord
 from tracker_adapters.store.segments.opened import Segment
 
@@ -66,14 +66,8 @@ class RemoteRecord(RunRecord):
 
     def _fetch_blobs(self, cls: type[Artifact], rank: Rank, name: str | None) -> None:
         wanted: set[str] = set()
-        question = (
-            "SELECT DISTINCT blob FROM artifact WHERE blob IS NOT NULL"
-            " AND series IN (SELECT id FROM series WHERE kind = ?"
-        )
-        values: tuple[Any, ...] = (cls.kind,) if name is None else (cls.kind, name)
         for _, segment in self._segments(rank):
-            rows = segment.connection.execute(f"{question}{' AND name = ?' if name is not None else ''})", values)
-            wanted |= {blob_name(sha256) for (sha256,) in rows if is_checksum(sha256)}
+            wanted.update(map(blob_name, segment.blobs_of(cls.kind, name)))
         self._download.fetch(wanted.__contains__)
 
 

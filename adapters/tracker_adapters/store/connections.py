@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Literal
@@ -134,6 +135,13 @@ def write_ahead(connection: sqlite3.Connection, *, timeout_s: float) -> None:
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
     # A power cut may take the last commits, never the file.
     connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def snapshot(path: Path, target: Path) -> None:
+    """Copies a database, with what its log holds, to a file of its own without a log; raises as ``connect``."""
+    with closing(connect(path, "rw")) as source, closing(connect(target, "rwc")) as copy:
+        source.backup(copy)
+        copy.execute("PRAGMA journal_mode=DELETE")
 
 
 def check_files(path: Path) -> None:

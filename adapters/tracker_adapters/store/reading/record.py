@@ -24,6 +24,7 @@ from tracker_adapters.store.reading.tail import StoreReader
 from tracker_adapters.store.segments.codec import ARTIFACT_COLUMNS, DAMAGED, decode_artifact
 from tracker_adapters.store.segments.histogram_codec import decode
 from tracker_adapters.store.segments.opened import Segment, histogram_rows
+from tracker_adapters.store.segments.schema import table_of
 from tracker_adapters.store.segments.soundness import floats, integers, sound_rows
 
 logger = logging.getLogger(__name__)
@@ -300,7 +301,7 @@ class RunRecord:
 
     def _sound(self, segment: Segment, kind: str, rows: list[Any]) -> list[Any]:
         """The rows that are as they were written; looking at each takes a while, so that whole columns come first."""
-        table = kind if kind in ("scalar", "histogram") else "artifact"
+        table = table_of(kind)
         try:
             columns = list(zip(*rows, strict=True))
             for column in columns[:5]:

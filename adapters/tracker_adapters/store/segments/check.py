@@ -13,10 +13,7 @@ from tracker_adapters.errors import DamagedError, UnsafeFileError
 from tracker_adapters.store.layout import is_checksum
 from tracker_adapters.store.segments import schema
 from tracker_adapters.store.segments.codec import (
-    ARTIFACT_COLUMNS,
     DAMAGED,
-    HISTOGRAM_COLUMNS,
-    SCALAR_COLUMNS,
     decode_artifact,
 )
 from tracker_adapters.store.segments.histogram_codec import decode
@@ -24,7 +21,6 @@ from tracker_adapters.store.segments.opened import Segment
 from tracker_adapters.store.segments.soundness import MAX_SEQ, floats, integers
 
 _ROWS_AT_ONCE = {"scalar": 50_000, "histogram": 5_000, "artifact": 500}
-_COLUMNS = {"scalar": SCALAR_COLUMNS, "histogram": HISTOGRAM_COLUMNS, "artifact": ARTIFACT_COLUMNS}
 _RANGE_INTEGERS, _RANGE_NUMBERS = "series, bucket, count, non_finite, first_step, last_step", "min, max, last_value"
 
 
@@ -101,8 +97,8 @@ def _check(path: Path, run_folder: Path) -> None:
         attempts = connection.execute("SELECT attempt, first_seq, started_ns FROM attempt").fetchall()
         for column in zip(*attempts, strict=True):
             integers(column)
-        for table, columns in _COLUMNS.items():
-            cursor = connection.execute(f"SELECT {columns} FROM {table}")
+        for table, columns in schema.COLUMNS.items():
+            cursor = connection.execute(f"SELECT {', '.join(columns)} FROM {table}")
             while rows := cursor.fetchmany(_ROWS_AT_ONCE[table]):
                 _check_rows(table, rows, series, run_folder)
         _check_ranges(segment, series)

@@ -13,6 +13,7 @@ from typing import Any
 from tracker_adapters.artifacts import Artifact, Image
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.errors import UnsafeFileError
+from tracker_adapters.store.layout import is_checksum
 from tracker_adapters.store.segments import schema
 from tracker_adapters.store.segments.codec import (
     ARTIFACT_COLUMNS,
@@ -26,7 +27,6 @@ from tracker_adapters.store.segments.meta import segment_meta, stored_last_seq
 from tracker_adapters.store.segments.soundness import floats, integers, salvaged, sound_rows, sound_series
 
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
-_TABLES = {"scalar": ("scalar", SCALAR_COLUMNS), "histogram": ("histogram", HISTOGRAM_COLUMNS)}
 _COLUMN_OF_KIND = {
     "image": "images", "text": "texts", "alert": "alerts", "table": "tables", "page": "pages", "file": "files",
 }  # fmt: skip
@@ -78,14 +78,23 @@ class Segment:
 
     def rows_of(self, kind: str, number: int, on_loss: Callable[[int], None] = lambda count: None) -> list[Any]:
         """The rows of one series, in no order, without those whose pages are damaged; see ``salvaged``."""
-        table, columns = _TABLES.get(kind, ("artifact", ARTIFACT_COLUMNS))
-        statement = schema.select_series(table, columns)
+        table = schema.table_of(kind)
+        statement = schema.select_series(table, ", ".join(schema.COLUMNS[table]))
         return salvaged(
             lambda first, last: self.connection.execute(statement, (first, last, number)).fetchall(),
             self.first_seq >> schema.GROUP_SHIFT,
             self.last_seq() >> schema.GROUP_SHIFT,
             on_loss,
         )
+
+    def blobs_of(self, kind: str, name: str | None) -> Iterator[str]:
+        """Yields the checksums of the files beside the store that artifacts of a kind, and of a name, refer to."""
+        rows = self.connection.execute(
+            "SELECT DISTINCT blob FROM artifact WHERE blob IS NOT NULL"
+            " AND series IN (SELECT id FROM series WHERE kind = ?1 AND coalesce(name = ?2, true))",
+            (kind, name),
+        )
+        yield from (sha256 for (sha256,) in rows if is_checksum(sha256))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
