@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tracker_adapters.artifacts import Artifact, File, Histogram, Page, Scalar
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.histograms.faults import fault_in
 from tracker_adapters.values.arrays import as_array, is_device_tensor
 
 ScalarRow: TypeAlias = tuple[str, int, int, float]
@@ -92,7 +93,7 @@ class HistogramBlock:
         Raises:
             ArtifactError: When they are not one histogram a name, or one of them cannot be.
         """
-        row, fault = columns.fault() or (-1, None)
+        row, fault = fault_in(columns) or (-1, None)
         if fault is not None and row < 0:
             raise ArtifactError(f"histograms: {fault}")
         if len(names) != len(columns):

@@ -148,16 +148,16 @@ class KernelCompilation:
 
 def _functions() -> list[Any]:
     """The compiled functions, the one that is compiled last at the end."""
+    from tracker_adapters.histograms.merging import compiled_merge
     from tracker_adapters.store.segments.histogram_codec import compiled_pack
 
-    from debuggers.measurement import column_merging as histogram_merging
     from debuggers.measurement import cpu as measurement_cpu
     from debuggers.measurement.kernels import spread as spread_kernel
 
     return [
         measurement_cpu.compiled_measure,
         spread_kernel.compiled_measure,
-        histogram_merging.compiled_merge(),
+        compiled_merge(),
         compiled_pack(),
     ]
 
@@ -215,17 +215,15 @@ def compile_all() -> None:
     """
     import numpy as np
     import torch
-    from tracker_adapters.histograms.columns import HistogramColumns
+    from tracker_adapters.histograms.merging import compile_merging
     from tracker_adapters.store.segments.histogram_codec import compile_encoder
 
-    from debuggers.measurement import column_merging as histogram_merging
     from debuggers.measurement import cpu as measurement_cpu
     from debuggers.measurement.kernels import spread as spread_kernel
 
     measurement_cpu.measure_segments(np.zeros((1, 5), np.int64), 0)
     spread_kernel.spread_of(torch.arange(8.0))
-    none = HistogramColumns.of([])
-    histogram_merging.compiled_merge()(none.ends, none.bins, none.counts, none.ends, none.bins, none.counts)
+    compile_merging()
     compile_encoder()
 
 

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
-from tracker_adapters.histograms.histogram import N_BINS
+from tracker_adapters.histograms.layout import SIGN_BIN, left_edges
+from tracker_adapters.histograms.merging import merge_fields
 
-_SIGN_BIN = 2048
-_BINS_PER_POWER_OF_TWO = 8
 _EMPTY = float("nan")
 
 # |x| up to which a format rounds to zero (half its smallest subnormal; the tie goes to zero) and from which it has no
@@ -102,21 +101,12 @@ class TensorSummary:
 
         Counts, histogram, min and max are exact in any order of merging; mean and m2 follow Chan's formula.
         """
-        dense = np.zeros(N_BINS, dtype=np.int64)
-        dense[self.bins] = self.counts
-        dense[other.bins] += other.counts
-        bins = np.flatnonzero(dense)
-        mean, m2 = _merge_moments(self, other)
-        sums: dict[str, Any] = {key: getattr(self, key) + getattr(other, key) for key in _SUMMED_FIELDS}
         return TensorSummary(
-            min=_smaller(self.min, other.min),
-            max=-_smaller(-self.max, -other.max),
-            mean=mean,
-            m2=m2,
-            bins=bins.astype(np.uint16),
-            counts=dense[bins],
+            negative=self.negative + other.negative,
+            positive=self.positive + other.positive,
+            l1=self.l1 + other.l1,
             local_shard=self.local_shard or other.local_shard,
-            **sums,
+            **merge_fields(self, other),
         )
 
     def percentile(self, q: float | Sequence[float]) -> npt.NDArray[np.float64]:
@@ -161,8 +151,8 @@ class TensorSummary:
 
     def _magnitudes(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """The edges of each occupied bin without its sign."""
-        magnitude = self.bins.astype(np.int64) % _SIGN_BIN
-        return _edge(magnitude), _edge(magnitude + 1)
+        magnitude = self.bins.astype(np.int64) % SIGN_BIN
+        return left_edges(magnitude), left_edges(magnitude + 1)
 
     def _shares(
         self, certain: int, surely: npt.NDArray[np.bool_], possibly: npt.NDArray[np.bool_]
@@ -176,40 +166,9 @@ class TensorSummary:
 _HISTOGRAM_FIELDS = tuple(
     field.name for field in fields(TensorSummary) if field.name not in ("negative", "positive", "l1", "local_shard")
 )
-_SUMMED_FIELDS = tuple(
-    field.name
-    for field in fields(TensorSummary)
-    if field.name not in ("min", "max", "mean", "m2", "bins", "counts", "local_shard")
-)
-
-
-def _merge_moments(a: TensorSummary, b: TensorSummary) -> tuple[float, float]:
-    """Mean and m2 of both by the pairwise formula of Chan, Golub and LeVeque, 1983."""
-    n_a, n_b = a.finite_count, b.finite_count
-    if not n_a or not n_b:
-        kept = a if n_a else b
-        return kept.mean, kept.m2
-    share = n_b / (n_a + n_b)
-    delta = b.mean - a.mean
-    mean = a.mean + delta * share
-    if not math.isfinite(mean):  # means at the two ends of float64
-        mean = a.mean * (1 - share) + b.mean * share
-    return mean, a.m2 + b.m2 + delta * delta * (n_a * share)
-
-
-def _smaller(a: float, b: float) -> float:
-    """The smaller number; the other one where one is NaN."""
-    return b if math.isnan(a) or b < a else a
 
 
 def _limits(number_format: str) -> tuple[float, float]:
     if number_format not in _FORMAT_LIMITS:
         raise ArtifactError(f"number format {number_format!r} is unknown; expected one of {', '.join(_FORMAT_LIMITS)}")
     return _FORMAT_LIMITS[number_format]
-
-
-def _edge(magnitude: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The smallest magnitude of a bin, from the top bits of the float32 layout; 2040 gives 2**128."""
-    exponent, eighth = np.divmod(magnitude, _BINS_PER_POWER_OF_TWO)
-    normal = np.ldexp(1 + eighth / _BINS_PER_POWER_OF_TWO, exponent - 127)
-    return np.where(exponent == 0, np.ldexp(eighth / _BINS_PER_POWER_OF_TWO, -126), normal)

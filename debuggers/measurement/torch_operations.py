@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.histograms.columns import TALLIES, HistogramColumns
-from tracker_adapters.histograms.histogram import N_BINS
+from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.histograms.layout import N_BINS, OVERFLOW_BIN, SHIFT, SIGN_BIN, TALLIES
 
 from debuggers.measurement.kernels.torch_threads import not_waiting
 from debuggers.measurement.summary_table import SummaryTable
@@ -19,9 +19,8 @@ from debuggers.torch_import import torch
 
 GROUP_TENSORS = 1024  # a row takes 16 kB
 _CHUNK = 4096
-_SIGN_BIN = N_BINS // 2
 # The codes of NaN in the bins of float32 are free; they count what the histogram has beside its bins.
-_PLUS_OVERFLOW, _MINUS_OVERFLOW = 2040, 4088
+_PLUS_OVERFLOW, _MINUS_OVERFLOW = OVERFLOW_BIN, SIGN_BIN + OVERFLOW_BIN
 _PLUS_INFINITY, _MINUS_INFINITY, _PLUS_UNDERFLOW, _MINUS_UNDERFLOW, _ZERO, _NAN = range(4090, 4096)
 _CODES = {
     "nan": _NAN,
@@ -74,7 +73,7 @@ def read(rows: npt.NDArray[np.int32]) -> SummaryTable:
     low, high, mean, m2, l1 = np.ascontiguousarray(rows[:, N_BINS:]).view(np.float64).T
     tallies = np.stack([dense.sum(axis=1), *(dense[:, _CODES[name]] for name in TALLIES[1:])], axis=1)
     positive = dense[:, : _PLUS_OVERFLOW + 1].sum(axis=1) + dense[:, _PLUS_UNDERFLOW]
-    negative = dense[:, _SIGN_BIN : _MINUS_OVERFLOW + 1].sum(axis=1) + dense[:, _MINUS_UNDERFLOW]
+    negative = dense[:, SIGN_BIN : _MINUS_OVERFLOW + 1].sum(axis=1) + dense[:, _MINUS_UNDERFLOW]
     nothing = positive + negative + dense[:, _ZERO] == 0
     # Adding zero makes -0.0 positive.
     moments = np.stack([low + 0.0, high + 0.0, mean, np.maximum(m2, 0.0)], axis=1)
@@ -118,7 +117,7 @@ class _Segments:
 def _codes(wide: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
     """The bin of each element, or the code of its kind when it has none."""
     narrow = wide.to(torch.float32)
-    codes = (narrow.view(torch.int32) >> 20) & (N_BINS - 1)
+    codes = (narrow.view(torch.int32) >> SHIFT) & (N_BINS - 1)
     beside = torch.where(wide > 0, _PLUS_UNDERFLOW, torch.where(wide < 0, _MINUS_UNDERFLOW, _ZERO))
     codes = torch.where(narrow == 0, beside.to(torch.int32), codes)
     beside = torch.where(wide > 0, _PLUS_INFINITY, torch.where(wide < 0, _MINUS_INFINITY, _NAN))

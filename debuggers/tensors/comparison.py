@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.histograms.histogram import N_BINS
+from tracker_adapters.histograms.layout import N_BINS
 
 from debuggers.host_arrays.element_difference import ElementDifference, element_difference
 from debuggers.measurement.tensor_summary import TensorSummary

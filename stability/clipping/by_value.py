@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from tracker_adapters.histograms.histogram import N_BINS
+from tracker_adapters.histograms.layout import N_BINS
 
 from debuggers.measurement import measure as measurement
 from debuggers.measurement.summary_table import SummaryTable

@@ -14,7 +14,6 @@ import numpy as np
 from tracker_adapters.batch import Batch, Column, HistogramRows
 from tracker_adapters.errors import RunError
 from tracker_adapters.histograms.columns import HistogramColumns
-from tracker_adapters.histograms.merging import merge_groups, take
 from tracker_adapters.store.segments.histogram_codec import decode, encode
 
 DEFAULT_LIMIT = 1000
@@ -86,12 +85,10 @@ class Thinning:
             if not series.left:
                 series.waiting = None
                 del open_groups[name]
-        merged = merge_groups(
-            HistogramColumns.joined([*held, rows.columns]), np.array([*groups_of_held, *groups], np.int64)
-        )
+        merged = HistogramColumns.joined([*held, rows.columns]).merged(np.array([*groups_of_held, *groups], np.int64))
         for name, group in open_groups.items():
             series, row = self._series[name], last_rows[group]
-            series.waiting = take(merged, np.array([group]))
+            series.waiting = merged.take(np.array([group]))
             series.seq, series.time_ns = batch.histograms.seqs[row], int(rows.times_ns[row])
         still_open = set(open_groups.values())
         due = sorted((row, group) for group, row in enumerate(last_rows) if group not in still_open)
@@ -100,7 +97,7 @@ class Thinning:
             [rows.names[row] for row in due_rows],
             rows.steps[due_rows],
             rows.times_ns[due_rows],
-            take(merged, np.array([group for _, group in due], np.int64)),
+            merged.take(np.array([group for _, group in due], np.int64)),
         )
         return replace(batch, histograms=Column([batch.histograms.seqs[row] for row in due_rows], thinned))
 

@@ -10,14 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.histograms.contiguous_bins import contiguous_bins, first_edge, merged_bins, middles_at
-from tracker_adapters.histograms.histogram import N_BINS, Histogram
-
-TALLIES = (
-    "count", "nan", "pos_inf", "neg_inf", "zero", "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow",
-)  # fmt: skip
-MOMENTS = ("min", "max", "mean", "m2")
-_DTYPES = {"tallies": np.int64, "moments": np.float64, "ends": np.int64, "bins": np.uint16, "counts": np.int64}
-
+from tracker_adapters.histograms.histogram import Histogram
+from tracker_adapters.histograms.layout import M2, MAX, MIN, MOMENTS, TALLIES, Summary
+from tracker_adapters.histograms.merging import merge_bins
+from tracker_adapters.histograms.moments import fold_moments
+from tracker_adapters.histograms.scaling import scale_bins
 
 AT_ONCE = 48
 """Histograms to work on at once: arrays of all their bins stay below 128 kB, where malloc would begin to take memory
@@ -45,15 +42,13 @@ class HistogramColumns:
     counts: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, histograms: Sequence[Histogram]) -> Self:
+    def of(cls, histograms: Sequence[Summary]) -> Self:
         """Returns the columns of histograms, in their order."""
+        tallies = [[getattr(one, key) for key in TALLIES] for one in histograms]
+        moments = [[getattr(one, key) for key in MOMENTS] for one in histograms]
         return cls(
-            tallies=np.array([[getattr(one, key) for key in TALLIES] for one in histograms], np.int64).reshape(
-                -1, len(TALLIES)
-            ),
-            moments=np.array([[getattr(one, key) for key in MOMENTS] for one in histograms], np.float64).reshape(
-                -1, len(MOMENTS)
-            ),
+            tallies=np.array(tallies, np.int64).reshape(-1, len(TALLIES)),
+            moments=np.array(moments, np.float64).reshape(-1, len(MOMENTS)),
             ends=np.cumsum([len(one.bins) for one in histograms], dtype=np.int64),
             bins=np.concatenate([np.empty(0, np.uint16), *(one.bins for one in histograms)]),
             counts=np.concatenate([np.empty(0, np.int64), *(one.counts for one in histograms)]),
@@ -102,25 +97,71 @@ class HistogramColumns:
             np.concatenate([part.counts for part in parts]),
         )
 
-    def histogram(self, row: int, name: str, *, step: int, time_ns: int) -> Histogram:
-        """Returns one of them as an artifact, with arrays of its own; what ``fault`` looks for is not looked for."""
-        start, end = self.bounds(row)
-        fields: dict[str, Any] = dict(zip(TALLIES, self.tallies[row].tolist(), strict=True))
-        fields.update(zip(MOMENTS, self.moments[row].tolist(), strict=True))
-        return Histogram.unchecked(
-            name=name,
-            step=step,
-            time_ns=time_ns,
-            bins=self.bins[start:end].copy(),
-            counts=self.counts[start:end].copy(),
-            **fields,
+    def take(self, rows: npt.NDArray[np.int64]) -> HistogramColumns:
+        """Returns the histograms of ``rows`` (int64) in that order."""
+        lengths = np.diff(self.ends, prepend=0)[rows]
+        ends = np.cumsum(lengths)
+        places = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(self.ends[rows] - ends, lengths)
+        return HistogramColumns(self.tallies[rows], self.moments[rows], ends, self.bins[places], self.counts[places])
+
+    def merged(self, groups: npt.NDArray[np.int64]) -> HistogramColumns:
+        """Returns one histogram for each group, by ascending group.
+
+        Counts, min and max are exact. Mean and m2 are joined in the order of the rows, as ``Histogram.merge`` does:
+        merging some rows first and the rest later gives the same bits.
+
+        Args:
+            groups: int64 (n,): which group each belongs to; any numbers, in any order.
+        """
+        order, starts = groups_of(groups)
+        if len(starts) == len(self):
+            return self if (order[1:] > order[:-1]).all() else self.take(order)
+        ends, bins, counts = merge_bins(order, starts, self.ends, self.bins, self.counts)
+        return HistogramColumns(
+            tallies=np.add.reduceat(self.tallies[order], starts, axis=0),
+            moments=fold_moments(self.moments[order], self.finite_counts[order], starts),
+            ends=ends,
+            bins=bins,
+            counts=counts,
         )
+
+    def scaled(self, exponent: int) -> HistogramColumns:
+        """Returns the histograms of the arrays times ``2**exponent``: as if they were multiplied in float64.
+
+        Everything is exact while elements and results are zero, or normal in float32, and float64 holds the results;
+        what leaves float32 becomes overflow or underflow, exactly above, and below but for a tie at ``2**-150``.
+        Subnormal bins are wider than an eighth of a power of two: from them, all elements go where the middle of the
+        bin does; into them, an element may round up to the next bin. Elements that overflowed or underflowed before
+        stay so, for no bin knows them. The moments have no such limits.
+        """
+        tallies, ends, bins, counts = scale_bins(self.tallies, self.ends, self.bins, self.counts, exponent)
+        with np.errstate(over="ignore"):
+            moments = np.ldexp(self.moments, np.array([exponent, exponent, exponent, 2 * exponent], np.int32))
+        return HistogramColumns(tallies, moments, ends, bins, counts)
+
+    def fields(self, row: int) -> dict[str, Any]:
+        """Returns tallies, moments, bins and counts of one of them by name, with arrays of its own."""
+        start, end = self.bounds(row)
+        found: dict[str, Any] = dict(zip(TALLIES, self.tallies[row].tolist(), strict=True))
+        found |= zip(MOMENTS, self.moments[row].tolist(), strict=True)
+        return found | {"bins": self.bins[start:end].copy(), "counts": self.counts[start:end].copy()}
+
+    def histogram(self, row: int, name: str, *, step: int, time_ns: int) -> Histogram:
+        """Returns one of them as an artifact; what ``fault_in`` looks for is not looked for."""
+        return Histogram.unchecked(name=name, step=step, time_ns=time_ns, **self.fields(row))
 
     @property
     def finite_counts(self) -> npt.NDArray[np.int64]:
         """Elements of each that are neither NaN nor infinite; int64 (n,)."""
         finite: npt.NDArray[np.int64] = self.tallies[:, 0] - self.tallies[:, 1:4].sum(axis=1)
         return finite
+
+    @property
+    def stds(self) -> npt.NDArray[np.float64]:
+        """Population standard deviations of the finite elements; float64 (n,), NaN where there is none."""
+        finite = self.finite_counts
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(finite > 0, np.sqrt(self.moments[:, M2] / finite), np.nan)
 
     def intervals(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Returns the finite elements of each as adjoining intervals, as ``Histogram.edges`` does for one.
@@ -137,7 +178,7 @@ class HistogramColumns:
             around_zero=zero + pos_underflow + neg_underflow,
             neg_overflow=neg_overflow,
             pos_overflow=pos_overflow,
-            high=self.moments[:, MOMENTS.index("max")],
+            high=self.moments[:, MAX],
         )
 
     def intervals_by_row(
@@ -162,13 +203,13 @@ class HistogramColumns:
         Args:
             max_bins: Merge neighbouring bins until at most this many are left; at least 1.
         """
-        lows = self.moments[:, MOMENTS.index("min")].tolist()
+        lows = self.moments[:, MIN].tolist()
         for low, (rights, counts) in zip(lows, self.intervals_by_row(max_bins), strict=True):
             first = [first_edge(low, rights)] if rights.size else []
             yield np.concatenate([first, rights]), counts
 
     def shapes_and_percentiles(
-        self, max_bins: int, q: Sequence[float]
+        self, max_bins: int | None, q: Sequence[float]
     ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
         """Yields edges and counts of each as ``shapes`` does, and its percentiles as ``Histogram.percentile`` does.
 
@@ -186,62 +227,15 @@ class HistogramColumns:
                 yield edges, counts, np.full(len(q), np.nan)
                 continue
             found = middles_at(edges, counts, row_ranks, low=low, high=high)
+            if max_bins is None:
+                yield edges, counts, found
+                continue
             rights, merged = merged_bins(edges[1:], counts, max_bins)
             yield np.concatenate([[first_edge(low, rights)], rights]), merged, found
 
-    def fault(self) -> tuple[int, str] | None:
-        """Returns the first row that is no histogram and what is wrong with it, or None when all is well.
 
-        Row -1 stands for a fault of the columns themselves: a dtype, a shape, or ends that do not ascend.
-        """
-        fault = self._fault_of_form()
-        if fault is not None:
-            return -1, fault
-        if not len(self):
-            return None
-        if self.bins.size:
-            if int(self.bins.max()) >= N_BINS:
-                return self._at(self.bins >= N_BINS, f"bins must be below {N_BINS}")
-            falls = np.flatnonzero(self.bins[1:] <= self.bins[:-1]) + 1
-            inside = falls[self.ends[np.searchsorted(self.ends, falls)] != falls]
-            if inside.size:
-                return self._row_of(inside[0]), "bins must be ascending and distinct"
-            if int(self.counts.min()) < 1:
-                return self._at(self.counts < 1, "counts must be at least 1")
-        if int(self.tallies.min()) < 0:
-            return int(np.flatnonzero((self.tallies < 0).any(axis=1))[0]), "counts must not be negative"
-        held = self.tallies[:, 4:].sum(axis=1)
-        starts = np.concatenate([[0], self.ends[:-1]])
-        filled = starts < self.ends
-        if self.counts.size:
-            held[filled] += np.add.reduceat(self.counts, starts[filled])
-        expected = self.finite_counts
-        wrong = np.flatnonzero(held != expected)
-        if wrong.size:
-            row = int(wrong[0])
-            return row, (
-                f"bins and zeros hold {held[row]} elements; expected count minus non-finite ones, {expected[row]}"
-            )
-        return None
-
-    def _fault_of_form(self) -> str | None:
-        for name, dtype in _DTYPES.items():
-            column = getattr(self, name)
-            if not isinstance(column, np.ndarray) or column.dtype != dtype:
-                found = column.dtype if isinstance(column, np.ndarray) else type(column).__name__
-                return f"{name} are {found}; expected an array of {np.dtype(dtype)}"
-        n = self.ends.size
-        if self.ends.ndim != 1 or (n and (int(self.ends[0]) < 0 or (self.ends[1:] < self.ends[:-1]).any())):
-            return "ends must be one-dimensional and ascending"
-        last = int(self.ends[-1]) if n else 0
-        shapes = {"tallies": (n, len(TALLIES)), "moments": (n, len(MOMENTS)), "bins": (last,), "counts": (last,)}
-        for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                return f"{name} have shape {getattr(self, name).shape}; expected {shape}"
-        return None
-
-    def _at(self, wrong: npt.NDArray[np.bool_], what: str) -> tuple[int, str]:
-        return self._row_of(np.flatnonzero(wrong)[0]), what
-
-    def _row_of(self, position: np.intp) -> int:
-        return int(np.searchsorted(self.ends, position, side="right"))
+def groups_of(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns the rows by ascending key, rows of one key in their order, and where each key begins among them."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    return order, np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)])

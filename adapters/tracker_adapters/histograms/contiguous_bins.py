@@ -7,24 +7,17 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tracker_adapters.histograms.layout import N_BINS, OVERFLOW_BIN, SIGN_BIN, left_edges
+
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 N = TypeVar("N", bound=np.generic)
 
-_SIGN_BIN = 2048
-_PLACES = 2 * _SIGN_BIN
-"""A row's places: bin b of positive values has place b, that of negative ones -b, zero and what is nearest to it 0."""
-_OVERFLOW = 2040  # the place of what float32 cannot hold
-
-
-def _left_edges() -> Floats:
-    """The left edge of every place from -2048 to 2049; place 2040 begins at 2**128, where float32 ends."""
-    exponent, eighth = np.divmod(np.arange(_SIGN_BIN + 2), 8)
-    edge = np.where(exponent == 0, np.ldexp(eighth / 8, -126), np.ldexp(1 + eighth / 8, exponent - 127))
-    return np.concatenate([-edge[:1:-1], [-edge[1]], edge[1:]])
-
-
-_LEFT = _left_edges()
+# A row has N_BINS places: bin b of positive values has place b, that of negative ones -b, zero and what is nearest to
+# it 0, and what float32 cannot hold OVERFLOW_BIN on either side.
+_EDGES = left_edges(np.arange(SIGN_BIN + 2))
+_LEFT = np.concatenate([-_EDGES[:1:-1], [-_EDGES[1]], _EDGES[1:]])
+"""The left edge of every place from -2048 to 2049."""
 _LEAST_RIGHT = np.nextafter(-np.finfo(np.float64).max, 0)
 """Leaves room for a finite edge on its left."""
 
@@ -57,9 +50,9 @@ def contiguous_bins(
     """
     n = len(ends)
     rows, places = _places(bins, ends)
-    beside = [(around_zero, 0), (neg_overflow, -_OVERFLOW), (pos_overflow, _OVERFLOW)]
+    beside = [(around_zero, 0), (neg_overflow, -OVERFLOW_BIN), (pos_overflow, OVERFLOW_BIN)]
     occupied = [(np.flatnonzero(number), number, place) for number, place in beside if number.any()]
-    keys = np.concatenate([rows + places, *(where * _PLACES + place for where, _, place in occupied)])
+    keys = np.concatenate([rows + places, *(where * N_BINS + place for where, _, place in occupied)])
     sizes = np.concatenate([counts, *(number[where] for where, number, _ in occupied)])
     order = np.argsort(keys, kind="stable")
     keys, sizes = keys[order], sizes[order]
@@ -68,8 +61,8 @@ def contiguous_bins(
     new = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
     if new.size < keys.size:  # the bins on either side of zero share one interval with it
         keys, sizes = keys[new], np.add.reduceat(sizes, new)
-    row = (keys + _SIGN_BIN) // _PLACES
-    place = keys - row * _PLACES
+    row = (keys + SIGN_BIN) // N_BINS
+    place = keys - row * N_BINS
     is_last = np.diff(row, append=n) > 0
     jump = np.diff(keys, append=0)
     gap_after = (jump > 1) & ~is_last
@@ -77,9 +70,9 @@ def contiguous_bins(
     found = np.zeros(keys.size + int(np.count_nonzero(gap_after)), np.int64)
     found[at] = sizes
     rights = np.empty(found.size)
-    rights[at] = _LEFT[place + _SIGN_BIN + 1]
+    rights[at] = _LEFT[place + SIGN_BIN + 1]
     before_gap = np.flatnonzero(gap_after)
-    rights[at[before_gap] + 1] = _LEFT[place[before_gap + 1] + _SIGN_BIN]
+    rights[at[before_gap] + 1] = _LEFT[place[before_gap + 1] + SIGN_BIN]
     last = np.flatnonzero(is_last)
     stops = at[last] + 1
     row_ends = np.zeros(n, np.int64)
@@ -87,7 +80,7 @@ def contiguous_bins(
     row_ends = np.maximum.accumulate(row_ends)
     # The rounding of float64 to float32 can put an extreme just outside its bin.
     alone = np.diff(stops, prepend=0) == 1
-    least = np.where(alone, _LEAST_RIGHT, np.nextafter(_LEFT[place[last] + _SIGN_BIN], np.inf))
+    least = np.where(alone, _LEAST_RIGHT, np.nextafter(_LEFT[place[last] + SIGN_BIN], np.inf))
     rights[stops - 1] = np.maximum(high[row[last]], least)
     return row_ends, rights, found
 
@@ -122,5 +115,5 @@ def middles_at(edges: Floats, counts: Integers, ranks: Floats, *, low: float, hi
 
 def _places(bins: npt.NDArray[np.uint16], ends: Integers) -> tuple[Integers, Integers]:
     numbers = bins.astype(np.int64)
-    places = np.where(numbers >= _SIGN_BIN, _SIGN_BIN - numbers, numbers)
-    return np.repeat(np.arange(len(ends)) * _PLACES, np.diff(ends, prepend=0)), places
+    places = np.where(numbers >= SIGN_BIN, SIGN_BIN - numbers, numbers)
+    return np.repeat(np.arange(len(ends)) * N_BINS, np.diff(ends, prepend=0)), places

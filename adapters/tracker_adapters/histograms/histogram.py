@@ -8,7 +8,6 @@ float32 first; those that then become infinite or zero have counts of their own.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +18,14 @@ import numpy.typing as npt
 
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.contiguous_bins import contiguous_bins, first_edge, merged_bins, middles_at
+from tracker_adapters.histograms.layout import MOMENTS, N_BINS, OVERFLOW_BIN, SHIFT, SIGN_BIN, TALLIES
+from tracker_adapters.histograms.merging import merge_fields
 from tracker_adapters.values.arrays import as_array
 from tracker_adapters.values.base import Artifact
 
-N_BINS = 4096
-_SHIFT = 20  # float32 keeps 23 mantissa bits; the top 3 belong to the bin
 _CHUNK = 1 << 17  # a chunk's temporaries stay in the processor's cache
-_NEAR_ZERO = np.array([0, 2048])  # zeros and what is too small for a bin of its own, by sign
-_NON_FINITE = np.r_[2040:2048, 4088:4096]
-_COUNTS = (
-    "count", "nan", "pos_inf", "neg_inf", "zero",
-    "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow",
-)  # fmt: skip
+_NEAR_ZERO = np.array([0, SIGN_BIN])  # zeros and what is too small for a bin of its own, by sign
+_NON_FINITE = np.r_[OVERFLOW_BIN:SIGN_BIN, SIGN_BIN + OVERFLOW_BIN : N_BINS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,7 +71,7 @@ class Histogram(Artifact):
             )
         if bins.size and (int(bins[-1]) >= N_BINS or (np.diff(bins.astype(np.int32)) <= 0).any()):
             raise ArtifactError(f"histogram {self.name!r}: bins must be ascending, distinct and below {N_BINS}")
-        if any(getattr(self, key) < 0 for key in _COUNTS):
+        if any(getattr(self, key) < 0 for key in TALLIES):
             raise ArtifactError(f"histogram {self.name!r}: counts must not be negative")
         beside = self.zero + self.pos_overflow + self.neg_overflow + self.pos_underflow + self.neg_underflow
         if counts.size and int(counts.min()) < 1:
@@ -131,8 +126,8 @@ class Histogram(Artifact):
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             wide = chunk.astype(np.float64, copy=False)
             narrow = chunk if chunk.dtype == np.float32 else wide.astype(np.float32)
-        held = np.bincount(narrow.view(np.uint32) >> _SHIFT, minlength=N_BINS)
-        beside = dict.fromkeys(_COUNTS[1:], 0)
+        held = np.bincount(narrow.view(np.uint32) >> SHIFT, minlength=N_BINS)
+        beside = dict.fromkeys(TALLIES[1:], 0)
         finite = wide
         if held[_NON_FINITE].any():
             held[_NON_FINITE] = 0
@@ -175,22 +170,11 @@ class Histogram(Artifact):
         """
         if other.name != self.name:
             raise ArtifactError(f"histogram {self.name!r}: cannot merge with {other.name!r}; expected the same name")
-        dense = np.zeros(N_BINS, dtype=np.int64)
-        dense[self.bins] += self.counts
-        dense[other.bins] += other.counts
-        bins = np.flatnonzero(dense)
-        mean, m2 = _chan(self, other)
         return type(self)(
             name=self.name,
             step=max(self.step, other.step),
             time_ns=max(self.time_ns, other.time_ns),
-            bins=bins.astype(np.uint16),
-            counts=dense[bins],
-            min=float(np.fmin(self.min, other.min)),
-            max=float(np.fmax(self.max, other.max)),
-            mean=mean,
-            m2=m2,
-            **{field_name: getattr(self, field_name) + getattr(other, field_name) for field_name in _COUNTS},
+            **merge_fields(self, other),
         )
 
     @property
@@ -255,10 +239,9 @@ class Histogram(Artifact):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Histogram):
             return NotImplemented
-        moments = ("min", "max", "mean", "m2")
         return (
-            all(getattr(self, key) == getattr(other, key) for key in ("name", "step", "time_ns", *_COUNTS))
-            and all(np.array_equal(getattr(self, key), getattr(other, key), equal_nan=True) for key in moments)
+            all(getattr(self, key) == getattr(other, key) for key in ("name", "step", "time_ns", *TALLIES))
+            and all(np.array_equal(getattr(self, key), getattr(other, key), equal_nan=True) for key in MOMENTS)
             and np.array_equal(self.bins, other.bins)
             and np.array_equal(self.counts, other.counts)
         )
@@ -279,16 +262,3 @@ def _mean_and_m2(finite: npt.NDArray[np.float64]) -> tuple[float, float]:
         if not np.isfinite(mean):
             mean = float((finite / finite.size).sum())
         return mean, float(np.square(finite - mean).sum())
-
-
-def _chan(a: Histogram, b: Histogram) -> tuple[float, float]:
-    n_a, n_b = a.finite_count, b.finite_count
-    if not n_a or not n_b:
-        kept = b if not n_a else a
-        return kept.mean, kept.m2
-    total = n_a + n_b
-    delta = b.mean - a.mean
-    mean = a.mean + delta * (n_b / total)
-    if not math.isfinite(mean):  # means at the two ends of float64
-        mean = a.mean * (n_a / total) + b.mean * (n_b / total)
-    return mean, a.m2 + b.m2 + delta * delta * (n_a * n_b / total)

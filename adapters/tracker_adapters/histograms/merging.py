@@ -1,89 +1,133 @@
-"""Merges many histograms at once: what ``Histogram.merge`` does for two, to the last bit."""
+"""Merges histograms: two, or the bins of many at once, which runs compiled once a process has asked for it."""
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.histograms.columns import MOMENTS, HistogramColumns
-from tracker_adapters.histograms.histogram import N_BINS
+from tracker_adapters.compilation import compile_cached
+from tracker_adapters.histograms.layout import MOMENTS, N_BINS, TALLIES, Summary
+from tracker_adapters.histograms.moments import join_moments
 
-_MIN, _MAX, _MEAN, _M2 = range(len(MOMENTS))
+Integers = npt.NDArray[np.int64]
+Bins = npt.NDArray[np.uint16]
 
 
-def merge_groups(columns: HistogramColumns, groups: npt.NDArray[np.int64]) -> HistogramColumns:
-    """Returns one histogram for each group, by ascending group.
+def merge_fields(ours: Summary, theirs: Summary) -> dict[str, Any]:
+    """Returns tallies, moments, bins and counts by name of the elements of both."""
+    dense = np.zeros(N_BINS, np.int64)
+    dense[ours.bins] = ours.counts
+    dense[theirs.bins] += theirs.counts
+    bins = np.flatnonzero(dense)
+    moments, other_moments = (np.array([getattr(one, key) for key in MOMENTS]) for one in (ours, theirs))
+    joined = join_moments(ours.finite_count, moments, theirs.finite_count, other_moments)
+    tallies = {key: getattr(ours, key) + getattr(theirs, key) for key in TALLIES}
+    return (
+        tallies
+        | dict(zip(MOMENTS, joined.tolist(), strict=True))
+        | {
+            "bins": bins.astype(np.uint16),
+            "counts": dense[bins],
+        }
+    )
 
-    Counts, min and max are exact. Mean and m2 are folded in the order of the rows, by Chan's pairwise formula as in
-    ``Histogram.merge``: merging some rows first and the rest later gives the same bits.
+
+def merge_bins(
+    order: Integers, starts: Integers, ends: Integers, bins: Bins, counts: Integers
+) -> tuple[Integers, Bins, Integers]:
+    """Returns ends, bins and counts of one histogram for each group of histograms.
 
     Args:
-        columns: The n histograms.
-        groups: int64 (n,): which group each belongs to; any numbers, in any order.
+        order: int64 (n,): the rows of the groups, one group after the other.
+        starts: int64 (groups,): where each group begins in ``order``; ascending.
+        ends: int64 (n,): where the bins of each row end, as in ``HistogramColumns``; ``bins`` and ``counts`` likewise.
+        bins: Occupied bins, ascending within each row.
+        counts: Elements in each of them.
     """
-    if not len(columns):
-        return columns
-    order = np.argsort(groups, kind="stable")
-    ordered = groups[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    if len(starts) == len(columns):
-        return columns if (order[1:] > order[:-1]).all() else take(columns, order)
-    tallies = np.add.reduceat(columns.tallies[order], starts, axis=0)
-    lengths = np.diff(columns.ends, prepend=0)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
-    keys = np.repeat(place, lengths) * N_BINS + columns.bins
+    if _compiled is None:
+        return _merge_by_sorting(order, starts, ends, bins, counts)
+    # For memory of another kind numba would compile once more, for seconds.
+    arrays = (np.require(array, requirements=("C", "W")) for array in (order, starts, ends, bins, counts))
+    return _compiled(*arrays)  # type: ignore[no-any-return]
+
+
+def compile_merging() -> None:
+    """Has ``merge_bins`` run compiled from now on, several times faster; what it returns stays the same.
+
+    Compiling takes seconds, unless it is cached.
+
+    Raises:
+        ImportError: If numba is not installed or is switched off.
+    """
+    global _compiled
+    if _compiled is None:
+        compiled, none = compiled_merge(), np.empty(0, np.int64)
+        compiled(none, none, none, np.empty(0, np.uint16), none)
+        _compiled = compiled
+
+
+@cache
+def compiled_merge() -> Any:
+    """Returns the function that ``compile_merging`` compiles.
+
+    Raises:
+        ImportError: If numba is not installed or is switched off.
+    """
+    return compile_cached(_merge_in_step)
+
+
+_compiled: Any = None
+
+
+def _merge_by_sorting(
+    order: Integers, starts: Integers, ends: Integers, bins: Bins, counts: Integers
+) -> tuple[Integers, Bins, Integers]:
+    group_of = np.empty(len(order), np.int64)
+    group_of[order] = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(order)))
+    keys = np.repeat(group_of, np.diff(ends, prepend=0)) * N_BINS + bins
     # Each row's keys ascend: a stable sort merges these runs.
     by_key = np.argsort(keys, kind="stable")
     keys = keys[by_key]
-    firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if keys.size else np.empty(0, np.int64)
-    counts = np.add.reduceat(columns.counts[by_key], firsts) if firsts.size else columns.counts[:0]
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
     held = keys[firsts]
-    return HistogramColumns(
-        tallies=tallies,
-        moments=_folded(columns.moments[order], columns.finite_counts[order], starts),
-        ends=np.searchsorted(held, np.arange(1, len(starts) + 1) * N_BINS).astype(np.int64),
-        bins=(held % N_BINS).astype(np.uint16),
-        counts=counts,
+    return (
+        np.searchsorted(held, np.arange(1, len(starts) + 1) * N_BINS).astype(np.int64),
+        (held % N_BINS).astype(np.uint16),
+        np.add.reduceat(counts[by_key], firsts) if firsts.size else counts[:0],
     )
 
 
-def take(columns: HistogramColumns, rows: npt.NDArray[np.int64]) -> HistogramColumns:
-    """Returns the histograms of ``rows`` (int64) in that order."""
-    lengths = np.diff(columns.ends, prepend=0)[rows]
-    ends = np.cumsum(lengths)
-    places = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(columns.ends[rows] - ends, lengths)
-    return HistogramColumns(
-        columns.tallies[rows], columns.moments[rows], ends, columns.bins[places], columns.counts[places]
-    )
-
-
-def _folded(
-    moments: npt.NDArray[np.float64], finite: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
-    """The moments of each group of adjoining rows; ``finite`` is how many elements each row's moments stand for."""
-    total, held = moments[starts].copy(), finite[starts].copy()
-    sizes = np.diff(starts, append=len(moments))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for turn in range(1, int(sizes.max())):
-            into = np.flatnonzero(sizes > turn)
-            row = starts[into] + turn
-            a, b, n_a, n_b = total[into], moments[row], held[into], finite[row]
-            n = n_a + n_b
-            delta = b[:, _MEAN] - a[:, _MEAN]
-            mean = a[:, _MEAN] + delta * (n_b / n)
-            ends_of_range = ~np.isfinite(mean)
-            wide = a[:, _MEAN] * (n_a / n) + b[:, _MEAN] * (n_b / n)
-            mean[ends_of_range] = wide[ends_of_range]
-            m2 = a[:, _M2] + b[:, _M2] + delta * delta * _product_share(n_a, n_b)
-            merged = np.stack([np.fmin(a[:, _MIN], b[:, _MIN]), np.fmax(a[:, _MAX], b[:, _MAX]), mean, m2], axis=1)
-            for empty, other in ((n_b == 0, a), (n_a == 0, b)):
-                merged[empty, _MEAN:] = other[empty, _MEAN:]
-            total[into], held[into] = merged, n
-    return total
-
-
-def _product_share(n_a: npt.NDArray[np.int64], n_b: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """``n_a * n_b / (n_a + n_b)`` with Python's integers, which the product does not overflow."""
-    pairs = zip(n_a.tolist(), n_b.tolist(), strict=True)
-    return np.array([a * b / (a + b or 1) for a, b in pairs])
+def _merge_in_step(order: Any, starts: Any, ends: Any, bins: Any, counts: Any) -> Any:
+    """Walks along two histograms at once, without branches on what is read: they would be guessed wrong."""
+    merged_ends = np.empty(starts.size, np.int64)
+    merged_bins, merged_counts = np.empty(bins.size, np.uint16), np.empty(bins.size, np.int64)
+    held_bins, held_counts = np.empty(N_BINS, np.uint16), np.empty(N_BINS, np.int64)
+    end = 0
+    for group in range(starts.size):
+        begin = end
+        stop = starts[group + 1] if group + 1 < starts.size else order.size
+        for place in range(starts[group], stop):
+            row = order[place]
+            j, last = (ends[row - 1] if row else 0), ends[row]
+            held, i = end - begin, 0
+            held_bins[:held], held_counts[:held] = merged_bins[begin:end], merged_counts[begin:end]
+            end = begin
+            while i < held and j < last:
+                ours, theirs = held_bins[i], bins[j]
+                takes_ours, takes_theirs = ours <= theirs, theirs <= ours
+                merged_bins[end] = min(ours, theirs)
+                merged_counts[end] = takes_ours * held_counts[i] + takes_theirs * counts[j]
+                i += takes_ours
+                j += takes_theirs
+                end += 1
+            for rest in range(i, held):
+                merged_bins[end], merged_counts[end] = held_bins[rest], held_counts[rest]
+                end += 1
+            for rest in range(j, last):
+                merged_bins[end], merged_counts[end] = bins[rest], counts[rest]
+                end += 1
+        merged_ends[group] = end
+    return merged_ends, merged_bins[:end].copy(), merged_counts[:end].copy()

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tracker_adapters.histograms.columns import MOMENTS
+from tracker_adapters.histograms.layout import MOMENTS
 
 from debuggers.measurement.measure import Difference, measure
 

@@ -15,7 +15,7 @@ from tracker_adapters.batch import Batch, Column, HistogramRows
 from tracker_adapters.delivery.thinning import Thinning
 from tracker_adapters.errors import RunError
 from tracker_adapters.histograms.columns import HistogramColumns
-from tracker_adapters.histograms.merging import merge_groups
+from tracker_adapters.histograms.faults import fault_in
 
 VALUES = [[1.0, -2.0, 0.0], [float("nan"), 3e-3], [float("inf")], [1e300, -1e-300, 5.0], [], [7.5] * 40]
 
@@ -125,8 +125,8 @@ def test_nothing_measured_is_lost(picks: list[tuple[str, int]], limit: int) -> N
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), min_size=1, max_size=40))
 def test_merging_many_at_once_is_merging_two_at_a_time(picks: list[tuple[int, int]]) -> None:
     made = [histogram("a", step, [1.5**step, *VALUES[kind]]) for step, (_, kind) in enumerate(picks)]
-    merged = merge_groups(HistogramColumns.of(made), np.array([group for group, _ in picks]))
-    assert merged.fault() is None
+    merged = HistogramColumns.of(made).merged(np.array([group for group, _ in picks]))
+    assert fault_in(merged) is None
     for row, group in enumerate(sorted({group for group, _ in picks})):
         mine = [one for one, (other, _) in zip(made, picks, strict=True) if other == group]
         one = reduce(Histogram.merge, mine)

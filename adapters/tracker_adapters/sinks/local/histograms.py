@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from tracker_adapters.sink import HistogramColumns, HistogramRows
 from tracker_adapters.sinks.local.lines import iso_times
@@ -33,11 +32,8 @@ def histogram_lines(seqs: Sequence[int], rows: HistogramRows, attempt: int) -> b
 
 
 def _contents(columns: HistogramColumns) -> Iterator[dict[str, Any]]:
-    low, high, mean, m2 = columns.moments.T
-    finite = columns.finite_counts
-    with np.errstate(invalid="ignore", divide="ignore"):
-        std = np.where(finite > 0, np.sqrt(m2 / finite), np.nan)
-    moments = zip(*(column.tolist() for column in (low, high, mean, std)), strict=True)
+    low, high, mean, _ = columns.moments.T
+    moments = zip(*(column.tolist() for column in (low, high, mean, columns.stds)), strict=True)
     rows = zip(columns.tallies.tolist(), moments, columns.shapes_and_percentiles(MAX_BINS, _PERCENTILES), strict=True)
     for tallies, row_moments, (edges, counts, percentiles) in rows:
         content: dict[str, Any] = dict(zip(("count", "nan", "pos_inf", "neg_inf", "zero"), tallies[:5], strict=True))

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from tracker_adapters.compilation import compile_cached
 from tracker_adapters.errors import DamagedError
-from tracker_adapters.histograms.columns import AT_ONCE, MOMENTS, TALLIES, HistogramColumns
-from tracker_adapters.histograms.histogram import N_BINS
+from tracker_adapters.histograms.columns import AT_ONCE, HistogramColumns
+from tracker_adapters.histograms.faults import fault_in
+from tracker_adapters.histograms.layout import MOMENTS, N_BINS, TALLIES
 from tracker_adapters.store.segments import compiled_codec
 
 _MOMENT_BYTES = 8 * len(MOMENTS)
@@ -128,7 +129,7 @@ def _decoded(blobs: Sequence[bytes]) -> HistogramColumns:
     stops = np.flatnonzero(is_end)
     ends = np.searchsorted(stops, blob_ends)
     columns = _columns(_varints(data, stops, blob_starts, ends), ends, moments)
-    fault = columns.fault()
+    fault = fault_in(columns)
     if fault is not None:
         raise DamagedError(f"the run store holds a damaged histogram: {fault[1]}")
     return columns

@@ -15,6 +15,7 @@ from typing import Any
 from tracker_adapters.artifacts import Artifact, File, Histogram, Page, Scalar
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.histograms.faults import fault_in
 from tracker_adapters.recording import Block, HistogramBlock, ScalarBlock, Storable
 from tracker_adapters.store.segments import schema
 from tracker_adapters.store.segments.codec import StoreBlob, artifact_values
@@ -127,7 +128,7 @@ class Rows:
 
     def _add_histograms(self, numbered: Sequence[tuple[int, Histogram]]) -> None:
         columns = HistogramColumns.of([histogram for _, histogram in numbered])
-        fault = columns.fault()
+        fault = fault_in(columns)
         if fault is not None:
             raise ArtifactError(f"histogram {numbered[fault[0]][1].name!r}: {fault[1]}")
         for (seq, histogram), blob in zip(numbered, encode(columns), strict=True):

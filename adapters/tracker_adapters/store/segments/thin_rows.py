@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.histograms.merging import merge_groups
 from tracker_adapters.store.segments.histogram_codec import decode, encode
 
 POINTS_LEFT = 4
@@ -153,5 +152,5 @@ def _merged(groups: list[list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
     groups.sort(key=lambda group: int(group[-1][0]))
     blobs = [row[5] for group in groups for row in group]
     numbers = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    merged = encode(merge_groups(decode(blobs), numbers))
+    merged = encode(decode(blobs).merged(numbers))
     return [(*group[-1][:5], blob) for group, blob in zip(groups, merged, strict=True)]

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.errors import RunError
 from tracker_adapters.histograms.columns import HistogramColumns
-from tracker_adapters.histograms.histogram import N_BINS, Histogram
+from tracker_adapters.histograms.faults import fault_in
+from tracker_adapters.histograms.histogram import Histogram
+from tracker_adapters.histograms.layout import N_BINS
 from tracker_adapters.store.segments import histogram_codec
 from tracker_adapters.store.segments.histogram_codec import decode, encode
 
@@ -52,7 +54,7 @@ def of_values(*arrays: object) -> HistogramColumns:
 @given(st.lists(histograms(), max_size=6))
 def test_what_is_decoded_is_what_was_encoded(given_histograms: list[Histogram]) -> None:
     decoded = decode(encode(HistogramColumns.of(given_histograms)))
-    assert decoded.fault() is None
+    assert fault_in(decoded) is None
     back = [decoded.histogram(row, "h", step=0, time_ns=0) for row in range(len(decoded))]
     assert back == given_histograms
 
@@ -107,7 +109,7 @@ def test_a_damaged_blob_is_an_error_or_another_histogram(data: st.DataObject) ->
         blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
     del blob[data.draw(st.integers(0, len(blob))) :]
     try:
-        assert decode([bytes(blob)]).fault() is None
+        assert fault_in(decode([bytes(blob)])) is None
     except RunError as error:
         assert "damaged" in str(error)
 
@@ -116,7 +118,7 @@ def test_a_damaged_blob_is_an_error_or_another_histogram(data: st.DataObject) ->
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=4))
 def test_any_bytes_are_an_error_or_histograms(blobs: list[bytes]) -> None:
     try:
-        assert decode(blobs).fault() is None
+        assert fault_in(decode(blobs)) is None
     except RunError as error:
         assert "damaged" in str(error)
 
