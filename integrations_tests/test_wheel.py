@@ -23,7 +23,7 @@ def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     # A copy: what an earlier build left in the checkout would find its way into the wheel.
-    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "runs", "__pycache__")
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
     source = shutil.copytree(ROOT, folder / "source", ignore=left_out)
     done = pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source))
     assert done.returncode == 0, done.stderr

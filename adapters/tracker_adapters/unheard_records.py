@@ -19,7 +19,7 @@ class UnheardRecords(logging.Handler):
             return
         try:
             named = copy.copy(record)
-            named.msg, named.args = f"stepscope: {record.getMessage()}", None
+            named.msg, named.args = f"stepscope: {record.getMessage().removeprefix('stepscope ')}", None
             last_resort.handle(named)
         except Exception:
             self.handleError(record)

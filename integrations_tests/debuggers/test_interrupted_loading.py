@@ -11,7 +11,7 @@ import pytest
 HEAD = """
 import importlib.abc, logging, os, signal, sys, threading
 import torch
-from debuggers import kernel_compilation
+from debuggers.measurement import kernel_compilation
 from debuggers.measurement.kernel_compilation import compilation
 from debuggers.measurement.measure import measure, prepare
 logging.basicConfig(format="%(message)s")

@@ -43,7 +43,7 @@ threading.Thread(target=without_end, daemon=True).start()
         assert run.end() == 0
     errors = run.errors().splitlines()
     assert [line for line in errors if "emitted_after_close" not in line] == []
-    assert len(errors) == 1
+    assert 1 <= len(errors) <= 2  # the first one that is lost, and how many there were when the run was closed
     record = stepscope.read_run(tmp_path / "run")
     assert record.info.status == "finished"
     assert len(record.scalars("loss")) == 100
