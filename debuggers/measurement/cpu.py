@@ -26,7 +26,7 @@ def measure_segments(segments: npt.NDArray[np.int64], elements: int) -> SummaryT
     Moments depend in their last bits on where the work is cut: on the lengths, and on how many threads torch uses.
 
     Args:
-        segments: (k, 5), as ``measurement_kernel`` has them; the caller keeps the memory alive.
+        segments: (k, 5), as ``kernels.rows`` has them; the caller keeps the memory alive.
         elements: The sum of their lengths.
     """
     if len(segments) == 0:

@@ -22,6 +22,7 @@ from debuggers.measurement.kernels.blocks import (
     narrow,
     subtract,
 )
+from debuggers.measurement.kernels.joining import join_mean_and_m2
 from debuggers.measurement.kernels.memory_access import array_at
 
 BLOCK = 2048
@@ -90,11 +91,11 @@ def _add_moments(block: _Array, ends: _Array, state: _Array) -> None:
         state[1] = first
     total, squares, absolute = moments(block)
     block_mean = total / block.size
-    delta = first - state[1] + block_mean - state[2]
-    share = block.size / (finite + block.size)
+    block_m2 = max(0.0, squares - total * block_mean)
     state[0] = finite + block.size
-    state[2] += delta * share
-    state[3] += max(0.0, squares - total * block_mean) + delta * delta * (finite * share)
+    state[2], state[3] = join_mean_and_m2(
+        finite, state[2], state[3], block.size, first - state[1] + block_mean, block_m2
+    )
     state[4] += absolute
     state[5] = min(state[5], ends.min())
     state[6] = max(state[6], ends.max())

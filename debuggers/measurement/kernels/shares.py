@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tracker_adapters.compilation import OPTIONS
 
 from debuggers.measurement.kernels.blocks import NAN, NEG_INF, POS_INF
+from debuggers.measurement.kernels.joining import join_mean_and_m2
 from debuggers.measurement.kernels.memory_access import array_at, run_in_team, take_ticket
 from debuggers.measurement.kernels.rows import ADDRESS, BEFORE, BINS, BLOCK, IS_DOUBLE, LENGTH, ROW, measure_rows
 
@@ -64,14 +65,14 @@ def measure(segments: _Array, number: int, team: int, function: int, threads: in
     """Measures tensors.
 
     Args:
-        segments: int64 (k, 5), k > 0, as in ``measurement_kernel``.
+        segments: int64 (k, 5), k > 0, as in ``rows``.
         number: How many shares to cut them into, at most; each of at least ``MIN_SHARE`` elements on average.
         team: Address of ``GOMP_parallel``.
         function: Address of ``work`` for the team.
         threads: Size of the team.
 
     Returns:
-        tallies, moments, signed, l1, ends, bins, counts; see ``measurement_kernel.measure_rows``.
+        tallies, moments, signed, l1, ends, bins, counts; see ``rows.measure_rows``.
     """
     shares = np.empty((number + 1, 3), np.int64)
     pieces = np.empty((len(segments) + number, 5), np.int64)
@@ -201,22 +202,18 @@ def _merge_bins(bins: _Array, counts: _Array, start: int, stop: int, dense: _Arr
 
 @_compile
 def _merge_moments(moments: _Array, tally: _Array, other: _Array, other_tally: _Array) -> None:
-    """Adds the moments of other elements by the formula of ``histogram_merging.merge_columns``."""
+    """Adds the moments of other elements."""
     ours, theirs = _n_finite(tally), _n_finite(other_tally)
     if theirs == 0:
         return
     if ours == 0:
         moments[:] = other
         return
-    share = theirs / (ours + theirs)
-    delta = other[_MEAN] - moments[_MEAN]
-    mean = moments[_MEAN] + delta * share
-    if not np.isfinite(mean):  # means at the two ends of float64
-        mean = moments[_MEAN] * (1 - share) + other[_MEAN] * share
     moments[_MIN] = min(moments[_MIN], other[_MIN])
     moments[_MAX] = max(moments[_MAX], other[_MAX])
-    moments[_MEAN] = mean
-    moments[_M2] += other[_M2] + delta * delta * (ours * share)
+    moments[_MEAN], moments[_M2] = join_mean_and_m2(
+        ours, moments[_MEAN], moments[_M2], theirs, other[_MEAN], other[_M2]
+    )
 
 
 @_compile

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tracker_adapters.compilation import OPTIONS, compile_cached, compile_for_threads
 
 from debuggers.measurement.kernels.blocks import moments
+from debuggers.measurement.kernels.joining import join_mean_and_m2
 from debuggers.measurement.kernels.memory_access import array_at, run_in_team, take_ticket
 from debuggers.measurement.kernels.torch_threads import openmp, team_size
 from debuggers.torch_import import torch
@@ -36,7 +37,7 @@ _Array = npt.NDArray[Any]
 def _look(  # noqa: PLR0917
     block: _Array, copy: _Array, signed: _Array, unsigned: _Array, ends_signed: _Array, ends_unsigned: _Array
 ) -> Any:
-    """Copies a block and returns its sum; finds the ends as ``measurement_blocks.extremes`` does.
+    """Copies a block and returns its sum; finds the ends as ``blocks.extremes`` does.
 
     In one loop, because this is where the memory is waited for.
     """
@@ -91,10 +92,7 @@ def _measure_share(values: _Array, copy: _Array, row: _Array, scratch: Any) -> N
             wide_total, wide_squares, _ = moments(block)
             block_mean = np.float64(block[0]) + wide_total / block.size
             block_m2 = wide_squares - wide_total * wide_total / block.size
-        share = block.size / (count + block.size)
-        delta = block_mean - mean
-        mean += delta * share
-        m2 += max(0.0, block_m2) + delta * delta * count * share
+        mean, m2 = join_mean_and_m2(count, mean, m2, block.size, block_mean, max(0.0, block_m2))
         count += block.size
         least, most = min(least, np.float64(low)), max(most, np.float64(high))
     row[_COUNT] = count if finite else 0.0
@@ -147,10 +145,7 @@ def _measure(  # noqa: PLR0917
     for row in rows:
         if row[_COUNT] == 0:
             return False, mean, m2, 0.0, 0.0
-        share = row[_COUNT] / (count + row[_COUNT])
-        delta = row[_MEAN] - mean
-        mean += delta * share
-        m2 += row[_M2] + delta * delta * count * share
+        mean, m2 = join_mean_and_m2(count, mean, m2, row[_COUNT], row[_MEAN], row[_M2])
         count += row[_COUNT]
     # Adding zero makes -0.0 positive.
     return np.isfinite(m2), mean, m2, rows[:, _MIN].min() + 0.0, rows[:, _MAX].max() + 0.0
