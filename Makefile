@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # A file's tests stay in one process, so that what they share is made once.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --durations 10
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test lint fast integrations slow memcheck valgrind bench wheel browser clean

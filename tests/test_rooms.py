@@ -62,3 +62,12 @@ def test_no_folder_has_more_files_than_one_can_look_over() -> None:
     for home in HOMES.values():
         for folder in {path.parent for path in files_of(home)}:
             assert len(list(folder.glob("*.py"))) <= 26, folder  # 25 and __init__.py
+
+
+@pytest.mark.parametrize("package", HOMES)
+def test_the_tests_of_a_room_lie_at_its_place(package: str) -> None:
+    """A folder of tests is named after a room, or after the one file that it tests; the documents have their own."""
+    tests = Path(__file__).parent / package
+    for folder in {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path("documents")}:
+        place = HOMES[package] / folder
+        assert place.is_dir() or place.with_suffix(".py").is_file(), folder
