@@ -14,6 +14,7 @@ from debuggers.host_arrays.deferred import may_be_cloned
 from debuggers.instrumentation.module_selection import Selector
 from debuggers.instrumentation.quiet_computation import outside_modes
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
 from debuggers.utils import apply_tensor_op
 
 
@@ -146,7 +147,7 @@ def _promises_copies(cls: type[ForwardDebugger]) -> bool:
 
 def is_recomputation() -> bool:
     """Whether a backward pass runs: layers then run only to recompute what activation checkpointing dropped."""
-    return torch._C._current_graph_task_id() != -1
+    return backward_pass_id() != NO_BACKWARD_PASS
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:

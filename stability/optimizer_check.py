@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from debuggers.first_nan.source_lines import user_stack_level
 from debuggers.torch_import import torch
+from debuggers.torch_internals.grad_scaler import is_unscaled, optimizer_states
 from stability.errors import StabilityError
 
 
@@ -110,5 +111,4 @@ def _warn_of_scaled(
 
 def _unscaled_once(scaler: torch.amp.GradScaler) -> bool:
     """Whether no more than one optimizer was unscaled since the last update, as far as the scaler tells."""
-    states = getattr(scaler, "_per_optimizer_states", {})
-    return len([None for state in states.values() if state["stage"].name != "READY"]) <= 1
+    return sum(map(is_unscaled, optimizer_states(scaler).values())) <= 1

@@ -8,6 +8,7 @@ from typing import Protocol
 from debuggers.measurement.joined_summaries import JoinedSummaries
 from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.torch_import import torch
+from debuggers.torch_internals.tensors import version_of
 
 _MAX_HELD = 1 << 20  # elements: they stay in the cache, and keep little memory alive
 
@@ -72,7 +73,7 @@ class OutputRows:
         unchanged = []
         for slot, tensor, version, producer in waiting:
             is_measured = self._rows[slot] is not None
-            if tensor._version != version:
+            if version_of(tensor) != version:
                 producer.waits = False
                 self.lost += not is_measured
             elif not is_measured:
@@ -97,7 +98,7 @@ class OutputRows:
             self._rows.append(None)
             self._measure([slot], [tensor])
             return slot
-        version = tensor._version
+        version = version_of(tensor)
         if self._last is not None and self._last[0]() is tensor and self._last[1] == version:
             return self._last[2]  # ``Identity`` and an idle ``Dropout`` return what they were given
         self._rows.append(None)

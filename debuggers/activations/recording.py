@@ -16,6 +16,9 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.joined_summaries import JoinedSummaries
 from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
+from debuggers.torch_internals.grad_scaler import pending_scale, scale_of
+from debuggers.torch_internals.tensors import version_of
 from debuggers.utils import tensors_in
 
 MAX_CALLS = 16
@@ -72,7 +75,7 @@ class Recording:
 
         Activation checkpointing calls modules again in the backward pass, to compute what it dropped.
         """
-        return self._model.training is self.training and torch._C._current_graph_task_id() == -1
+        return self._model.training is self.training and backward_pass_id() == NO_BACKWARD_PASS
 
     def add(self, layer: LayerRecorder, call: int, output: Any) -> None:
         """Measures the tensors of an output, or has them wait; see ``OutputRows``."""
@@ -86,7 +89,7 @@ class Recording:
         the step.
         """
         self._depth += 1
-        if self._depth > 1 or torch._C._current_graph_task_id() != -1:
+        if self._depth > 1 or backward_pass_id() != NO_BACKWARD_PASS:
             return False
         self.drop_unfinished_pass()
         if self.is_guess and len(self.outputs) and self._is_given_up():
@@ -187,7 +190,7 @@ class Recording:
                 raise
 
     def _unscaled(self, gradient: torch.Tensor) -> torch.Tensor:
-        scale = None if self.scaler is None else self.scaler._get_scale_async()
+        scale = None if self.scaler is None else pending_scale(self.scaler)
         if scale is None:
             return gradient
         # Wide enough that what the scale kept from underflow does not underflow here; a new tensor in any case.
@@ -197,8 +200,8 @@ class Recording:
 
 def _scale_version(scaler: torch.amp.GradScaler | None) -> int | None:
     """Changes with each ``update`` of a scaler."""
-    scale = None if scaler is None else scaler._scale
-    return None if scale is None else scale._version
+    scale = None if scaler is None else scale_of(scaler)
+    return None if scale is None else version_of(scale)
 
 
 class _Rows:

@@ -10,6 +10,7 @@ from debuggers.attention_weights.multihead import functional_weights, is_multihe
 from debuggers.attention_weights.weights import AttentionWeights, scaled_dot_product
 from debuggers.instrumentation.call_observers import is_compiled_in_place
 from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import is_compiled
 
 _WATCHED: dict[Callable[..., Any], Callable[..., AttentionWeights]] = {
     torch.nn.functional.scaled_dot_product_attention: scaled_dot_product,
@@ -48,10 +49,6 @@ def obstacle(module: torch.nn.Module) -> str:
     if any(may_take_fast_path(part) for part in parts.values()):
         names = ", ".join(repr(name) for name, part in parts.items() if is_multihead_attention(part))
         return f"torch may run it by a fused kernel, which shows no weights; watch its MultiheadAttention ({names})"
-    if any(_is_compiled(part) for part in parts.values()):
+    if any(is_compiled(part) or is_compiled_in_place(part) for part in parts.values()):
         return "a part of it is compiled, and watching would compile it anew"
     return ""
-
-
-def _is_compiled(module: torch.nn.Module) -> bool:
-    return "_orig_mod" in module._modules or is_compiled_in_place(module)

@@ -9,6 +9,7 @@ from typing import Any
 
 from debuggers.first_nan.source_lines import Place, is_users_code
 from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import is_call_of_module
 
 _NEVER = (
     AttributeError,
@@ -27,7 +28,6 @@ _NEVER = (
 """Exceptions that values of tensors do not cause."""
 _MOST_INSIDE = 100
 """How many tensors of a container are looked at."""
-_MODULE_FILE = torch.nn.Module.forward.__code__.co_filename
 
 
 def may_be_of_values(error: BaseException) -> bool:
@@ -57,7 +57,7 @@ def call_that_raised(
     """
     modules = set(model.modules())
     for frame, _ in reversed(_frames(error)):
-        if frame.f_code.co_name == "_call_impl" and frame.f_code.co_filename == _MODULE_FILE:
+        if is_call_of_module(frame):
             variables = frame.f_locals
             if variables["self"] in modules:
                 return variables["self"], variables["args"], variables["kwargs"]

@@ -19,6 +19,9 @@ from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.instrumentation.random_state import RandomStates
 from debuggers.instrumentation.training_pass import is_training_forward
 from debuggers.torch_import import torch
+from debuggers.torch_internals import foreach
+from debuggers.torch_internals.autograd import next_node_number
+from debuggers.torch_internals.tensors import version_of
 from debuggers.utils import tensors_in
 
 _log = logging.getLogger(__name__)
@@ -138,7 +141,7 @@ class ForwardCapture:
         self.start = ForwardStart(
             args=args,
             kwargs=kwargs,
-            versions=[(tensor, tensor._version) for tensor in tensors if not tensor.is_inference()],
+            versions=[(tensor, version_of(tensor)) for tensor in tensors if not tensor.is_inference()],
             passes=self._passes,
             random_states=states,
             buffers=buffers,
@@ -190,7 +193,7 @@ class ForwardCapture:
                 stale.append(name)
                 self._versions[name] = version
         if stale:
-            torch._foreach_copy_([self._copies[name] for name in stale], [buffers[name].detach() for name in stale])
+            foreach.copy_([self._copies[name] for name in stale], [buffers[name].detach() for name in stale])
         return self._copies
 
 
@@ -207,12 +210,7 @@ def _is_like(copy: torch.Tensor | None, buffer: torch.Tensor) -> bool:
 
 
 def _version(buffer: torch.Tensor) -> tuple[int, int]:
-    return buffer.data_ptr(), -1 if buffer.is_inference() else buffer._version
-
-
-def next_node_number() -> int:
-    """Returns the number that autograd gives its next node; 0 where torch does not tell."""
-    return int(getattr(torch._C._autograd, "_get_sequence_nr", int)())
+    return buffer.data_ptr(), -1 if buffer.is_inference() else version_of(buffer)
 
 
 def _keeper(gradients: dict[int, torch.Tensor], position: int) -> Callable[[torch.Tensor], None]:

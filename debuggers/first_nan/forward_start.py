@@ -11,6 +11,7 @@ from typing import Any
 from debuggers.first_nan.source_lines import Place
 from debuggers.instrumentation.random_state import RandomStates
 from debuggers.torch_import import torch
+from debuggers.torch_internals.tensors import version_of
 from debuggers.utils import apply_tensor_op, tensors_in
 
 MAX_PASSES = 256
@@ -75,7 +76,7 @@ class ForwardStart:
     def differences(self, model: torch.nn.Module) -> list[str]:
         """Returns in which ways a replay now starts from something else, as sentences."""
         found = []
-        changed = sum(tensor._version != version for tensor, version in self.versions)
+        changed = sum(version_of(tensor) != version for tensor, version in self.versions)
         if changed:
             found.append(f"{changed} of the model's arguments were changed in place since the forward pass")
         if model.training != self.is_training:

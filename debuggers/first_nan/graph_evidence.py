@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from debuggers.first_nan.loss_graph import LIMITED, nodes_of
 from debuggers.first_nan.operands import holds_more_than_minus_infinity
 from debuggers.first_nan.operator_kinds import operator_of_node, plain_name
 from debuggers.torch_import import torch
-
-_RESULTS = ("_saved_result", "_saved_out")
+from debuggers.torch_internals.autograd import is_result, saved_tensors
 
 
 def operators_before(tensor: torch.Tensor, first_node: int = 0) -> list[str]:
@@ -27,25 +25,13 @@ def operators_before(tensor: torch.Tensor, first_node: int = 0) -> list[str]:
         return []
     passed: list[Any] = []
     for node in nodes_of(tensor.grad_fn, first_node):
-        saved = list(_saved(node))
+        saved = list(saved_tensors(node))
         faulty = [name for name, value in saved if holds_more_than_minus_infinity(value)]
-        if faulty and all(name.startswith(_RESULTS) for name in faulty):
+        if faulty and all(map(is_result, faulty)):
             return [operator_of_node(node.name())]
         if faulty:
             break
-        if not any(name.startswith(_RESULTS) for name, _ in saved):  # its result is finite
+        if not any(is_result(name) for name, _ in saved):  # its result is finite
             passed.append(node)
     names = list(dict.fromkeys(operator_of_node(node.name()) for node in passed))
     return [name for name in names if plain_name(name) in LIMITED] or names[-1:]
-
-
-def _saved(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    for name in dir(node):
-        if not name.startswith("_saved_"):
-            continue
-        try:
-            value = getattr(node, name)
-        except Exception:  # freed, or packed by a hook that unpacks in backward passes only
-            continue
-        if isinstance(value, torch.Tensor):
-            yield name, value

@@ -7,6 +7,7 @@ from typing import Any
 
 from debuggers.first_nan.operator_kinds import operator_of_node, plain_name, words
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import node_number, output_metadata, saved_correction
 
 LIMITED = words(
     "acos acosh asin atan2 atanh batch_norm binary_cross_entropy cdist cosh ctc_loss cumprod digamma div erfinv exp "
@@ -49,7 +50,7 @@ def nodes_of(root: Any, first_node: int = 0) -> list[Any]:
     waiting, numbers = [root], {}
     while waiting:
         node = waiting.pop()
-        number = node._sequence_nr()
+        number = node_number(node)
         if node in numbers or number < first_node or hasattr(node, "variable"):
             continue
         numbers[node] = number
@@ -60,26 +61,21 @@ def nodes_of(root: Any, first_node: int = 0) -> list[Any]:
 def _is_risky(node: Any, operator: str) -> bool:
     if operator in LIMITED:
         return True
-    outputs = _outputs(node)
+    outputs = output_metadata(node)
     return operator in _OVERFLOWING and bool(outputs) and outputs[0].dtype == torch.float16
 
 
 def _is_over_too_few(node: Any, operator: str) -> bool:
     """Whether an operator reduced so few values that its result is 0 / 0."""
-    outputs, taken = _outputs(node), node.next_functions[:1]
+    outputs, taken = output_metadata(node), node.next_functions[:1]
     if operator not in _COUNTING or not outputs or not taken or taken[0][0] is None:
         return False
     source, position = taken[0]
     variable = getattr(source, "variable", None)
-    inputs = [variable] if variable is not None else _outputs(source)[position : position + 1]
+    inputs = [variable] if variable is not None else output_metadata(source)[position : position + 1]
     results = math.prod(outputs[0].shape)
     if not inputs or not results:
         return False
-    correction = getattr(node, "_saved_correction", None)
+    correction = saved_correction(node)
     limit = _COUNTING[operator] if correction is None else int(correction)
     return bool(math.prod(inputs[0].shape) // results <= limit)
-
-
-def _outputs(node: Any) -> tuple[Any, ...]:
-    """Returns dtype and shape of what the node's operator put out; nothing where torch does not tell."""
-    return tuple(getattr(node, "_input_metadata", ()))

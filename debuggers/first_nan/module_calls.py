@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from debuggers.instrumentation.hooks import Hooks
-from debuggers.instrumentation.module_selection import WRAPPED
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
+from debuggers.torch_internals.modules import WRAPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class ModuleCalls:
 
         In a backward pass it does when the innermost module was called in that very pass, which repeats its forward.
         """
-        return torch._C._current_graph_task_id() == (self._passes[-1] if self._passes else -1)
+        return backward_pass_id() == (self._passes[-1] if self._passes else NO_BACKWARD_PASS)
 
     def attach(
         self,
@@ -62,8 +63,8 @@ class ModuleCalls:
             type_name = type(module).__name__
 
             def enter(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                backward_pass = torch._C._current_graph_task_id()
-                if backward_pass == -1:
+                backward_pass = backward_pass_id()
+                if backward_pass == NO_BACKWARD_PASS:
                     self.counts[name] += 1
                     if not name:
                         began(args, kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from debuggers.first_nan.births import OperatorCall
@@ -10,9 +9,7 @@ from debuggers.first_nan.module_calls import ModuleCalls
 from debuggers.first_nan.operator_kinds import OperatorKind
 from debuggers.first_nan.source_lines import Place
 from debuggers.torch_import import torch
-
-_current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
-_next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+from debuggers.torch_internals.autograd import current_node, next_node_number, node_number
 
 
 class NodeCalls:
@@ -26,12 +23,12 @@ class NodeCalls:
     def __init__(self, calls: ModuleCalls) -> None:
         self._calls = calls
         self._by_number: dict[int, OperatorCall] = {}
-        self._next = _next_node_number()
+        self._next = next_node_number()
         self._changed_in_place: OperatorCall | None = None
 
     def note(self, kind: OperatorKind, place: Place | None) -> None:
         """Says that an operator is about to run, called from ``place``."""
-        number = _next_node_number()
+        number = next_node_number()
         has_gradients = torch.is_grad_enabled()
         if number > self._next:
             call = self._call(kind.name if has_gradients else "", place)
@@ -42,15 +39,15 @@ class NodeCalls:
 
     def module_ends(self) -> None:
         """Says that the innermost module that is running is about to end: what is left is its own."""
-        number = _next_node_number()
+        number = next_node_number()
         if number > self._next:
             self._claim(number, self._changed_in_place or self._call("", None))
         self._changed_in_place = None
 
     def differentiated(self) -> tuple[Any, OperatorCall | None]:
         """Returns the node whose backward runs, or None, and the call that made it, if it is known."""
-        node = _current_node()
-        return node, None if node is None else self._by_number.get(node._sequence_nr())
+        node = current_node()
+        return node, None if node is None else self._by_number.get(node_number(node))
 
     def _claim(self, number: int, call: OperatorCall) -> None:
         self._by_number.update((made, call) for made in range(self._next, number))

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.tensors import sparse_values
 
 _COUNTED = ("nan", "positive_inf", "negative_inf", "zeros", "negatives")
 
@@ -96,7 +97,7 @@ def plain(tensor: torch.Tensor) -> torch.Tensor | None:
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.device.type == "meta" or tensor.is_nested:
         return None
     if tensor.layout == torch.sparse_coo:
-        return tensor._values()
+        return sparse_values(tensor)
     return tensor if tensor.layout == torch.strided else None
 
 

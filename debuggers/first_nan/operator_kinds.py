@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.dispatch import operator_names, schema_of
 
 
 def words(text: str) -> frozenset[str]:
@@ -76,7 +77,7 @@ class OperatorKind:
 @cache
 def kind_of(operator: Any) -> OperatorKind:
     """Returns what is known of an operator as a dispatch mode gets it: an overload, or a higher-order operator."""
-    schema = getattr(operator, "_schema", None)
+    schema = schema_of(operator)
     if schema is None:
         return OperatorKind(str(operator), (), (), *([False] * 9))
     base = schema.name.partition("::")[2]
@@ -116,5 +117,5 @@ def operator_of_node(node: str) -> str:
 @cache
 def _operators() -> dict[str, str]:
     """Returns the operators of ``aten`` by their names without underscores; of several the shortest name."""
-    names = {name.removeprefix("aten::").partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    names = {name.removeprefix("aten::").partition(".")[0] for name in operator_names()}
     return {name.replace("_", ""): name for name in sorted(names, key=len, reverse=True)}

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from debuggers.first_nan.births import Birth, Direction, OperatorCall, Origin, non_finite_rows, sample
 from debuggers.first_nan.module_calls import ModuleCall, ModuleCalls
 from debuggers.first_nan.node_calls import NodeCalls
@@ -38,6 +36,7 @@ from debuggers.first_nan.value_flow import (
 )
 from debuggers.instrumentation.quiet_computation import outside_modes
 from debuggers.torch_import import torch
+from debuggers.torch_internals.dispatch import OperatorMode
 
 MAX_BIRTHS = 500
 """A pass that makes more is described up to here."""
@@ -49,7 +48,7 @@ Named = tuple[Origin, str]
 """What a tensor from outside of the replay is."""
 
 
-class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
     """Sees the operators that run while it is entered, in the order in which they run.
 
     The rule: an operator whose output is not finite while its inputs are finite made what is not finite (a birth). So
@@ -66,14 +65,8 @@ class OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         caller: Where the model was called from: the place of operators that no user code calls otherwise.
     """
 
-    supports_higher_order_operators = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled meanwhile, and importing the compiler takes a second
-
     def __init__(self, calls: ModuleCalls, untouched: UntouchedMemory) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.births: list[Birth] = []
         self.batch: int | None = None
         self.caller: Place | None = None

@@ -11,13 +11,15 @@ from pathlib import Path
 from types import FrameType
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import ENGINE_FUNCTION
+from debuggers.torch_internals.dispatch import OPERATOR_FILES
 
 _ROOT = Path(__file__).parents[2]
 _OURS = tuple(f"{_ROOT / package}{os.sep}" for package in ("debuggers", "stability", "stepscope"))
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
 _PACKAGES = "site-packages", "dist-packages"
-_LIMITS = frozenset(["_engine_run_backward", "run_aside"])
+_LIMITS = frozenset([ENGINE_FUNCTION, "run_aside"])
 """Functions that run a backward pass and a replay: what called these called no operator of them."""
 
 
@@ -74,6 +76,6 @@ def source_line(place: Place | None) -> SourceLine | None:
 
 @cache
 def _is_users(file: str) -> bool:
-    if file.startswith(("<frozen", _TORCH, *_OURS)) or "torch/_ops" in file:
+    if file.startswith(("<frozen", _TORCH, *_OURS)) or OPERATOR_FILES in file:
         return False
     return not file.startswith(_STANDARD) or any(name in file for name in _PACKAGES)

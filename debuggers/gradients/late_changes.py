@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.tensors import version_of
 
 FEW = 10
 """So many changes may follow the last step: the step itself, a checkpoint that is loaded, averaged weights."""
@@ -24,10 +25,10 @@ class LateChanges:
         """Takes the parameters of a step, before the optimizer's step."""
         parameter = None if self._parameter is None else self._parameter()
         if parameter is None:
-            self._parameter, self._count = weakref.ref(parameters[0]), parameters[0]._version
+            self._parameter, self._count = weakref.ref(parameters[0]), version_of(parameters[0])
             return
-        self._most = max(self._most, parameter._version - self._count)
-        self._count = parameter._version
+        self._most = max(self._most, version_of(parameter) - self._count)
+        self._count = version_of(parameter)
         self._intervals += 1
 
     def are_there(self) -> bool:
@@ -35,4 +36,4 @@ class LateChanges:
         parameter = None if self._parameter is None else self._parameter()
         if parameter is None or not self._intervals:
             return False
-        return parameter._version - self._count > FEW + 2 * self._most
+        return version_of(parameter) - self._count > FEW + 2 * self._most

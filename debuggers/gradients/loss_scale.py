@@ -6,13 +6,13 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 
-from torch.amp.grad_scaler import OptState
-
 from debuggers.measurement.arrival_queue import Measurement
 from debuggers.measurement.joined_summaries import JoinedSummaries
 from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from debuggers.torch_internals import foreach
+from debuggers.torch_internals.grad_scaler import is_fused_step, is_unscaled, optimizer_states, scale_of
 
 _MAX_COPIED = 1 << 22  # elements of unscaled copies that exist at a time
 _HALVES = frozenset({torch.float16, torch.bfloat16})
@@ -31,14 +31,14 @@ def scale_in_gradients(
         scaler: The loop's GradScaler, if known.
         optimizer: The optimizer. Without one, the gradients count as unscaled once those of any optimizer are.
     """
-    if _in_fused_step(optimizer):
+    if is_fused_step(optimizer):
         handed: torch.Tensor | None = optimizer.grad_scale  # type: ignore[union-attr]
         return handed
     if scaler is None or not scaler.is_enabled():
         return None
-    states = scaler._per_optimizer_states
+    states = optimizer_states(scaler)
     known = states.values() if optimizer is None else [states[key] for key in (id(optimizer),) if key in states]
-    return scaler._scale if all(state["stage"] is OptState.READY for state in known) else None
+    return None if any(map(is_unscaled, known)) else scale_of(scaler)
 
 
 def calling_scaler() -> torch.amp.GradScaler | None:
@@ -66,12 +66,12 @@ def scaler_of_callers() -> torch.amp.GradScaler | None:
 
 def overflow_is_expected(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer | None) -> bool:
     """Whether a GradScaler is at work, which finds its scale by overflows and skips the steps that have them."""
-    return (scaler is not None and scaler.is_enabled()) or _in_fused_step(optimizer)
+    return (scaler is not None and scaler.is_enabled()) or is_fused_step(optimizer)
 
 
 def step_was_skipped(optimizer: torch.optim.Optimizer) -> torch.Tensor | None:
     """Returns, at the end of a fused optimizer's step, a 0-d tensor above 0 if an overflow kept it from updating."""
-    return optimizer.found_inf if _in_fused_step(optimizer) else None  # type: ignore[attr-defined]
+    return optimizer.found_inf if is_fused_step(optimizer) else None  # type: ignore[attr-defined]
 
 
 @torch.no_grad()
@@ -116,11 +116,6 @@ class _Shifted:
         return self._table
 
 
-def _in_fused_step(optimizer: torch.optim.Optimizer | None) -> bool:
-    # GradScaler.step sets both on the optimizer, and takes them away when the step is done.
-    return hasattr(optimizer, "found_inf") and hasattr(optimizer, "grad_scale")
-
-
 def _groups(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     """Yields tensors in turn: those of one group are on one device, and few enough to copy."""
     group: list[torch.Tensor] = []
@@ -140,5 +135,5 @@ def _multiplied(tensors: list[torch.Tensor], factor: torch.Tensor) -> list[torch
     factor = factor.to(tensors[0].device, non_blocking=True)
     wide = [tensor.float() if tensor.dtype in _HALVES else tensor for tensor in tensors]
     if all(type(tensor) in _ORDINARY and tensor.layout is torch.strided for tensor in wide):
-        return list(torch._foreach_mul(wide, factor))
+        return list(foreach.mul(wide, factor))
     return [tensor * factor for tensor in wide]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from debuggers.host_arrays.deferred import is_freed, plain_tensor
 from debuggers.instrumentation.module_changes import ModuleMembers
-from debuggers.instrumentation.module_selection import WRAPPED, WRAPPERS
+from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.torch_import import torch
-
-_BatchNorm, _Dropout = torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd
+from debuggers.torch_internals.modules import WRAPPED, BatchNorm, Dropout, children_of, parameters_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +73,7 @@ class Parameters:
         return [
             name
             for name, module in self._model.named_modules()
-            if not module.training and (isinstance(module, _BatchNorm) or (isinstance(module, _Dropout) and module.p))
+            if not module.training and (isinstance(module, BatchNorm) or (isinstance(module, Dropout) and module.p))
         ]
 
     @torch.no_grad()
@@ -124,10 +123,10 @@ def _named_parameters(model: torch.nn.Module) -> dict[torch.Tensor, list[str]]:
 
 
 def _visit(module: torch.nn.Module, prefix: str) -> Iterator[tuple[str, torch.Tensor]]:
-    for key, parameter in module._parameters.items():
+    for key, parameter in parameters_of(module).items():
         if parameter is not None:
             yield prefix + key, parameter
-    for key, child in module._modules.items():
+    for key, child in children_of(module).items():
         if child is not None:
             hidden = key in WRAPPED or isinstance(module, WRAPPERS)
             yield from _visit(child, prefix if hidden else f"{prefix}{key}.")

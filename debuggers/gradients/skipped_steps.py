@@ -10,6 +10,7 @@ from debuggers.detectors.non_finite import MAX_EXPECTED_OVERFLOWS
 from debuggers.gradients.loss_scale import scaler_of_callers
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.torch_import import torch
+from debuggers.torch_internals.grad_scaler import first_scale_of, scale_of
 
 _SMALLEST = 2.0**-149
 """The smallest number above zero in float32; a scale that has become zero was there before."""
@@ -42,7 +43,7 @@ class SkippedSteps:
     @torch.no_grad()
     def made(self, step: int) -> None:
         """Says that the optimizer makes a step; call it before ``GradScaler.update``."""
-        scale = None if self.scaler is None or not self.scaler.is_enabled() else self.scaler._scale
+        scale = None if self.scaler is None or not self.scaler.is_enabled() else scale_of(self.scaler)
         self._scale, self._step = None if scale is None else scale.clone(), step
         self._passes, self._look = 0, None
         if self._told is not None:
@@ -83,16 +84,16 @@ class SkippedSteps:
         return [*self._over, *([] if self._told is None else [self._told])]
 
     def _now(self) -> DeferredTensor | None:
-        if self.scaler is None or not self.scaler.is_enabled() or self.scaler._scale is None:
+        if self.scaler is None or not self.scaler.is_enabled() or (now := scale_of(self.scaler)) is None:
             return None
         # A step was made before the scaler was known, or steps are not told at all.
         if self._scale is None and (self._step is not None or not self._passes):
             return None
         before = self._scale
         # Both in one copy: the share of the old scale that is left.
-        scale = self.scaler._scale.detach().double().clamp(min=_SMALLEST)
+        scale = now.detach().double().clamp(min=_SMALLEST)
         return DeferredTensor(
-            scale / (self.scaler._init_scale if before is None else before.double().clamp(min=_SMALLEST))
+            scale / (first_scale_of(self.scaler) if before is None else before.double().clamp(min=_SMALLEST))
         )
 
     def _skipped_to(self, share: float) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.measurement.plain_values import plain_values
 from debuggers.torch_import import torch
+from debuggers.torch_internals import foreach
 
 _HALVES = frozenset({torch.float16, torch.bfloat16})
 _FLOATS = frozenset({torch.float32, torch.float64})
@@ -101,7 +102,7 @@ def _plain(place: int, gradient: torch.Tensor) -> torch.Tensor:
 
 def _device_norms(tensors: list[torch.Tensor]) -> torch.Tensor:
     """The norms; in float64 the squares of float32 numbers neither overflow nor underflow."""
-    return torch.stack(torch._foreach_norm(tensors, 2, dtype=torch.float64))
+    return torch.stack(foreach.norm(tensors, 2, dtype=torch.float64))
 
 
 def _host_norm(tensors: list[torch.Tensor]) -> float:
@@ -109,8 +110,8 @@ def _host_norm(tensors: list[torch.Tensor]) -> float:
     halves = [tensor for tensor in tensors if tensor.dtype in _HALVES]
     others = [tensor for tensor in tensors if tensor.dtype in _FLOATS] if halves else tensors
     norms = [
-        *(torch._foreach_norm(others) if others else ()),
-        *(torch._foreach_norm(halves, 2, dtype=torch.float32) if halves else ()),
+        *(foreach.norm(others) if others else ()),
+        *(foreach.norm(halves, 2, dtype=torch.float32) if halves else ()),
     ]
     total = math.hypot(*(norm.item() for norm in norms))
     # Of finite elements no sum of squares is NaN.

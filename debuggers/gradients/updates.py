@@ -26,6 +26,7 @@ from debuggers.measurement.series_names import statistic_names
 from debuggers.measurement.summary_stream import SummaryStream
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from debuggers.torch_internals import foreach
 
 RATIO_EPSILON = 1e-9
 """Added to |w| before dividing by it, as SageMaker Debugger's rule UpdateRatio does."""
@@ -110,7 +111,7 @@ class UpdateMeasurement:
             values = [_local(parameter) for parameter in parameters]
             if not _fit(self._before, values) or not all(map(is_, parameters, self._parameters)):
                 self._before = [torch.empty_like(value) for value in values]
-            torch._foreach_copy_(self._before, values)
+            foreach.copy_(self._before, values)
         self._parameters = parameters
         # In a step that gives its parameters no gradient, the optimizer changes nothing.
         self._armed = step if parameters else None
@@ -228,8 +229,8 @@ def _changes(before: list[torch.Tensor], after: list[torch.Tensor]) -> Sequence[
     in_place = [not value.is_cpu and value.dtype in _WIDE for value in after]
     if any(in_place):
         places = list(compress(before, in_place))
-        torch._foreach_sub_(places, list(compress(after, in_place)))
-        torch._foreach_neg_(places)
+        foreach.sub_(places, list(compress(after, in_place)))
+        foreach.neg_(places)
     return [old if done else Difference(new, old) for old, new, done in zip(before, after, in_place, strict=True)]
 
 

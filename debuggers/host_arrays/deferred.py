@@ -13,6 +13,7 @@ from tracker_adapters.values.arrays import check_readable
 from debuggers.host_arrays.block_memory import Empty
 from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import is_in_transform
 
 _NARROW_DTYPES = {getattr(torch, name): dtype for name, dtype in NARROW_FLOATS.items() if hasattr(torch, name)}
 _SAME_SIZE = {1: torch.uint8, 2: torch.int16}
@@ -121,7 +122,7 @@ def readable_tensor(tensor: torch.Tensor) -> torch.Tensor:
             FakeTensor; inside ``torch.vmap`` and ``torch.func.grad``; for a DTensor with sums still to be formed, of
             which each rank holds a summand; and where the memory was freed, as FSDP does with parameters.
     """
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if is_in_transform(tensor):
         raise ArtifactError("tensor: got one inside a torch.func transformation; expected a tensor outside of it")
     if _is_partial(tensor):
         raise ArtifactError("tensor: got a DTensor with sums still to be formed; expected tensor.full_tensor()")

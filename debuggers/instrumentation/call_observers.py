@@ -12,11 +12,13 @@ from typing import Any, Literal, TypeAlias, cast
 from debuggers.instrumentation import compiled_code
 from debuggers.instrumentation.compiled_code import runs_as_it_is, uncompiled
 from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import COMPILED_CALL, PLAIN_CALL, is_replica, keep_out_of_scripts
 
 Event: TypeAlias = Literal["begin", "end", "output"]
 """``begin``: function(module, args, kwargs), before the forward and all its hooks. ``end``: function(module), after it,
 also when it raised. ``output``: function(module, args, output), with what the caller gets."""
-_PLACE = "_compiled_call_impl"
+
+runs_as_it_is(is_replica)  # dynamo looks at what a function calls that it leaves alone
 
 
 class Observer:
@@ -76,19 +78,19 @@ class _ObservedCall:
         return self._module() is module
 
     def install(self, module: torch.nn.Module) -> None:
-        present = module.__dict__.get(_PLACE)
+        present = module.__dict__.get(COMPILED_CALL)
         if present is not self:
             self._compiled = present
-            module.__dict__[_PLACE] = self
+            module.__dict__[COMPILED_CALL] = self
 
     def uninstall_if_idle(self) -> None:
         module = self._module()
-        if module is None or any(self.observers.values()) or module.__dict__.get(_PLACE) is not self:
+        if module is None or any(self.observers.values()) or module.__dict__.get(COMPILED_CALL) is not self:
             return
         if self._compiled is None:
-            del module.__dict__[_PLACE]
+            del module.__dict__[COMPILED_CALL]
         else:
-            module.__dict__[_PLACE] = self._compiled
+            module.__dict__[COMPILED_CALL] = self._compiled
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
@@ -98,15 +100,15 @@ class _ObservedCall:
         module = self._module()
         assert module is not None  # who calls it holds it
         if torch.compiler.is_compiling():
-            return (self._compiled or module._call_impl)(*args, **kwargs)
+            return (self._compiled or getattr(module, PLAIN_CALL))(*args, **kwargs)
         # A replica that DataParallel made for another device has the attributes of its original.
         caller = sys._getframe(1).f_locals.get("self")
-        is_replica = caller is not module and getattr(caller, "_is_replica", False)
-        return self._observed(cast(torch.nn.Module, caller) if is_replica else module, args, kwargs)
+        is_copy = caller is not module and is_replica(caller)
+        return self._observed(cast(torch.nn.Module, caller) if is_copy else module, args, kwargs)
 
     @runs_as_it_is
     def _observed(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        forward = self._compiled or module._call_impl
+        forward = self._compiled or getattr(module, PLAIN_CALL)
         for observer in tuple(self.observers["begin"]):
             observer(module, args, kwargs)
         try:
@@ -125,9 +127,7 @@ _calls: weakref.WeakValueDictionary[int, _ObservedCall] = weakref.WeakValueDicti
 
 def _keep_out_of_scripts() -> None:
     # A class without annotations shows torch.jit those of torch.nn.Module, and it cannot express the one of this place.
-    ignored = torch.jit._recursive.ignored_attributes
-    if _PLACE not in ignored:
-        ignored.append(_PLACE)
+    keep_out_of_scripts(COMPILED_CALL)
 
 
 def _known_call(module: torch.nn.Module) -> _ObservedCall | None:
@@ -137,7 +137,7 @@ def _known_call(module: torch.nn.Module) -> _ObservedCall | None:
 
 def is_compiled_in_place(module: torch.nn.Module) -> bool:
     """Whether ``module.compile()`` was called, so that forward hooks of what it contains are not."""
-    place = getattr(module, _PLACE, None)
+    place = getattr(module, COMPILED_CALL, None)
     return place.wraps_compiled_code if isinstance(place, _ObservedCall) else place is not None
 
 

@@ -7,13 +7,13 @@ so nothing here imports it.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from functools import cache, wraps
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals import dynamo
 
 _log = logging.getLogger(__name__)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -22,7 +22,6 @@ _skipped: list[CodeType] = []
 _shielded: Callable[..., Any] | None = None
 _set_callback: Callable[[Any], Any] | None = None
 """Sets what dynamo does with the frames of this thread, and returns what it did: None for nothing."""
-_DYNAMO = "torch._dynamo"
 _REASON = "stepscope measures between compiled graphs; leave out fullgraph=True, or call it outside of compiled code"
 
 
@@ -76,17 +75,14 @@ def uncompiled(function: Callable[..., Any], /, *arguments: Any, **keywords: Any
 
 def prepare() -> None:
     """Puts into effect what this module promises, once dynamo is there; called where hooks are set."""
-    if _DYNAMO in sys.modules:
+    if dynamo.is_imported():
         _prepare()
 
 
 def graph_must_be_whole() -> bool:
     """Whether dynamo is tracing for ``fullgraph=True``; it takes the answer for a constant of the code it compiles."""
     try:
-        from torch._dynamo.symbolic_convert import InstructionTranslator
-
-        translator = InstructionTranslator.current_tx()
-        whole = bool(translator.one_graph or getattr(translator, "error_on_graph_break", False))
+        whole = dynamo.is_tracing_whole_graph()
     except Exception:  # dynamo's own affairs; a graph that is not cut cannot fail
         whole = True
     if whole:
@@ -96,18 +92,13 @@ def graph_must_be_whole() -> bool:
 
 @cache
 def _prepare() -> None:
-    from torch._dynamo.eval_frame import skip_code
-    from torch._dynamo.trace_rules import add
-
     global _shielded, _set_callback
     _shielded = torch.compiler.disable(_call, **_reason())  # type: ignore[no-untyped-call]
-    # Reading dynamo's callback by its own function takes a reference from it in some versions of torch.
-    _set_callback = torch._C._dynamo.eval_frame.set_eval_frame  # torch 2.4 has no module to import it from
+    _set_callback = dynamo.callback_setter()
     torch.compiler.assume_constant_result(graph_must_be_whole)  # type: ignore[no-untyped-call]
-    for code in _skipped:
-        skip_code(code)
+    dynamo.skip_frames(_skipped)
     # Emitters never import torch, and so cannot say it themselves.
-    add("tracker_adapters")
+    dynamo.skip_package("tracker_adapters")
 
 
 def _call(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:

@@ -6,6 +6,9 @@ import sys
 
 from debuggers.instrumentation.compiled_code import runs_as_it_is
 from debuggers.torch_import import torch
+from debuggers.torch_internals.optimizers import hooked_steps
+
+runs_as_it_is(hooked_steps)  # dynamo looks at what a function calls that it leaves alone
 
 
 @runs_as_it_is
@@ -15,11 +18,7 @@ def is_inner_step(optimizer: torch.optim.Optimizer) -> bool:
     torch has the hooks called around ``step`` of each class of which there was an instance: for an instance of a
     class derived from ``SGD`` twice, once there was an ``SGD``.
     """
-    hooked = []
-    for kind in type(optimizer).__mro__:
-        step = vars(kind).get("step")
-        if getattr(step, "hooked", False):
-            hooked.append(step)
+    hooked = hooked_steps(optimizer)
     if len(hooked) < 2:
         return False
     wrapper = getattr(hooked[0], "__code__", None)  # all of torch's wrappers share one

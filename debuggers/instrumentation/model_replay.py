@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,6 +15,8 @@ from debuggers.instrumentation.call_observers import is_compiled_in_place, unobs
 from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.instrumentation.random_state import preserved_random_state
 from debuggers.torch_import import torch
+from debuggers.torch_internals import dynamo
+from debuggers.torch_internals.modules import COMPILED, is_compiled
 from debuggers.utils import apply_tensor_op
 
 Result = TypeVar("Result")
@@ -72,8 +73,8 @@ def plain_model(model: torch.nn.Module) -> torch.nn.Module:
     while True:
         if isinstance(model, WRAPPERS):
             model = model.module
-        elif "_orig_mod" in model._modules:
-            model = model.get_submodule("_orig_mod")
+        elif is_compiled(model):
+            model = model.get_submodule(COMPILED)
         else:
             return model
 
@@ -88,7 +89,7 @@ def check_thread(model: torch.nn.Module) -> None:
     if threading.current_thread() is threading.main_thread():
         return
     for module in model.modules():
-        if "_orig_mod" in module._modules or is_compiled_in_place(module):
+        if is_compiled(module) or is_compiled_in_place(module):
             raise DebuggerConfigError(
                 "the model is compiled, and another thread may be compiling it now, which running it again would "
                 "disturb; expected a call in the main thread, or a model that is not compiled"
@@ -195,7 +196,7 @@ def _preserved_device_states(model: torch.nn.Module) -> AbstractContextManager[N
 
 def _without_compilation() -> AbstractContextManager[Any]:
     # Nothing is compiled where this was never imported, and importing it takes a second. The stance is as of torch 2.6.
-    if "torch._dynamo" not in sys.modules or not hasattr(torch.compiler, "set_stance"):
+    if not dynamo.is_imported() or not hasattr(torch.compiler, "set_stance"):
         return nullcontext()
     return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]
 

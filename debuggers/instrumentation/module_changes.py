@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import chain
-from operator import attrgetter, is_, methodcaller
+from operator import is_, methodcaller
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import children_of, parameters_of
 
-_parameters_of, _children_of = attrgetter("_parameters"), attrgetter("_modules")
 _values = methodcaller("values")
 
 
@@ -28,6 +28,6 @@ class ModuleMembers:
 
     def _hold(self) -> list[object]:
         # The loops run in C.
-        parameters = map(_parameters_of, self._modules) if self._with_parameters else ()
-        tables = filter(None, chain(parameters, map(_children_of, self._modules)))
+        parameters = map(parameters_of, self._modules) if self._with_parameters else ()
+        tables = filter(None, chain(parameters, map(children_of, self._modules)))
         return [*chain.from_iterable(map(_values, tables))]

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.instrumentation.call_observers import is_compiled_in_place
 from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import WRAPPED, children_of, is_compiled
 from debuggers.utils import nearest_names
 
 Selector: TypeAlias = str | re.Pattern[str] | type[torch.nn.Module]
@@ -19,8 +20,6 @@ dots), ``re:`` with a regular expression that matches the whole name, the same c
 Selection: TypeAlias = Selector | Sequence[Selector]
 
 WRAPPERS = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
-# The names under which torch.compile, FSDP and its checkpoint wrapper keep the module that they wrap.
-WRAPPED = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 _PARAMETRIZATIONS = "parametrizations"
 _EXPRESSION = "re:"
 
@@ -105,19 +104,14 @@ def _visit(
     yield path, module, opaque
     if isinstance(module, (torch.jit.ScriptModule, torch.nn.MultiheadAttention)):
         return
-    for name, child in module._modules.items():
+    for name, child in children_of(module).items():
         if child is not None and name != _PARAMETRIZATIONS:
             hidden = name in WRAPPED or isinstance(module, WRAPPERS)
-            yield from _visit(child, path if hidden else (*path, name), opaque=opaque or _is_compiled(module))
+            yield from _visit(child, path if hidden else (*path, name), opaque=opaque or is_compiled(module))
 
 
 def _is_opaque(module: torch.nn.Module) -> bool:
     return isinstance(module, torch.jit.ScriptModule) or is_compiled_in_place(module)
-
-
-def _is_compiled(module: torch.nn.Module) -> bool:
-    """Whether ``torch.compile`` returned it; importing its class would take a second."""
-    return "_orig_mod" in module._modules
 
 
 def _unwrapped(model: torch.nn.Module) -> torch.nn.Module:
@@ -130,7 +124,8 @@ def _innermost(module: torch.nn.Module) -> torch.nn.Module:
     """Returns what a wrapper of any kind wraps; any other module as it is."""
     if isinstance(module, WRAPPERS):
         return _innermost(module.module)
-    inner = next((module._modules[name] for name in WRAPPED if name in module._modules), None)
+    children = children_of(module)
+    inner = next((children[name] for name in WRAPPED if name in children), None)
     return module if inner is None else _innermost(inner)
 
 
@@ -140,12 +135,12 @@ def _class_name(model: torch.nn.Module) -> str:
 
 
 def _is_leaf(module: torch.nn.Module) -> bool:
-    if _is_compiled(module):
+    if is_compiled(module):
         return True
     module = _innermost(module)
     if isinstance(module, (torch.jit.ScriptModule, torch.nn.MultiheadAttention)):
         return True
-    return not module._modules.keys() - {_PARAMETRIZATIONS}
+    return not children_of(module).keys() - {_PARAMETRIZATIONS}
 
 
 def _matching(model: torch.nn.Module, modules: list[NamedModule], selector: Any) -> list[NamedModule]:
@@ -196,8 +191,9 @@ def _at_path(model: torch.nn.Module, modules: list[NamedModule], name: str) -> N
     """Returns the module at a path that goes through wrappers, or into what is no module of its own."""
     module, opaque = model, False
     for key in name.split(".") if name else ():
-        opaque = opaque or _is_opaque(module) or _is_compiled(module)
-        if key not in module._modules or (child := module._modules[key]) is None:
+        opaque = opaque or _is_opaque(module) or is_compiled(module)
+        children = children_of(module)
+        if key not in children or (child := children[key]) is None:
             return None
         module = child
     module = _unwrapped(module)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Any
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.dispatch import number_of_modes, without_modes, without_overrides
 
 _NOTHING = nullcontext()
 
@@ -16,7 +17,7 @@ def outside_modes() -> AbstractContextManager[Any]:
 
     Selective activation checkpointing, for one, keeps results by their order and would mix ours with the layer's.
     """
-    return torch.utils._python_dispatch._disable_current_modes() if torch._C._len_torch_dispatch_stack() else _NOTHING
+    return without_modes() if number_of_modes() else _NOTHING
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def quiet_computation(device_type: str) -> Iterator[None]:
         device_type: Where the operations run, such as ``cpu``.
     """
     with ExitStack() as stack:
-        stack.enter_context(torch._C.DisableTorchFunction())
+        stack.enter_context(without_overrides())
         stack.enter_context(torch.no_grad())
         if torch.amp.is_autocast_available(device_type):
             stack.enter_context(torch.autocast(device_type, enabled=False))

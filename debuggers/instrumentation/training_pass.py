@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
-
 from debuggers.torch_import import torch
-
-_WITHOUT_VALUES = {"FakeTensorMode", "FunctionalTensorMode", "ProxyTorchDispatchMode"}
+from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, is_tracing, transforms_are_active
+from debuggers.torch_internals.dispatch import MODES_WITHOUT_VALUES, current_modes, number_of_modes
 
 
 def is_training_forward() -> bool:
@@ -17,13 +15,13 @@ def is_training_forward() -> bool:
     """
     return (
         torch.is_grad_enabled()
-        and torch._C._current_graph_task_id() == -1
-        and not torch._C._are_functorch_transforms_active()
-        and not torch._C._is_tracing()
-        and not (torch._C._len_torch_dispatch_stack() and _is_without_values())
+        and backward_pass_id() == NO_BACKWARD_PASS
+        and not transforms_are_active()
+        and not is_tracing()
+        and not (number_of_modes() and _is_without_values())
     )
 
 
 def _is_without_values() -> bool:
     # By name: importing the class of fake tensors is slow.
-    return any(type(mode).__name__ in _WITHOUT_VALUES for mode in _get_current_dispatch_mode_stack())
+    return any(type(mode).__name__ in MODES_WITHOUT_VALUES for mode in current_modes())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.tensors import sparse_indices, sparse_values
 
 RISES = 5
 
@@ -164,7 +165,7 @@ def _parts(tensor: Any) -> list[torch.Tensor]:
     if hasattr(tensor, "to_local"):
         return _parts(tensor.to_local())
     if tensor.layout is torch.sparse_coo:
-        return [tensor._indices(), tensor._values()]
+        return [sparse_indices(tensor), sparse_values(tensor)]
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from weakref import WeakSet
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import is_replica
 from debuggers.wrappers.layer_captures import LayerCaptures
 
 
@@ -64,14 +65,13 @@ class ForwardPasses:
     def of_call(self, layer: str, module: torch.nn.Module) -> ForwardPass | None:
         """Returns the pass that a call of a layer in this thread belongs to, or None."""
         own = self.here()
-        is_replica = getattr(module, "_is_replica", False)  # as torch.nn.DataParallel makes them
-        if own.is_evaluating and not is_replica:
+        if own.is_evaluating and not is_replica(module):
             return own
         with self._lock:
             others = [other for other in self._all if other is not own]
         running = [other for other in others if other.depth]
         if not running:
-            return None if is_replica else own
+            return None if is_replica(module) else own
         if len(running) == 1 and not any(other.pauses for other in others):
             return running[0]
         for other in running:

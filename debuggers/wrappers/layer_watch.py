@@ -12,6 +12,7 @@ from debuggers.forward_debugger import ForwardDebugger, is_recomputation
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import is_replica
 from debuggers.wrappers.forward_contexts import ForwardContexts
 from debuggers.wrappers.forward_passes import ForwardPass, ForwardPasses
 from debuggers.wrappers.watched_debugger import WatchedDebugger
@@ -97,7 +98,7 @@ class LayerWatch:
     def _begin_pass(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         if self._ignores():
             return
-        if getattr(module, "_is_replica", False):
+        if is_replica(module):
             return
         here = self._passes.here()
         here.is_evaluating = True
@@ -107,7 +108,7 @@ class LayerWatch:
             here.forget()
 
     def _end_pass(self, module: torch.nn.Module) -> None:
-        if not self._ignores() and not getattr(module, "_is_replica", False):
+        if not self._ignores() and not is_replica(module):
             here = self._passes.here()
             here.depth = max(0, here.depth - 1)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from debuggers.torch_internals import foreach
 from stability.clipping.config import GradientClippingConfig
 from stability.errors import StabilityError
 from stability.gradients.measure import Gradients, Norms, measure, shared_norms, wide_dtype
@@ -130,7 +131,7 @@ def multiply(gradients: Gradients, factors: Mapping[int, float]) -> None:
     """
     tensors = [gradients.tensors[index] for index in factors]
     if all(factor >= torch.finfo(tensor.dtype).tiny for tensor, factor in zip(tensors, factors.values(), strict=True)):
-        torch._foreach_mul_(tensors, list(factors.values()))
+        foreach.mul_(tensors, list(factors.values()))
     else:
         for tensor, factor in zip(tensors, factors.values(), strict=True):
             tensor.copy_(tensor.to(wide_dtype(tensor)) * factor)

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals import cuda_memory
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.log import DebugLog
 from stability.debugging.process_setting import ProcessSetting
@@ -47,9 +48,9 @@ class CudaDebugging:
             if self._fraction < 1.0 and device not in self._limited:
                 _fraction_setting(device).hold(self, self._fraction)
                 self._limited.add(device)
-        if self._record and self._devices and not torch._C._cuda_isHistoryEnabled():
+        if self._record and self._devices and not cuda_memory.is_recording():
             self._recording = True
-            torch.cuda.memory._record_memory_history(max_entries=MOST_EVENTS)
+            cuda_memory.record_history(max_entries=MOST_EVENTS)
         if self._synchronize:
             for device in self._devices:
                 torch.cuda.synchronize(device)
@@ -71,7 +72,7 @@ class CudaDebugging:
             _fraction_setting(self._limited.pop()).release(self)
         if self._recording:
             self._recording = False
-            torch.cuda.memory._record_memory_history(enabled=None)
+            cuda_memory.record_history(enabled=None)
 
 
 def save_cuda_snapshot(folder: Path, prefix: str, most_files: int) -> Path:
@@ -85,7 +86,7 @@ def save_cuda_snapshot(folder: Path, prefix: str, most_files: int) -> Path:
         raise StabilityError("no CUDA memory snapshot: this process does not use CUDA")
     folder.mkdir(parents=True, exist_ok=True)
     path = new_debug_path(folder, prefix, "cuda_snapshot", ".pickle")
-    torch.cuda.memory._dump_snapshot(str(path))  # type: ignore[no-untyped-call]
+    cuda_memory.dump_snapshot(str(path))
     rotate(folder, prefix, "cuda_snapshot", most_files)
     return path
 

@@ -11,6 +11,7 @@ from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.module_selection import NamedModule, select_modules
 from debuggers.tensors.lifetimes import bytes_of
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, is_in_transform
 from debuggers.utils import tensors_in
 from stability.debugging.check_pace import CheckPace
 from stability.debugging.tool import StepSeen
@@ -119,7 +120,7 @@ class MemoryProfiler:
 
 def _in_backward() -> bool:
     """Whether activation checkpointing calls a module once more."""
-    return torch._C._current_graph_task_id() != -1
+    return backward_pass_id() != NO_BACKWARD_PASS
 
 
 def _nothing(module: torch.nn.Module) -> None:
@@ -148,7 +149,7 @@ def _storages(value: Any) -> dict[int, int]:
 
 def _has_storage(tensor: torch.Tensor) -> bool:
     # Under torch.vmap and the like a tensor only stands for others.
-    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return tensor.layout is torch.strided and not is_in_transform(tensor)
 
 
 def _megabytes(tensors: Iterable[torch.Tensor]) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import hook_tables, is_compiled, parameters_of
 from debuggers.utils import apply_tensor_op, tensors_in
 from stability.debugging.gradient_check import CheckLimits, check_gradients
 from stability.debugging.gradient_check_values import CHOSEN_ELEMENTS, CheckedValue
@@ -133,7 +134,7 @@ def reason_to_skip(module: torch.nn.Module) -> str | None:
         return f"more than {MOST_PARAMETER_ELEMENTS:,} parameters"
     if isinstance(module, torch.nn.SyncBatchNorm):
         return "computes together with other processes"
-    if isinstance(module, torch.jit.ScriptModule) or "_orig_mod" in module._modules:
+    if isinstance(module, torch.jit.ScriptModule) or is_compiled(module):
         return "compiled"
     return None
 
@@ -154,9 +155,8 @@ def is_sparse(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 def _float64_copy(module: torch.nn.Module) -> torch.nn.Module:
     memo: dict[int, Any] = {}
     for part in module.modules():
-        for name, value in vars(part).items():
-            if "_hooks" in name and isinstance(value, dict):
-                memo[id(value)] = type(value)()
+        for table in hook_tables(part):
+            memo[id(table)] = type(table)()
     return copy.deepcopy(module, memo).double()
 
 
@@ -164,7 +164,7 @@ def _replace_parameter(module: torch.nn.Module, name: str, tensor: torch.Tensor)
     # As a plain attribute: a recurrent layer keeps a list of its weights, which only this updates.
     path, _, attribute = name.rpartition(".")
     owner = module.get_submodule(path)
-    owner._parameters.pop(attribute, None)
+    parameters_of(owner).pop(attribute, None)
     setattr(owner, attribute, tensor)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import is_profiling
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.log import DebugLog
 from stability.debugging.tool import StepSeen
@@ -81,13 +82,13 @@ class StepProfiling:
             self._guarded(profile.stop)
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        if torch._C._autograd._profiler_enabled() and not self._recording:
+        if is_profiling() and not self._recording:
             self._profile = None
             self._log.note("profiler_busy", "another profiler runs in this process: the steps are not profiled")
             return
         try:
             action()
-            self._recording = torch._C._autograd._profiler_enabled()
+            self._recording = is_profiling()
         except RuntimeError as error:
             self._profile = None
             self._log.note("profiler_failed", f"the steps are not profiled: {error}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.grad_scaler import forget_optimizers
 
 
 @contextmanager
@@ -20,9 +20,7 @@ def scaler_aside(scaler: torch.amp.GradScaler | None) -> Iterator[None]:
         return
     before = dict(scaler.__dict__)
     try:
-        # The factory that it has makes the state of an optimizer that was not unscaled yet.
-        scaler._per_optimizer_states = copy.copy(scaler._per_optimizer_states)
-        scaler._per_optimizer_states.clear()
+        forget_optimizers(scaler)
         yield
     finally:
         scaler.__dict__.update(before)

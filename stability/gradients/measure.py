@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_foreach_support
 
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
+from debuggers.torch_internals import foreach
 from stability.errors import StabilityError
 from stability.gradients.sharded import (
     RankGroups,
@@ -225,8 +225,8 @@ def scale(tensors: Sequence[torch.Tensor], coefficient: torch.Tensor) -> None:
     """Multiplies gradients in place by a 0-d tensor, as ``torch.nn.utils.clip_grads_with_norm_`` does."""
     for device, group, _ in _groups(tensors):
         factor = coefficient.to(device)
-        if _has_foreach_support(group, device):
-            torch._foreach_mul_(group, factor)
+        if foreach.is_supported(group, device):
+            foreach.mul_(group, factor)
         else:
             for tensor in group:
                 tensor.mul_(factor)
@@ -243,8 +243,8 @@ def _norms(
             members = [tensor if tensor.numel() else tensor.new_zeros(1) for tensor in members]
         if wide:
             norms.extend(torch.linalg.vector_norm(tensor, norm_type, dtype=wide_dtype(tensor)) for tensor in members)
-        elif _has_foreach_support(members, device):
-            norms.extend(torch._foreach_norm(members, norm_type))
+        elif foreach.is_supported(members, device):
+            norms.extend(foreach.norm(members, norm_type))
         else:
             norms.extend(torch.linalg.vector_norm(tensor, norm_type) for tensor in members)
         order.extend(indices)
@@ -254,5 +254,5 @@ def _norms(
 def _groups(tensors: Sequence[torch.Tensor]) -> list[tuple[torch.device, list[torch.Tensor], list[int]]]:
     # The order of the groups decides the order of the sum, and with it the last bits of the total norm:
     # only this function gives the order that clip_grad_norm_ has.
-    grouped = _group_tensors_by_device_and_dtype([list(tensors)], with_indices=True)
+    grouped = foreach.group_by_device_and_dtype([list(tensors)], with_indices=True)
     return [(device, [tensors[index] for index in indices], indices) for (device, _), (_, indices) in grouped.items()]

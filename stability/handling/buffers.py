@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.parameter import is_lazy
 
 from debuggers.host_arrays.deferred import is_freed
 from debuggers.torch_import import torch
+from debuggers.torch_internals import foreach
+from debuggers.torch_internals.modules import RunningNorm, buffers_of
+from debuggers.torch_internals.tensors import version_of
 
 _ALWAYS_COPIED = 1 << 16
 """Elements. torch writes running statistics without a new version of the tensor, so that only for large buffers, such
@@ -46,7 +48,7 @@ class _Kept:
 
     @property
     def may_have_changed(self) -> bool:
-        return self.source.numel() <= _ALWAYS_COPIED or self.version != self.source._version
+        return self.source.numel() <= _ALWAYS_COPIED or self.version != version_of(self.source)
 
     def is_of(self, buffer: torch.Tensor) -> bool:
         return self.source is buffer and self.copy.shape == buffer.shape
@@ -73,11 +75,11 @@ class BufferKeeper:
                 if known.may_have_changed:
                     changed.append(known)
             else:
-                kept[name] = _Kept(buffer, buffer._version, buffer.clone())
+                kept[name] = _Kept(buffer, version_of(buffer), buffer.clone())
         if changed:
-            torch._foreach_copy_([one.copy for one in changed], [one.source for one in changed])
+            foreach.copy_([one.copy for one in changed], [one.source for one in changed])
         for one in changed:
-            one.version = one.source._version
+            one.version = version_of(one.source)
 
     @torch.no_grad()
     def put_back(self, model: torch.nn.Module) -> PutBack:
@@ -93,14 +95,14 @@ class BufferKeeper:
             if known is not None and known.is_of(buffer):
                 if known.may_have_changed:
                     buffer.copy_(known.copy)
-                    known.version = buffer._version
+                    known.version = version_of(buffer)
             elif _is_finite(buffer):
                 continue
             elif known is not None and (known.source.device, known.source.dtype) == (buffer.device, buffer.dtype):
                 known.source.copy_(known.copy)
-                known.version = known.source._version
-                module._buffers[key] = known.source
-            elif isinstance(module, _NormBase) and key in ("running_mean", "running_var"):
+                known.version = version_of(known.source)
+                buffers_of(module)[key] = known.source
+            elif isinstance(module, RunningNorm) and key in ("running_mean", "running_var"):
                 buffer.nan_to_num_(*[float(key == "running_var")] * 3)
                 result.reset.append(name)
             else:
@@ -147,7 +149,7 @@ def _is_saved(buffer: torch.Tensor) -> bool:
 def _plain_buffers(model: torch.nn.Module) -> Iterator[_Place]:
     # Those made in inference mode have no version; sharded ones would make ranks wait for each other.
     for path, module in model.named_modules():
-        for key, buffer in module._buffers.items():
+        for key, buffer in buffers_of(module).items():
             if buffer is None or is_lazy(buffer) or buffer.is_inference() or hasattr(buffer, "to_local"):
                 continue
             if is_freed(buffer):

@@ -11,10 +11,8 @@ from types import FrameType, MethodType
 from typing import Any
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.optimizers import is_step_of, mark_as_stepped
 from stability.errors import StabilityError
-
-_STEP_FUNCTIONS = ("step", "wrapper")
-"""An optimizer's step, and PyTorch's function around it that calls the hooks."""
 
 
 class StepSkipper:
@@ -61,8 +59,7 @@ class _StandIn:
             pending, self._pending = self._pending, False
             self.release(owner)
             if pending and all(parameter.grad is None for parameter in _held(owner)):
-                # A scheduler would warn that the loop never stepped the optimizer.
-                owner.__dict__["_opt_called"] = True
+                mark_as_stepped(owner)
                 return None
             return step(owner, *args, **kwargs) if bound else step(*args, **kwargs)
 
@@ -86,7 +83,7 @@ def is_stepping(optimizer: torch.optim.Optimizer) -> bool:
     """Whether this is called from within ``optimizer.step``, by a closure or a hook."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name in _STEP_FUNCTIONS and frame.f_locals.get("self") is optimizer:
+        if is_step_of(frame, optimizer):
             return True
         frame = frame.f_back
     return False

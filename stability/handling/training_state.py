@@ -11,10 +11,8 @@ from typing import Any
 from debuggers.host_arrays.deferred import is_freed
 from debuggers.instrumentation.random_state import RandomStates
 from debuggers.torch_import import torch
+from debuggers.torch_internals import grad_scaler
 from stability.handling.config import SnapshotPlace
-
-_SCALER_TENSORS = ("_scale", "_growth_tracker")
-"""All that a GradScaler changes. ``state_dict`` would wait for the device to make numbers of them."""
 
 
 @dataclass(slots=True)
@@ -56,7 +54,7 @@ class TrainingState:
         self.parameters = [weakref.ref(parameter) for parameter in _parameters(model, optimizer)]
         self.weights = _transfer(weights, self.weights, allocate)
         self.optimizer = _transfer(dict(optimizer.state), self.optimizer, allocate)
-        tensors = {name: getattr(scaler, name, None) for name in _SCALER_TENSORS}
+        tensors = {name: getattr(scaler, name, None) for name in grad_scaler.TENSORS}
         self.scaler = _transfer(tensors, self.scaler, allocate)
         self.generators = RandomStates.now()
         devices = {tensor.device for tensor in weights.values() if tensor.is_cuda}

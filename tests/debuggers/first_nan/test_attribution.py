@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from debuggers.first_nan.forward_capture import ForwardCapture, next_node_number
+from debuggers.first_nan.forward_capture import ForwardCapture
 from debuggers.first_nan.loss_graph import loss_candidates
 from debuggers.first_nan.replay import replay_closure, replay_forward
+from debuggers.torch_internals.autograd import next_node_number
 from stability import FirstNaNFinder, GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 

@@ -5,10 +5,10 @@ import torch
 from planted.faults import FAULTS, plant
 from torch import nn
 
-from debuggers.first_nan.forward_capture import next_node_number
 from debuggers.first_nan.loss_graph import loss_candidates
 from debuggers.first_nan.operator_kinds import kind_of, operator_of_node, plain_name
 from debuggers.first_nan.replay import replay_closure
+from debuggers.torch_internals.autograd import next_node_number
 
 FITTING = {
     "log of 0": "log of 0 is -inf",

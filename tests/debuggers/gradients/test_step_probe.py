@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from debuggers.first_nan.forward_capture import next_node_number
 from debuggers.gradients.step_probe import probe_gradients
+from debuggers.torch_internals.autograd import next_node_number
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 

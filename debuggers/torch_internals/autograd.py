@@ -1,0 +1,73 @@
+"""The autograd engine: which backward pass runs, the nodes' numbers, and what they have saved (torch 2.4 to 2.13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import methodcaller
+from typing import Any
+
+from debuggers.torch_import import torch
+
+backward_pass_id: Callable[[], int] = torch._C._current_graph_task_id
+"""Returns the number of the backward pass that runs in this thread, ``NO_BACKWARD_PASS`` outside of one.
+
+``torch.utils.module_tracker`` asks the same. No public way to ask is known.
+"""
+NO_BACKWARD_PASS = -1
+
+transforms_are_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
+"""Returns whether a ``torch.func`` transformation runs in this thread."""
+is_in_transform: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
+"""Returns whether a tensor only stands for others, in a ``torch.func`` transformation; it has no memory then."""
+is_tracing: Callable[[], Any] = torch._C._is_tracing
+"""Returns whether ``torch.jit.trace`` records this thread. ``torch.jit.is_tracing`` is public, and takes longer."""
+is_profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
+"""Returns whether any profiler of torch runs in this thread; a second one would raise."""
+
+next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
+"""Returns the number that the next node made in this thread gets; always 0 where torch does not tell."""
+current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
+"""Returns the node whose backward runs in this thread; None outside, and where torch does not tell."""
+node_number: Callable[[Any], int] = methodcaller("_sequence_nr")
+"""Returns the number of a node: nodes made in one thread have them in rising order, leaves the largest of all."""
+
+ENGINE_FUNCTION = "_engine_run_backward"
+"""The function of ``torch.autograd.graph`` by which every backward pass enters the engine."""
+
+_SAVED = "_saved_"
+_RESULTS = ("_saved_result", "_saved_out")
+
+
+def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yields the tensors that a node keeps for its backward, and the names of their attributes.
+
+    What was freed is left out, and what a hook packed that unpacks in backward passes only. The attributes themselves
+    are described in torch's notes on autograd mechanics; which ones a node has is not.
+    """
+    for name in dir(node):
+        if not name.startswith(_SAVED):
+            continue
+        try:
+            value = getattr(node, name)
+        except Exception:  # freed, or packed by a hook
+            continue
+        if isinstance(value, torch.Tensor):
+            yield name, value
+
+
+def is_result(name: str) -> bool:
+    """Whether what a node saved under this name is what its operator put out, and not what it was given."""
+    return name.startswith(_RESULTS)
+
+
+def saved_correction(node: Any) -> Any:
+    """Returns the correction that a node of ``std`` or ``var`` keeps: a number, or None also where there is none."""
+    return getattr(node, "_saved_correction", None)
+
+
+def output_metadata(node: Any) -> tuple[Any, ...]:
+    """Returns an object with ``dtype`` and ``shape`` for each output of a node's operator; none where torch is silent.
+
+    To the node they are the inputs of its backward, hence the name of the attribute.
+    """
+    return tuple(getattr(node, "_input_metadata", ()))

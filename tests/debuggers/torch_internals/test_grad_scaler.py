@@ -1,0 +1,104 @@
+"""What is expected of ``torch.amp.GradScaler``; needs nothing but torch and the module that it is about."""
+
+import math
+
+import pytest
+import torch
+
+from debuggers.torch_internals import grad_scaler, tensors
+
+
+@pytest.fixture
+def training():
+    """A scaler at work on the host, an optimizer, and a weight."""
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    return torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=1000), optimizer, weight
+
+
+def test_the_scale_is_made_with_the_first_use(training):
+    scaler, _, weight = training
+    assert grad_scaler.scale_of(scaler) is None
+    assert grad_scaler.pending_scale(scaler) is None
+    assert grad_scaler.first_scale_of(scaler) == 64
+
+    scaler.scale(weight.sum())
+
+    scale = grad_scaler.scale_of(scaler)
+    assert (scale.dim(), scale.dtype, float(scale)) == (0, torch.float32, 64)
+    assert grad_scaler.pending_scale(scaler) is scale
+
+
+def test_an_update_changes_the_scale_in_place_and_its_version(training):
+    scaler, optimizer, weight = training
+    scaler.scale(weight.sum()).backward()
+    scale = grad_scaler.scale_of(scaler)
+    before = tensors.version_of(scale)
+    weight.grad.fill_(math.inf)
+    scaler.step(optimizer)
+    scaler.update()
+
+    assert grad_scaler.scale_of(scaler) is scale
+    assert tensors.version_of(scale) > before
+    assert float(scale) == 32
+
+
+def test_all_that_changes_of_a_scaler_is_in_these_tensors(training):
+    scaler, _, weight = training
+    assert [getattr(scaler, name) for name in grad_scaler.TENSORS] == [None, None]
+    scaler.scale(weight.sum())
+    scale, growth = (getattr(scaler, name) for name in grad_scaler.TENSORS)
+    scale.fill_(8)
+    growth.fill_(3)
+    state = scaler.state_dict()
+    assert state["scale"] == 8
+    assert state["_growth_tracker"] == 3
+
+
+def test_an_optimizer_is_known_once_it_was_unscaled_and_forgotten_with_the_update(training):
+    scaler, optimizer, weight = training
+    scaler.scale(weight.sum()).backward()
+    assert not grad_scaler.optimizer_states(scaler).get(id(optimizer))
+
+    scaler.unscale_(optimizer)
+    assert grad_scaler.is_unscaled(grad_scaler.optimizer_states(scaler)[id(optimizer)])
+    scaler.step(optimizer)
+    assert grad_scaler.is_unscaled(grad_scaler.optimizer_states(scaler)[id(optimizer)])
+    scaler.update()
+    assert not any(map(grad_scaler.is_unscaled, grad_scaler.optimizer_states(scaler).values()))
+
+
+def test_a_scaler_that_has_forgotten_its_optimizers_unscales_again_and_gets_its_table_back(training):
+    scaler, optimizer, weight = training
+    scaler.scale(weight.sum()).backward()
+    scaler.unscale_(optimizer)
+    before = dict(scaler.__dict__)
+    known = grad_scaler.optimizer_states(scaler)
+
+    grad_scaler.forget_optimizers(scaler)
+
+    assert not grad_scaler.optimizer_states(scaler)
+    assert id(optimizer) in known
+    scaler.unscale_(optimizer)  # a second time it would raise
+    scaler.__dict__.update(before)
+    assert grad_scaler.optimizer_states(scaler) is known
+    with pytest.raises(RuntimeError, match="already been called"):
+        scaler.unscale_(optimizer)
+
+
+def test_a_fused_optimizer_has_scale_and_overflow_for_its_step_only():
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight], lr=0.1, fused=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    seen = []
+
+    def hook(stepping, args, kwargs):
+        seen.append((grad_scaler.is_fused_step(stepping), float(stepping.grad_scale), float(stepping.found_inf)))
+
+    optimizer.register_step_pre_hook(hook)
+    scaler.scale(weight.sum()).backward()
+    scaler.step(optimizer)
+
+    assert seen == [(True, 64.0, 0.0)]
+    assert not grad_scaler.is_fused_step(optimizer)
+    assert not grad_scaler.is_fused_step(None)
