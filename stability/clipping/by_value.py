@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from tracker_adapters.histograms.layout import N_BINS
+from tracker_adapters.histograms.layout import SIGN_BIN, left_edges
 
 from debuggers.measurement import measure as measurement
 from debuggers.measurement.summary_table import SummaryTable
@@ -15,9 +15,6 @@ from debuggers.torch_import import torch
 from stability.clipping.base import Clipped, Clipper, clamp_magnitudes, refuse_shards
 from stability.clipping.true_norms import true_total
 from stability.gradients.measure import Gradients, Norms, measure
-
-_MAGNITUDES = N_BINS // 2
-_PER_POWER_OF_TWO = 8
 
 
 class ValueClipper(Clipper):
@@ -79,10 +76,10 @@ def magnitude_percentile(summaries: SummaryTable, percentile: float) -> float:
     """
     columns = summaries.columns
     zeros = sum(int(summaries.tally(name).sum()) for name in ("zero", "pos_underflow", "neg_underflow"))
-    counts = np.zeros(_MAGNITUDES + 2, np.int64)
+    counts = np.zeros(SIGN_BIN + 2, np.int64)
     counts[0] = zeros
     counts[-1] = summaries.finite_count.sum() - zeros - columns.counts.sum()
-    np.add.at(counts, columns.bins.astype(np.int64) % _MAGNITUDES + 1, columns.counts)
+    np.add.at(counts, columns.bins.astype(np.int64) % SIGN_BIN + 1, columns.counts)
     passed = np.cumsum(counts)
     if not passed[-1]:
         return 0.0
@@ -97,16 +94,10 @@ def _middle(position: int, largest: float) -> float:
     """The middle of a bin of magnitudes; the first position is zero, the last one beyond float32."""
     if position == 0:
         return 0.0
-    if position > _MAGNITUDES:
+    if position > SIGN_BIN:
         return largest
-    left, right = (_edge(index) for index in (position - 1, position))
-    return min((left + right) / 2.0, largest)
-
-
-def _edge(index: int) -> float:
-    exponent, eighth = divmod(index, _PER_POWER_OF_TWO)
-    share = eighth / _PER_POWER_OF_TWO
-    return math.ldexp(1.0 + share, exponent - 127) if exponent else math.ldexp(share, -126)
+    left, right = left_edges([position - 1, position]).tolist()
+    return float(min((left + right) / 2.0, largest))
 
 
 def _clip_elements(

@@ -107,27 +107,32 @@ def _merge_in_step(order: Any, starts: Any, ends: Any, bins: Any, counts: Any) -
     held_bins, held_counts = np.empty(N_BINS, np.uint16), np.empty(N_BINS, np.int64)
     end = 0
     for group in range(starts.size):
-        begin = end
+        begin, row = end, order[starts[group]]
         stop = starts[group + 1] if group + 1 < starts.size else order.size
-        for place in range(starts[group], stop):
+        left_bins, left_counts, i, left_end = bins, counts, (ends[row - 1] if row else 0), ends[row]
+        for place in range(starts[group] + 1, stop):
             row = order[place]
-            j, last = (ends[row - 1] if row else 0), ends[row]
-            held, i = end - begin, 0
-            held_bins[:held], held_counts[:held] = merged_bins[begin:end], merged_counts[begin:end]
-            end = begin
-            while i < held and j < last:
-                ours, theirs = held_bins[i], bins[j]
-                takes_ours, takes_theirs = ours <= theirs, theirs <= ours
-                merged_bins[end] = min(ours, theirs)
-                merged_counts[end] = takes_ours * held_counts[i] + takes_theirs * counts[j]
-                i += takes_ours
-                j += takes_theirs
+            j, right_end = (ends[row - 1] if row else 0), ends[row]
+            while i < left_end and j < right_end:
+                left, right = left_bins[i], bins[j]
+                takes_left, takes_right = left <= right, right <= left
+                merged_bins[end] = min(left, right)
+                merged_counts[end] = takes_left * left_counts[i] + takes_right * counts[j]
+                i += takes_left
+                j += takes_right
                 end += 1
-            for rest in range(i, held):
-                merged_bins[end], merged_counts[end] = held_bins[rest], held_counts[rest]
-                end += 1
-            for rest in range(j, last):
+            for rest in range(j, right_end):
                 merged_bins[end], merged_counts[end] = bins[rest], counts[rest]
                 end += 1
+            if place + 1 < stop:
+                for rest in range(i, left_end):
+                    merged_bins[end], merged_counts[end] = left_bins[rest], left_counts[rest]
+                    end += 1
+                size = end - begin
+                held_bins[:size], held_counts[:size] = merged_bins[begin:end], merged_counts[begin:end]
+                left_bins, left_counts, i, left_end, end = held_bins, held_counts, 0, size, begin
+        for rest in range(i, left_end):
+            merged_bins[end], merged_counts[end] = left_bins[rest], left_counts[rest]
+            end += 1
         merged_ends[group] = end
     return merged_ends, merged_bins[:end].copy(), merged_counts[:end].copy()

@@ -53,8 +53,10 @@ def fold_moments(moments: Floats, finite: Integers, starts: Integers) -> Floats:
     """
     total, held = moments[starts], finite[starts]
     sizes = np.diff(starts, append=len(moments))
-    for turn in range(1, int(sizes.max(initial=0))):
-        into = np.flatnonzero(sizes > turn)
+    most = int(sizes.max(initial=1))
+    least = int(sizes.min(initial=most))
+    for turn in range(1, most):
+        into = slice(None) if turn < least else np.flatnonzero(sizes > turn)
         rows = starts[into] + turn
         total[into] = join_moments(held[into], total[into], finite[rows], moments[rows])
         held[into] += finite[rows]
