@@ -11,7 +11,8 @@ LAYERS = list(HOMES)
 SINKS = HOMES["tracker_adapters"] / "sinks"
 TRACKERS = re.compile(r"tensorboard|mlflow|wandb|w&b|weights *& *biases", re.IGNORECASE)
 CORE = {
-    f"tracker_adapters.{module}" for module in ("artifacts", "errors", "own_process", "redaction", "safe_files", "sink")
+    f"tracker_adapters.{module}"
+    for module in ("artifacts", "errors", "own_process", "redaction", "safe_files", "sink", "whole_files")
 }
 CORE_PACKAGES = {"msgspec", "numpy", "PIL"} | sys.stdlib_module_names
 

@@ -12,9 +12,9 @@ from shutil import copyfileobj
 from typing import Any
 
 from tracker_adapters.own_process import TemporaryFolder
+from tracker_adapters.whole_files import whole_file
 
 from debuggers.errors import PageError
-from debuggers.page_files.atomic_file import atomic_file
 from debuggers.page_files.index import INDEX_NAME, add_to_index, clear_pages, page_name, page_number, read_index
 from debuggers.page_files.writer import FinishedPage, OnError, OnWritten, PageWriter
 
@@ -210,7 +210,7 @@ def _move_pages(source: Path, folder: Path, first: int) -> None:
     """
     for record in read_index(source):
         name = page_name(page_number(record.page) - first)
-        with (source / record.page).open("rb") as old, atomic_file(folder / name) as new:
+        with (source / record.page).open("rb") as old, whole_file(folder, name, sync="name") as new:
             copyfileobj(old, new, 1 << 20)
         add_to_index(folder, replace(record, page=name))
     (source / INDEX_NAME).unlink()

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import msgspec
 from tracker_adapters.safe_files import open_file, read_file
+from tracker_adapters.whole_files import finished_name, write_whole
 
 from debuggers.errors import PageError
-from debuggers.page_files.atomic_file import TEMPORARY_SUFFIX, atomic_file
 from debuggers.page_files.limits import LIMITS, PageLimits
 from debuggers.page_files.loading import load_page_of
 
@@ -69,8 +69,8 @@ def read_index(folder: Path, limits: PageLimits = LIMITS) -> list[PageRecord]:
 def write_index(folder: Path, records: Sequence[PageRecord]) -> None:
     """Replaces the folder's index in one step."""
     # Not durable: an index that a power cut damages is read as missing, and rebuilt from the pages.
-    with atomic_file(folder / INDEX_NAME, durable=False) as stream:
-        stream.write(msgspec.json.encode(_Index(schema_version=SCHEMA_VERSION, pages=tuple(records))))
+    content = msgspec.json.encode(_Index(schema_version=SCHEMA_VERSION, pages=tuple(records)))
+    write_whole(folder, INDEX_NAME, content, sync="nothing")
 
 
 def add_to_index(folder: Path, record: PageRecord) -> None:
@@ -84,9 +84,7 @@ def clear_pages(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / INDEX_NAME).unlink(missing_ok=True)
     for path in folder.iterdir():
-        name = path.name
-        if name.endswith(TEMPORARY_SUFFIX):
-            name = name.removesuffix(TEMPORARY_SUFFIX).removeprefix(".")
+        name = finished_name(path.name) or path.name
         if _PAGE_NAME.fullmatch(name) or name == INDEX_NAME:
             path.unlink(missing_ok=True)
 

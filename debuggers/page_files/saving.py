@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from joblib.numpy_pickle import NumpyArrayWrapper, NumpyPickler
+from tracker_adapters.whole_files import whole_file
 
-from debuggers.page_files.atomic_file import atomic_file
 from debuggers.page_files.index import PageRecord
 from debuggers.page_files.stream import Checksum, PageStream
 
@@ -27,11 +27,11 @@ def write_page(folder: Path, number: int, datapoints: Mapping[int, Mapping[str, 
         datapoints: ``{datapoint_idx: {debugger_name: outputs}}``; outputs as ``debuggers.wrappers.page_values`` makes
             them, which nothing may change meanwhile. Device tensors that are still on their way are waited for.
     """
-    path = folder / f"page_{number}.pkl"
-    with Checksum() as checksum, atomic_file(path) as file:
+    name = f"page_{number}.pkl"
+    with Checksum() as checksum, whole_file(folder, name, sync="name") as file:
         stream = PageStream(file, checksum)
         _PagePickler(stream, protocol=PICKLE_PROTOCOL).dump(_resolved(datapoints, {}))
-    return PageRecord(page=path.name, size=stream.size, sha256=checksum.sha256, datapoints=tuple(datapoints))
+    return PageRecord(page=name, size=stream.size, sha256=checksum.sha256, datapoints=tuple(datapoints))
 
 
 def as_number(array: Any) -> Any:

@@ -12,7 +12,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from debuggers.page_files.atomic_file import atomic_file
+from tracker_adapters.whole_files import write_whole
+
 from stability.errors import StabilityError
 from stability.reporting.files import plain_json
 from stability.results.step import AnomalyKind, StabilityResult
@@ -100,8 +101,7 @@ class History:
         else:
             raise StabilityError(f"histories cannot be saved to {path}; expected a name that ends in .json or .csv")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as stream:
-            stream.write(text.encode())
+        write_whole(path.parent, path.name, text.encode(), sync="name")
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

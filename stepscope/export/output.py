@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tracker_adapters.errors import RunError
+from tracker_adapters.safe_files import put_on_disk
 from tracker_adapters.store.blobs import blob_size, copy_blob
+from tracker_adapters.whole_files import unfinished_folder
 
 from stepscope.export.selection import ExportError
 
@@ -69,15 +71,11 @@ def output_folder(target: Path, *, overwrite: bool) -> Iterator[OutputFolder]:
     """
     target = target.absolute()
     _check_free(target, overwrite)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        temporary.mkdir(parents=True)
-        try:
+        with unfinished_folder(target) as temporary:
             yield OutputFolder(temporary)
             _sync(temporary)
             _move_into_place(temporary, target, overwrite)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise ExportError(f"cannot write the export to {target}: {error.strerror or error}") from error
 
@@ -114,5 +112,4 @@ def _move_into_place(temporary: Path, target: Path, overwrite: bool) -> None:
 def _sync(folder: Path) -> None:
     for path in folder.iterdir():
         if path.is_file():
-            with path.open("rb") as stream:
-                os.fsync(stream.fileno())
+            put_on_disk(path)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from tracker_adapters.store.blobs import adopt_file, store_bytes
 from tracker_adapters.store.layout import blob_path
 from tracker_adapters.store.manifest import Manifest, new_run_id
 from tracker_adapters.store.writing.run_store import RunStore
+from tracker_adapters.whole_files import unfinished_folder
 
 _FLUSH_BYTES = 8 * 1024 * 1024
 _SCALAR_BYTES = 200
@@ -108,18 +107,16 @@ def new_run(target: Path, name: str) -> Iterator[NewRun]:
         RunError: When it cannot be written.
     """
     check_free(target)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.importing")
     try:
-        temporary.mkdir(parents=True)
-        run = NewRun(temporary)
-        try:
-            yield run
-            run.finish(name)
-            check_free(target)
-            temporary.rename(target)
-        finally:
-            run.abandon()
-            shutil.rmtree(temporary, ignore_errors=True)
+        with unfinished_folder(target) as temporary:
+            run = NewRun(temporary)
+            try:
+                yield run
+                run.finish(name)
+                check_free(target)
+                temporary.rename(target)
+            finally:
+                run.abandon()
     except OSError as error:
         if isinstance(error, RunError):
             raise

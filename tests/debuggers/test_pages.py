@@ -222,9 +222,25 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path):
     assert [tmp_path / "page_0.pkl"] == list(tmp_path.iterdir())
 
 
+def test_no_link_that_lies_where_a_page_is_written_is_followed(tmp_path):
+    outside, folder = tmp_path / "outside", tmp_path / "pages"
+    outside.write_bytes(b"theirs")
+    folder.mkdir()
+    for name in ("page_0.pkl", "index.json", ".page_0.pkl.part", ".index.json.part"):
+        (folder / name).symlink_to(outside)
+    write_pages(folder, [page_of(0)])
+    assert outside.read_bytes() == b"theirs"
+    assert load_page(folder / "page_0.pkl")
+
+
 def test_clearing_removes_only_what_pages_brought(tmp_path):
     write_pages(tmp_path, [page_of(0)])
-    for unfinished in (".page_1.pkl.part", ".index.json.part"):
+    for unfinished in (
+        ".page_1.pkl.part",
+        ".index.json.part",
+        ".page_1.pkl.0123abcd.part",
+        ".index.json.0123abcd.part",
+    ):
         (tmp_path / unfinished).write_bytes(b"unfinished")
     mine = {"page_notes.txt", "results.pkl", "page_1.pkl.bak", "other.json", "other.part"}
     for name in mine:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tracker_adapters.errors import NotARunError, RunError
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.sealed import SealedFile, SealedIndex, read_index
 from tracker_adapters.store.layout import MANIFEST
+from tracker_adapters.whole_files import filled_path, write_whole
 
 TRIES = 3
 
@@ -30,7 +30,7 @@ class Download:
         self.folder = folder
         self.index = index or _index_of(place)
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(folder / MANIFEST, lambda path: path.write_text(json.dumps(self.index.manifest), encoding="utf-8"))
+        write_whole(folder, MANIFEST, json.dumps(self.index.manifest).encode(), sync="nothing")
 
     def fetch(self, wanted: Callable[[str], bool] = lambda path: True) -> None:
         """Copies the files that are wanted, by their paths in the run, and are not here yet, whole.
@@ -48,7 +48,8 @@ class Download:
         reason = ""
         for _ in range(TRIES):
             try:
-                _replace(target, lambda path: self._copy(entry, path))
+                with filled_path(self.folder, relative, sync="nothing") as path:
+                    self._copy(entry, path)
             except Exception as error:  # clients raise errors of their own
                 reason = f"{type(error).__name__}: {error}"
             else:
@@ -77,12 +78,3 @@ def _index_of(place: RemotePlace) -> SealedIndex:
 
 def _is_whole(path: Path, entry: SealedFile) -> bool:
     return path.is_file() and path.stat().st_size == entry.size and sha256_of(path) == entry.sha256
-
-
-def _replace(target: Path, fill: Callable[[Path], object]) -> None:
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        fill(temporary)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)

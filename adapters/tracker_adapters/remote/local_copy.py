@@ -6,13 +6,13 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tracker_adapters.errors import NotARunError
-from tracker_adapters.safe_files import make_folders, move_file, open_file, read_file
+from tracker_adapters.safe_files import make_folders, read_file
 from tracker_adapters.store.layout import PRIVATE
+from tracker_adapters.whole_files import write_whole
 
 CACHE_VARIABLE = "STEPSCOPE_CACHE"
 UPLOAD_LOG = f"{PRIVATE}/upload.log"
@@ -56,10 +56,7 @@ def write_private(folder: Path, name: str, text: str) -> None:
     """Replaces a file of the private folder in one piece."""
     folder.mkdir(parents=True, exist_ok=True)
     make_folders(folder, PRIVATE)
-    temporary = f"{PRIVATE}/.{name}.{secrets.token_hex(4)}"
-    with open_file(folder, temporary, "xb") as stream:
-        stream.write(text.encode())
-    move_file(folder, temporary, f"{PRIVATE}/{name}")
+    write_whole(folder, f"{PRIVATE}/{name}", text.encode(), sync="nothing")
 
 
 def cache_folder() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import secrets
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tracker_adapters.errors import MissingPackageError, RunError
+from tracker_adapters.whole_files import filled_path
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _S3_PROTOCOLS = ("s3", "s3a")
@@ -77,7 +77,7 @@ class RemotePlace:
         if not self.replaces_in_place:
             self._in_folder(name, lambda path: self._fs.pipe_file(path, content))
             return
-        with self._beside(name) as temporary, temporary.open("wb") as stream:
+        with self._replaced(name) as temporary, temporary.open("wb") as stream:
             stream.write(content)
 
     def upload(self, source: Path, name: str, progressed: Callable[[], object] = lambda: None) -> None:
@@ -92,7 +92,7 @@ class RemotePlace:
             OSError: When it did not arrive whole; object stores' clients raise errors of their own, too.
         """
         if self.replaces_in_place:
-            with self._beside(name) as temporary:
+            with self._replaced(name) as temporary:
                 self._fs.put_file(str(source), str(temporary))
         else:
             callback = import_module("fsspec.callbacks").Callback(hooks={"progressed": lambda *_, **__: progressed()})
@@ -149,21 +149,10 @@ class RemotePlace:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    @contextlib.contextmanager
-    def _beside(self, name: str) -> Any:
+    def _replaced(self, name: str) -> contextlib.AbstractContextManager[Path]:
         target = Path(self._path(name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        try:
-            yield temporary
-            descriptor = os.open(temporary, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        return filled_path(target.parent, target.name, sync="content")
 
 
 def _install(url: str) -> str:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BufferedReader
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, cast
 
 from tracker_adapters.errors import DamagedError
@@ -20,10 +17,10 @@ from tracker_adapters.safe_files import (
     open_descriptor,
     open_file,
     read_file,
-    remove_file,
     status_of,
 )
 from tracker_adapters.store.layout import blob_name
+from tracker_adapters.whole_files import unfinished, write_whole
 
 COPY_BYTES = 1024 * 1024
 MAX_BLOB_BYTES = 4 * 1024**3
@@ -36,12 +33,8 @@ def store_bytes(run_folder: Path, content: bytes) -> str:
     """Keeps ``content`` and returns its SHA-256."""
     sha256 = hashlib.sha256(content).hexdigest()
     if not _refreshed(run_folder, sha256):
-        with _temporary(run_folder, sha256) as temporary:
-            with open_file(run_folder, temporary, "xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            move_file(run_folder, temporary, blob_name(sha256))
+        _make_folder(run_folder, sha256)
+        write_whole(run_folder, blob_name(sha256), content, sync="content")
     return sha256
 
 
@@ -105,10 +98,11 @@ def adopt_file(run_folder: Path, source: Path, sha256: str, *, link: bool) -> st
     """
     if _refreshed(run_folder, sha256):
         return sha256
-    with _temporary(run_folder, sha256) as temporary:
+    _make_folder(run_folder, sha256)
+    with unfinished(run_folder, blob_name(sha256)) as temporary:
         if not (link and _link(source, run_folder, temporary)):
             sha256 = _copy(source, run_folder, temporary)
-            make_folders(run_folder, Path(blob_name(sha256)).parent)
+            _make_folder(run_folder, sha256)
         move_file(run_folder, temporary, blob_name(sha256))
     return sha256
 
@@ -127,7 +121,7 @@ def _refreshed(run_folder: Path, sha256: str) -> bool:
     return True
 
 
-def _link(source: Path, run_folder: Path, target: str) -> bool:
+def _link(source: Path, run_folder: Path, target: PurePath) -> bool:
     try:
         link_file(source, run_folder, target)
     except OSError:  # another file system, or one without links
@@ -135,7 +129,7 @@ def _link(source: Path, run_folder: Path, target: str) -> bool:
     return True
 
 
-def _copy(source: Path, run_folder: Path, target: str) -> str:
+def _copy(source: Path, run_folder: Path, target: PurePath) -> str:
     digest = hashlib.sha256()
     with source.open("rb") as reading:
         permissions = stat.S_IMODE(os.fstat(reading.fileno()).st_mode) & 0o644
@@ -146,16 +140,8 @@ def _copy(source: Path, run_folder: Path, target: str) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def _temporary(run_folder: Path, sha256: str) -> Iterator[str]:
-    """A path beside a blob's to fill and move there; what a failure leaves is removed."""
-    path = Path(blob_name(sha256))
-    make_folders(run_folder, path.parent)
-    temporary = str(path.with_name(f".{path.name}.{secrets.token_hex(4)}"))
-    try:
-        yield temporary
-    finally:
-        remove_file(run_folder, temporary, missing_ok=True)
+def _make_folder(run_folder: Path, sha256: str) -> None:
+    make_folders(run_folder, PurePath(blob_name(sha256)).parent)
 
 
 def _check_size(run_folder: Path, sha256: str, stream: BinaryIO, expected: int) -> None:

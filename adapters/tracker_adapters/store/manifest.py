@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import operator
-import os
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.errors import NotARunError
-from tracker_adapters.safe_files import link_file, move_file, open_file, read_file, remove_file
+from tracker_adapters.safe_files import read_file
 from tracker_adapters.store.layout import MANIFEST, SCHEMA_VERSION, STORE
 from tracker_adapters.values.base import check_time
+from tracker_adapters.whole_files import write_whole
 
 FORMAT = "stepscope-run"
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
@@ -50,22 +48,17 @@ class Manifest:
 
     def save(self, run_folder: Path) -> None:
         """Replaces run.json; a reader sees the old or the new one, never a part."""
-        with self._written(run_folder) as temporary:
-            move_file(run_folder, temporary, MANIFEST)
+        write_whole(run_folder, MANIFEST, self._encoded(), sync="content")
 
     def save_new(self, run_folder: Path) -> Manifest:
         """Writes run.json unless another rank was first; returns what it says now."""
-        with self._written(run_folder) as temporary:
-            try:
-                link_file(run_folder / temporary, run_folder, MANIFEST)
-            except FileExistsError:
-                return load_manifest(run_folder)
-            except OSError:  # a file system without links
-                move_file(run_folder, temporary, MANIFEST)
+        try:
+            write_whole(run_folder, MANIFEST, self._encoded(), sync="content", replaces=False)
+        except FileExistsError:
+            return load_manifest(run_folder)
         return self
 
-    @contextmanager
-    def _written(self, run_folder: Path) -> Iterator[str]:
+    def _encoded(self) -> bytes:
         content = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
@@ -80,15 +73,7 @@ class Manifest:
             "job": self.job,
             "family": self.family,
         }
-        temporary = f".{MANIFEST}.{secrets.token_hex(4)}"
-        try:
-            with open_file(run_folder, temporary, "xb") as stream:
-                stream.write(json.dumps(content, indent=2, ensure_ascii=False).encode())
-                stream.flush()
-                os.fsync(stream.fileno())
-            yield temporary
-        finally:
-            remove_file(run_folder, temporary, missing_ok=True)
+        return json.dumps(content, indent=2, ensure_ascii=False).encode()
 
 
 def new_run_id() -> str:

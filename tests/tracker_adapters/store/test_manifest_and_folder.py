@@ -21,6 +21,14 @@ def test_identity_configuration_and_status_come_back(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_text())["schema_version"] == 5
 
 
+def test_a_configuration_that_was_made_private_stays_so(tmp_path: Path) -> None:
+    manifest = Manifest(RunInfo(id="i", name="n"))
+    manifest.save_new(tmp_path)
+    (tmp_path / "run.json").chmod(0o600)
+    manifest.with_status("finished").save(tmp_path)
+    assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_new_folder_is_made_and_user_files_may_lie_there(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text("lr: 1")

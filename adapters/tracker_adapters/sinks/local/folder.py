@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import uuid
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -23,6 +22,7 @@ from tracker_adapters.safe_files import (
 )
 from tracker_adapters.sink import RunInfo, RunStatus, SinkConfigError, SinkError, StartOver
 from tracker_adapters.sinks.local.lines import SCALAR_HEADER
+from tracker_adapters.whole_files import write_whole
 
 SCALARS, HISTOGRAMS, ALERTS, INDEX = "scalars.csv", "histograms.jsonl", "alerts.jsonl", "artifacts.jsonl"
 STREAMS = (SCALARS, HISTOGRAMS, ALERTS, INDEX)
@@ -81,7 +81,7 @@ class OutputFolder:
 
     def save_info(self, info: RunInfo, status: RunStatus) -> None:
         """Replaces ``run_info.json`` in one piece."""
-        self._new_info(info, status).replace(self.path / RUN_INFO)
+        self._write_info(info, status, replaces=True)
 
     def rewind(self, sizes: Mapping[str, int]) -> None:
         """Brings everything back to what it was at these sizes of the streams, and opens them.
@@ -151,19 +151,13 @@ class OutputFolder:
 
     def _claim_first(self, info: RunInfo) -> None:
         """Puts ``run_info.json`` there unless another run is faster, which may have begun in the same moment."""
-        temporary = self._new_info(info, info.status)
         try:
-            os.link(temporary, self.path / RUN_INFO)
+            self._write_info(info, info.status, replaces=False)
         except FileExistsError:
             if not self.belongs_to(info):
                 raise self._taken(RUN_INFO, info) from None
-        except OSError:  # a file system without links
-            temporary.replace(self.path / RUN_INFO)
-        finally:
-            temporary.unlink(missing_ok=True)
 
-    def _new_info(self, info: RunInfo, status: RunStatus) -> Path:
-        """Writes a file that is to become ``run_info.json``."""
+    def _write_info(self, info: RunInfo, status: RunStatus, *, replaces: bool) -> None:
         content: dict[str, Any] = {
             "id": info.id,
             "name": info.name,
@@ -172,15 +166,8 @@ class OutputFolder:
             "created_ns": info.created_ns,
             "config": info.config,
         }
-        temporary = self.path / f".{RUN_INFO}.{uuid.uuid4().hex}"
         text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            put_on_disk(temporary)  # a power cut may keep the new name and lose what is in the file
-        except OSError:
-            temporary.unlink(missing_ok=True)  # delivery tries again and again
-            raise
-        return temporary
+        write_whole(self.path, RUN_INFO, text.encode(), sync="content", replaces=replaces)
 
     def _taken(self, name: str, info: RunInfo) -> SinkConfigError:
         return SinkConfigError(

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from tracker_adapters.errors import SinkError, SinkUnavailable, UnsafeFileError
 from tracker_adapters.own_process import TemporaryFolder
 from tracker_adapters.safe_files import check_journal, put_on_disk
 from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_uri
+from tracker_adapters.whole_files import give_name
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +133,8 @@ def _make(path: Path) -> None:
             for name in _BESIDE:  # what a database of this name left would be taken for a part of the new one
                 if (old := path.with_name(path.name + name)).exists():
                     old.rename(_unused(old))
-            _put_in_place(made, path)
+            with suppress(FileExistsError):  # another one that came meanwhile is looked at by the caller
+                give_name(path.parent, made.relative_to(path.parent), path.name, replaces=False)
     except OSError as error:
         raise SinkUnavailable(f"cannot make the tracking database {path}: {error}") from None
     put_on_disk(path.parent)
@@ -150,16 +152,6 @@ def _migrate(path: Path, artifacts: Path) -> None:
         raise OSError(str(error)) from None
     store.engine.dispose()
     remove_misread_folder(uri)
-
-
-def _put_in_place(made: Path, path: Path) -> None:
-    try:
-        os.link(made, path)
-    except FileExistsError:
-        return  # the caller looks at it
-    except OSError:  # a file system without links
-        if not path.exists():
-            made.rename(path)
 
 
 def _set_aside(path: Path) -> None:
