@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --durations 10
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint fast integrations slow memcheck valgrind bench wheel browser clean
+.PHONY: demo test lint fast integrations slow memcheck valgrind bench wheel browser torch-versions clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -58,6 +58,10 @@ $(VENV)/dev.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(CONSTRAINED) --editable '.[dev]'
 	touch $@
+
+# What is expected of torch where it documents nothing, by the oldest torch that is supported and the newest: installs both.
+torch-versions: $(VENV)/dev.ready
+	$(BIN)/tox run -e torch-oldest,torch-newest
 
 clean:
 	rm -rf $(VENV) .tox build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
