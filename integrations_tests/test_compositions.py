@@ -36,5 +36,8 @@ def test_a_composition(seed, tmp_path):
     check_reports(case, watched, observer)
     if case.run:
         check_record(case, watched, observer)
-    left = [thread.name for thread in threading.enumerate() if thread not in threads and thread.is_alive()]
+    later = [thread for thread in threading.enumerate() if thread not in threads]
+    for thread in later:  # that of a data loader's queue ends a moment after its loader
+        thread.join(10)
+    left = [thread.name for thread in later if thread.is_alive()]
     assert (left, [one for one in psutil.Process().children() if one not in children]) == ([], [])
