@@ -42,7 +42,7 @@ def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def is_half_written(folder: Path) -> bool:
-    return any(path.stat().st_size > 2**20 for path in folder.glob(".*.partial/scalars.csv"))
+    return any(path.stat().st_size > 2**20 for path in folder.glob(".*.part/scalars.csv"))
 
 
 @pytest.fixture(scope="module")
