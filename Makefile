@@ -2,42 +2,61 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+EXTENSION := adapters/tracker_adapters/native/_kernels.abi3.so
 # A file's tests stay in one process, so that what they share is made once.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --durations 10
+# The tests start some thousand processes: each would compile our modules again.
+export PYTHONDONTWRITEBYTECODE :=
+TOGETHER := $(MAKE) --jobs 3 --output-sync=target
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint fast integrations slow memcheck valgrind bench wheel browser torch-versions clean
+.PHONY: demo test lint native fast integrations slow long memcheck valgrind sanitize bench wheel browser versions clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
 
-test: lint fast integrations
+# What computes fills the time in which the integration tests wait for processes and servers.
+test: browser
+	$(TOGETHER) integrations fast lint
+
+# The compiled code, in place; an editable installation builds it, too.
+native: $(EXTENSION)
+$(EXTENSION): setup.py $(wildcard $(dir $(EXTENSION))*.[ch]) | $(VENV)/dev.ready
+	$(CONSTRAINED) --no-deps --editable .
+	touch -c $@
 
 lint: $(VENV)/dev.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-fast: $(VENV)/dev.ready
+fast: $(EXTENSION)
 	$(PYTEST) tests
 
-integrations: $(VENV)/dev.ready browser
-	$(PYTEST) integrations_tests -m "not slow"
+integrations: $(EXTENSION) browser
+	$(PYTEST) --numprocesses 3 integrations_tests -m "not slow"
 
 # What takes minutes: fifty kills, long outages, a thousand forks, a hundred thousand artifacts, PostgreSQL.
-slow: $(VENV)/dev.ready memcheck
-	$(PYTEST) integrations_tests -m slow
+slow: $(VENV)/dev.ready
+	$(TOGETHER) memcheck long
+
+long: $(EXTENSION)
+	$(PYTEST) --numprocesses 3 integrations_tests -m slow
 
 # The measuring tests with all memory overwritten that is given back: what is read of it afterwards is wrong for sure.
-memcheck: $(VENV)/dev.ready
+memcheck: $(EXTENSION)
 	PYTHONMALLOC=malloc MALLOC_PERTURB_=165 $(BIN)/pytest tests/debuggers/measurement/test_differences.py \
 	  tests/debuggers/measurement/test_cpu.py tests/debuggers/measurement/kernels/test_spread.py tests/debuggers/gradients/test_updates.py
 
 # The measuring kernel under valgrind: what it reads and writes lies within memory that lives. Minutes.
-valgrind: $(VENV)/dev.ready
+valgrind: $(EXTENSION)
 	$(BIN)/python integrations_tests/support/kernel_memory.py
 
-bench: $(VENV)/dev.ready
+# Random input for the compiled code under AddressSanitizer and UndefinedBehaviorSanitizer. Minutes.
+sanitize: $(VENV)/dev.ready
+	$(BIN)/python integrations_tests/support/kernel_fuzzing.py 3000
+
+bench: $(EXTENSION)
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
 
 wheel: $(VENV)/dev.ready
@@ -59,9 +78,9 @@ $(VENV)/dev.ready: pyproject.toml constraints.txt
 	$(CONSTRAINED) --editable '.[dev]'
 	touch $@
 
-# What is expected of torch where it documents nothing, by the oldest torch that is supported and the newest: installs both.
-torch-versions: $(VENV)/dev.ready
-	$(BIN)/tox run -e torch-oldest,torch-newest
+# The oldest supported torch and the newest W&B SDK.
+versions: $(VENV)/dev.ready
+	.ci/versions
 
 clean:
 	rm -rf $(VENV) .tox build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).parent.parent / "integrations_tests" / "faults"
-TITLES = ("fault", "runs", "lost", "doubled", "seconds to recover", "the native client under the same fault")
+TITLES = ("fault", "runs", "lost", "duplicated", "seconds to recover", "the tracker's own client")
 
 
 def main() -> None:

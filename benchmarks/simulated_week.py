@@ -22,7 +22,6 @@ from tracker_adapters.recording import HistogramBlock, ScalarBlock
 from tracker_adapters.store.layout import rank_folder, segment_name, segments
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.reading.record import RunRecord
-from tracker_adapters.store.segments.histogram_codec import compile_encoder
 from tracker_adapters.store.segments.segment import SEGMENT_BYTES, SegmentWriter
 from tracker_adapters.store.upkeep.compaction_process import CompactionProcess
 from tracker_adapters.store.upkeep.retention import retain, run_bytes
@@ -156,7 +155,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A simulated week within its limit.")
     parser.add_argument("--scale", type=float, default=200.0)
     scale = parser.parse_args().scale
-    compile_encoder()
     with tempfile.TemporaryDirectory() as folder:
         week = simulate(Path(folder) / "run", scale)
     for key, value in asdict(week).items():

@@ -24,7 +24,7 @@ from stepscope.sessions.config import Preset
 
 WARM_UP = 100
 TITLES = f"{'µs a step':12}{'plain':>9}{'unmeasured':>12}{'measured':>12}{'mean of all':>13}"
-COVERAGE = f"{'measured %':>12}{'looked at %':>13}{'same weights':>14}"
+COVERAGE = f"{'measured %':>12}{'checked %':>13}{'same weights':>14}"
 
 
 def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Batch) -> float:

@@ -32,7 +32,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="torch's threads; by default torch's own choice")
     parser.add_argument("--json", type=Path, help="a file for everything measured; by default it is the last line")
     parser.add_argument("--tiny", action="store_true", help="tiny models, to try the command")
-    parser.add_argument("--smdebug", type=Path, help="a folder with smdebug and the packages that it needs")
     arguments = parser.parse_args()
     if arguments.sides and (unknown := set(arguments.sides.split(",")) - TITLES.keys()):
         parser.error(f"unknown sides {', '.join(sorted(unknown))}; expected some of {', '.join(TITLES)}")
@@ -53,7 +52,8 @@ def measure(name: str, case: Case, side: str, arguments: argparse.Namespace) -> 
             "tiny": arguments.tiny,
         }
         command = [sys.executable, "-m", "watched.one_side", json.dumps(task)]
-        environment = _environment(side, arguments.smdebug)
+        paths = [str(Path(__file__).parent.absolute()), os.environ.get("PYTHONPATH", "")]
+        environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         try:
             done = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
@@ -64,18 +64,6 @@ def measure(name: str, case: Case, side: str, arguments: argparse.Namespace) -> 
             return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
         found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         return found
-
-
-def _environment(side: str, smdebug: Path | None) -> dict[str, str]:
-    paths = [str(Path(__file__).parent.absolute()), os.environ.get("PYTHONPATH", "")]
-    environment = dict(os.environ)
-    if side == "smdebug":
-        # Its generated code is older than protobuf 4, which reads it in pure Python only.
-        environment["PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"] = "python"
-        if smdebug is not None:
-            paths.insert(0, str(smdebug.absolute()))
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    return environment
 
 
 def main() -> None:

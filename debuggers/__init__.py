@@ -1,15 +1,15 @@
-"""Debuggers: what a model computes, layer by layer and datapoint by datapoint, while it trains.
+"""Debuggers: what a model computes during training, layer by layer and datapoint by datapoint.
 
-Importing this package imports no torch. Pages are read without it (``debuggers.pages``); everything that looks
-at a model needs ``stepscope[torch]``.
+Importing this package does not import torch. Pages can be read without torch (``debuggers.pages``); everything that
+inspects a model needs ``stepscope[torch]``.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tracker_adapters.unheard_records import name_unheard_records
+from tracker_adapters.last_resort import add_last_resort
+from tracker_adapters.names_on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from debuggers.activation_stats import ActivationStatsDebugger
@@ -63,14 +63,8 @@ _HOMES = {
 }
 
 
-name_unheard_records(__name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
+add_last_resort(__name__)
+__getattr__, __dir__ = names_on_demand(__name__, _HOMES)
 
 __all__ = [
     "ActivationMonitor",

@@ -25,7 +25,7 @@ class ActivationStatsDebugger(ForwardDebugger):
     ``channels_last`` is True there.
 
     NaN makes the means, norms and extremes NaN and counts in no share. Of an empty output all of them are NaN.
-    Of an output of several tensors the first one counts; see ``layer_values.output_tensor``. An output without a
+    If an output holds several tensors, the first is used; see ``layer_values.output_tensor``. An output without a
     tensor, or without plain real values, gives ``{"error": reason}``.
     """
 
@@ -38,7 +38,7 @@ class ActivationStatsDebugger(ForwardDebugger):
             layer_name: See ``ForwardDebugger``.
             missing_ok: See ``ForwardDebugger``.
             channels_last: Whether the channels are the last dimension, as in layers of transformers. By default the
-                layer's type says it, and where that says nothing they are dimension 1.
+                layer's type decides, and otherwise they are dimension 1.
 
         Raises:
             DebuggerConfigError: When ``channels_last`` is anything else.

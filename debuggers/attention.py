@@ -1,4 +1,4 @@
-"""Shows where a layer attends to: its attention weights, head by head, and their statistics."""
+"""Captures a layer's attention weights, head by head, and their statistics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from debuggers.attention_weights.captures import AttentionCaptures
 from debuggers.attention_weights.multihead import is_multihead_attention, module_weights
@@ -79,8 +81,7 @@ class AttentionDebugger(ForwardDebugger):
         Raises:
             DebuggerConfigError: When ``max_elements`` is no int from 0 on.
         """
-        if isinstance(max_elements, bool) or not isinstance(max_elements, int) or max_elements < 0:
-            raise DebuggerConfigError(f"max_elements is {max_elements!r}; expected an int from 0 on")
+        check_value("max_elements", max_elements, at_least(0), DebuggerConfigError)
         super().__init__(layer_name, missing_ok)
         self.max_elements = max_elements
         # By thread; an entry lives from the end of a layer's forward to the hook that follows.
@@ -95,12 +96,12 @@ class AttentionDebugger(ForwardDebugger):
         return self._watching(module, kwargs)
 
     def process_forward(self, module: torch.nn.Module, input: Any, output: Any) -> dict[str, Any]:
-        """See the class. Without the context of ``around_forward``, only the output is looked at."""
+        """See the class. Without the context of ``around_forward``, only the output is searched."""
         call = self._calls.pop(threading.get_ident(), None)
         try:
             with quiet_computation("cpu"):
                 captures = self._captures(module, input, output, call)
-        except Exception as error:  # whatever an output of the user's raises when it is looked at
+        except Exception as error:  # a user-defined output may raise anything when it is searched
             return {"error": f"the output could not be searched for attention weights: {describe(error)}"}
         if not captures:
             return {"error": _nothing_found(module, call)}

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from debuggers.errors import DebuggerConfigError
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.layer_values.values import real_values
 from debuggers.torch_import import torch
@@ -40,16 +41,16 @@ def attention_rollout(
         zeros with ``residual=0``. NaN makes every row NaN that depends on it.
 
     Raises:
-        ValueError: For no maps, maps that are not square or differ in shape, another residual or fusion.
+        DebuggerConfigError: For no maps, maps that are not square or differ in shape, another residual or fusion.
         ArtifactError: For maps without plain real values.
     """
     if not 0 <= residual <= 1:
-        raise ValueError(f"residual is {residual!r}; expected a number from 0 to 1")
+        raise DebuggerConfigError(f"residual is {residual!r}; expected a number from 0 to 1")
     if head_fusion is not None and head_fusion not in _FUSIONS:
-        raise ValueError(f"head_fusion is {head_fusion!r}; expected one of {', '.join(_FUSIONS)}, or None")
+        raise DebuggerConfigError(f"head_fusion is {head_fusion!r}; expected one of {', '.join(_FUSIONS)}, or None")
     layers = list(maps)
     if not layers:
-        raise ValueError("attention_rollout: got no maps; expected one for each layer")
+        raise DebuggerConfigError("attention_rollout: got no maps; expected one for each layer")
     weights = [_weights(layer) for layer in layers]
     _check_shapes([tuple(layer.shape) for layer in weights], 2 if head_fusion is None else 3)
     with quiet_computation(weights[0].device.type):
@@ -71,9 +72,9 @@ def _check_shapes(shapes: list[tuple[int, ...]], dimensions: int) -> None:
     for number, shape in enumerate(shapes):
         if len(shape) < dimensions or shape[-1] != shape[-2]:
             expected = "(..., heads, N, N)" if dimensions == 3 else "(..., N, N)"
-            raise ValueError(f"map {number} has shape {shape}; expected self-attention, {expected}")
+            raise DebuggerConfigError(f"map {number} has shape {shape}; expected self-attention, {expected}")
         if shape != shapes[0]:
-            raise ValueError(f"map {number} has shape {shape}, map 0 {shapes[0]}; expected one shape")
+            raise DebuggerConfigError(f"map {number} has shape {shape}, map 0 {shapes[0]}; expected one shape")
 
 
 def _mixed(weights: torch.Tensor, residual: float, head_fusion: HeadFusion | None) -> torch.Tensor:

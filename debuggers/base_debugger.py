@@ -1,4 +1,4 @@
-"""What every debugger is: a callable on a datapoint and the model."""
+"""The base class of all debuggers: a callable on a datapoint and the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Picture:
 
 
 class BaseDebugger(ABC):
-    """Looks at a datapoint after the forward pass.
+    """Inspects a datapoint after the forward pass.
 
     ``draws_random_numbers`` set to False promises that the debugger never draws from a random number generator.
     SequentialDebugger then saves the time of keeping their states for it.
@@ -45,7 +45,7 @@ class BaseDebugger(ABC):
         """
 
     def check_model(self, model: torch.nn.Module) -> None:
-        """Called when SequentialDebugger is made, to refuse a model that the debugger cannot look at; by default none.
+        """Refuses a model that the debugger cannot inspect, when SequentialDebugger is made; by default accepts all.
 
         Raises:
             LayerNotFoundError: When the model lacks a layer.

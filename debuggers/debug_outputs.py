@@ -19,7 +19,7 @@ def load_debug_outputs(epoch_dir: str | Path, *, limits: PageLimits = LIMITS) ->
     Args:
         epoch_dir: A trainer's ``work_dir/epoch_<n>`` or an evaluator's ``work_dir``, with the pages in its folder
             ``debugger``; or the folder that holds the pages.
-        limits: What a page is refused beyond.
+        limits: The limits beyond which a page is refused.
 
     Raises:
         PageError: When neither folder holds pages.

@@ -1,4 +1,4 @@
-"""Eigen-CAM: what most of a layer's output has in common, without classes and gradients."""
+"""Eigen-CAM: the first principal component of a layer's output, without classes and gradients."""
 
 from __future__ import annotations
 
@@ -54,17 +54,13 @@ def _first_eigenvector(matrices: torch.Tensor) -> torch.Tensor:
     """
     power = matrices @ matrices.mT if matrices.shape[1] <= matrices.shape[2] else matrices.mT @ matrices
     for _ in range(_SQUARINGS):
-        power = _of_unit_trace(power)
+        power = power / _nonzero(power.diagonal(dim1=1, dim2=2).sum(1)[:, None, None])  # to a trace of 1
         power = power @ power
     largest = power.diagonal(dim1=1, dim2=2).argmax(1)
     vector = torch.take_along_dim(power, largest[:, None, None], dim=2)
     for _ in range(_STEPS):
         vector = power @ _of_unit_length(vector)
     return _of_unit_length(vector)
-
-
-def _of_unit_trace(matrices: torch.Tensor) -> torch.Tensor:
-    return matrices / _nonzero(matrices.diagonal(dim1=1, dim2=2).sum(1)[:, None, None])
 
 
 def _of_unit_length(vectors: torch.Tensor) -> torch.Tensor:

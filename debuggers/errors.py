@@ -1,4 +1,4 @@
-"""The exceptions that a caller of the debuggers can meet."""
+"""The exceptions that the debuggers raise."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ class DebuggerConfigError(StepscopeError, ValueError):
 
 class PageError(StepscopeError):
     """A page could not be written, or was refused by the reader; the message names the page and the reason."""
+
+
+class DatapointError(StepscopeError, ValueError):
+    """A datapoint has no index, or one that cannot be read or does not fit its rows."""
+
+
+class ClosedDebuggerError(StepscopeError, RuntimeError):
+    """A SequentialDebugger was used after ``close``."""
+
+
+class ArgumentTypeError(StepscopeError, TypeError):
+    """An argument is of a type that the function does not take; the message names both."""
 
 
 class HistoryError(StepscopeError, ValueError):

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from tracker_adapters.artifacts import Page
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from debuggers.debug_outputs import load_debug_outputs
-from debuggers.errors import PageError
+from debuggers.errors import ArgumentTypeError, DebuggerConfigError, PageError
 from debuggers.page_files.index import DATAPOINT
 from debuggers.page_files.limits import LIMITS, PageLimits
 from debuggers.page_files.loading import load_page_of
@@ -31,7 +32,7 @@ Source: TypeAlias = RecordWithPages | PageReader | str | Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A datapoint that was wrong.
+    """A datapoint whose prediction was wrong.
 
     Attributes:
         datapoint: Its index.
@@ -58,13 +59,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures(Sequence[Failure]):
-    """The datapoints that were wrong, the worst first.
+    """The datapoints whose predictions were wrong, the worst first.
 
     Attributes:
-        worst: As many as were asked for; the sequence itself has these.
+        worst: As many of them as requested; the sequence itself consists of these.
         wrong: How many were wrong in all.
         right: How many were right.
-        unjudged: Of how many the pages do not say.
+        unjudged: How many cannot be judged from their pages.
     """
 
     worst: tuple[Failure, ...]
@@ -83,10 +84,10 @@ def failures(record: Source, *, limit: int | None = None) -> Failures:
     """Returns the datapoints that were wrong, the worst first, from what pages keep under the name ``datapoint``.
 
     Pages have to keep ``correct``, or ``scores`` with an entry ``correct``, or the ``outputs`` and ``labels`` of a
-    classifier; ``debuggers.page_files.verdicts.judge`` has the rules. The order is that of the loss in ``scores``,
-    then of the margin by which another class was ahead. NaN comes first, what has neither last.
+    classifier; ``debuggers.page_files.verdicts.judge`` has the rules. They are sorted by the loss in
+    ``scores``, then by the margin by which another class was ahead: NaN first, and last those with neither.
 
-    The pages are gone through once, with one open at a time; debug outputs are read when they are asked for. A
+    The pages are read once, with one open at a time; debug outputs are read on access. A
     datapoint that was recorded several times counts as it was last recorded. In the record of a run that means its
     last epoch, and datapoints of different name scopes are different ones.
 
@@ -96,11 +97,10 @@ def failures(record: Source, *, limit: int | None = None) -> Failures:
 
     Raises:
         PageError: When there are no pages, or none says whether its datapoints were right.
-        ValueError: For a limit below 1.
-        TypeError: For anything else than these as the record.
+        DebuggerConfigError: For a limit below 1.
+        ArgumentTypeError: For anything else than these as the record.
     """
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise ValueError(f"limit is {limit!r}; expected an int from 1, or None")
+    check_value("limit", limit, at_least(1) | None, DebuggerConfigError)
     files = _files_of(record)
     counts = {True: 0, False: 0, None: 0}
     found = []
@@ -160,7 +160,7 @@ def _files_of(record: Source) -> list[_PageFile]:
             for page in record.records
         ]
     if not hasattr(record, "pages"):
-        raise TypeError(f"record is {record!r}; expected a PageReader, a folder, or the record of a run")
+        raise ArgumentTypeError(f"record is {record!r}; expected a PageReader, a folder, or the record of a run")
     return [
         _PageFile(
             path=page.path,

@@ -17,8 +17,8 @@ from debuggers.torch_import import torch
 class FeatureMapDebugger(ForwardDebugger):
     """Captures ``feature_map``, ``stats`` (mean, std, min, max, shape) and ``layer_name``.
 
-    The map keeps its dtype; the statistics are computed in float32 or wider. Of an output of several tensors the first
-    one counts; see ``layer_values.output_tensor``. An output without a tensor, or without plain real values, gives
+    The map keeps its dtype; the statistics are computed in float32 or wider. If an output holds several tensors, the
+    first is used; see ``layer_values.output_tensor``. An output without a tensor, or without plain real values, gives
     ``{"error": reason}``. ``channels_last`` is True where the layer's type says that they come last; pictures are then
     made channel by channel all the same.
     """

@@ -1,4 +1,4 @@
-"""The base of debuggers that look at layers' outputs during the forward pass."""
+"""The base of debuggers that capture layers' outputs during the forward pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.host_arrays.deferred import may_be_cloned
+from debuggers.host_arrays.readable import may_be_cloned
 from debuggers.instrumentation.module_selection import Selector
 from debuggers.instrumentation.quiet_computation import outside_modes
 from debuggers.torch_import import torch
@@ -18,13 +18,13 @@ from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_i
 from debuggers.utils import apply_tensor_op
 
 
-class _Here(threading.local):
-    """What a debugger holds for each thread. A copy of it, as of the debugger, is empty."""
+class _ThreadState(threading.local):
+    """The state of a debugger in one thread; copies and pickles of it are empty."""
 
     layer_name: str | None = None
     last_capture: Any = None
 
-    def __reduce__(self) -> tuple[type[_Here], tuple[()]]:
+    def __reduce__(self) -> tuple[type[_ThreadState], tuple[()]]:
         return type(self), ()
 
 
@@ -34,7 +34,7 @@ class ForwardDebugger(BaseDebugger):
     ``last_capture`` holds the result of the last call of a layer in this thread, or None before it. SequentialDebugger
     calls ``forward_hook_fn`` after each call, and sets ``last_capture`` back to None once it has taken the results.
 
-    ``layer_name`` is what the debugger was made with. While SequentialDebugger calls ``process_forward``,
+    ``layer_name`` is the selector given to the constructor. While SequentialDebugger calls ``process_forward``,
     ``around_forward`` or the debugger itself, it is, in that thread, the plain name of the layer in question.
 
     Models may be evaluated in several threads at once. SequentialDebugger calls ``process_forward`` and
@@ -63,7 +63,7 @@ class ForwardDebugger(BaseDebugger):
     @property
     def layer_name(self) -> Any:
         """See the class."""
-        here: _Here | None = vars(self).get("_here")
+        here: _ThreadState | None = vars(self).get("_here")
         if here is not None and here.layer_name is not None:
             return here.layer_name
         if "_layer_name" not in vars(self):
@@ -93,8 +93,10 @@ class ForwardDebugger(BaseDebugger):
         finally:
             here.layer_name = before
 
-    def _of_thread(self) -> _Here:
-        found: _Here = vars(self).setdefault("_here", _Here())  # not in __init__, which a subclass may leave out
+    def _of_thread(self) -> _ThreadState:
+        found: _ThreadState = vars(self).setdefault(
+            "_here", _ThreadState()
+        )  # not in __init__, which a subclass may leave out
         return found
 
     @abstractmethod

@@ -7,7 +7,7 @@ from debuggers.torch_import import torch
 
 
 class GradCAMDebugger(GradientMapDebugger):
-    """Maps where a layer's output speaks for a class; see ``ClassActivationDebugger`` for arguments and outputs.
+    """Maps where a layer's output supports a class; see ``ClassActivationDebugger`` for arguments and outputs.
 
     A channel's weight is the mean over the positions of the gradient of the class's score; the map is the weighted sum
     of the channels, rectified (Selvaraju et al. 2017, "Grad-CAM: Visual Explanations from Deep Networks via

@@ -7,7 +7,7 @@ from debuggers.torch_import import torch
 
 
 class GradCAMPlusPlusDebugger(GradientMapDebugger):
-    """Maps where a layer's output speaks for a class; see ``ClassActivationDebugger`` for arguments and outputs.
+    """Maps where a layer's output supports a class; see ``ClassActivationDebugger`` for arguments and outputs.
 
     A channel's weight is the sum over the positions of alpha * relu(g), where g is the gradient of the class's score,
     alpha = g**2 / (2 * g**2 + sum(A) * g**3), and sum(A) adds the channel up (Chattopadhay et al. 2018, "Grad-CAM++:

@@ -1,10 +1,14 @@
-"""What a trainer or an evaluator calls: which epochs are debugged, and where their pages lie."""
+"""Functions for trainers and evaluators: which epochs are debugged, and where their pages are."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from tracker_adapters.values.checked_values import at_least, check_value, is_valid
+
+from debuggers.errors import DebuggerConfigError
 
 if TYPE_CHECKING:
     from debuggers.wrappers.sequential_debugger import SequentialDebugger
@@ -21,17 +25,18 @@ def checkpoint_indices(checkpoint_method: int | Literal["all", "latest"], epochs
         epochs: How many epochs the training has.
 
     Raises:
-        ValueError: For another method, n below 1, or a negative number of epochs.
+        DebuggerConfigError: For another method, n below 1, or a negative number of epochs.
     """
-    if epochs < 0:
-        raise ValueError(f"epochs is {epochs}; expected 0 or more")
+    check_value("epochs", epochs, at_least(0), DebuggerConfigError)
     if checkpoint_method == "all":
         return list(range(epochs))
     last = [epochs - 1] if epochs else []
     if checkpoint_method == "latest":
         return last
-    if type(checkpoint_method) is not int or checkpoint_method < 1:
-        raise ValueError(f"checkpoint_method is {checkpoint_method!r}; expected 'all', 'latest' or an int from 1")
+    if not is_valid(checkpoint_method, at_least(1)):
+        raise DebuggerConfigError(
+            f"checkpoint_method is {checkpoint_method!r}; expected 'all', 'latest' or an int from 1"
+        )
     return sorted({*range(checkpoint_method - 1, epochs, checkpoint_method), *last})
 
 

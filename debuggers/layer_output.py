@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from debuggers.base_debugger import Picture
 from debuggers.errors import DebuggerConfigError
@@ -28,7 +29,7 @@ class LayerOutputDebugger(ForwardDebugger):
     ``channels_last`` is then True.
 
     Outputs with another number of dimensions, without elements, or with nothing to average stay as they are, dtype
-    included, and ``downsampled`` is False. Of an output of several tensors the first one counts; see
+    included, and ``downsampled`` is False. If an output holds several tensors, the first is used; see
     ``layer_values.output_tensor``. An output without a tensor, or without plain real values, gives
     ``{"error": reason}``.
     """
@@ -50,14 +51,13 @@ class LayerOutputDebugger(ForwardDebugger):
             downsample_factor: Height and width of a block; 1 keeps maps as they are.
             missing_ok: A model without such a layer is accepted; the debugger then captures nothing.
             channels_last: Whether the channels are the last dimension, as in layers of transformers. By default the
-                layer's type says it, and where that says nothing they are dimension 1.
+                layer's type decides, and otherwise they are dimension 1.
 
         Raises:
             DebuggerConfigError: When the factor is no int, or below 1, or ``channels_last`` is anything else.
         """
         super().__init__(layer_name, missing_ok=missing_ok)
-        if type(downsample_factor) is not int or downsample_factor < 1:
-            raise DebuggerConfigError(f"downsample_factor is {downsample_factor!r}; expected an int of at least 1")
+        check_value("downsample_factor", downsample_factor, at_least(1), DebuggerConfigError)
         self.downsample_factor = downsample_factor
         self.channels_last = checked_channels_last(channels_last)
 

@@ -66,7 +66,7 @@ class _Tally:
         self._known: dict[tuple[int, int], tuple[dict[str, Any] | None, int]] = {}
 
     def open_pages(self, pages: tuple[str, str], nbytes: int) -> None:
-        """Says which pages are open, and their size: as long as they are, an id belongs to one object."""
+        """Sets which pages are open, and their size: while they are open, an id belongs to one object."""
         if pages != self._pages:
             self._pages = pages
             self._elements_left = MAX_ELEMENTS_A_BYTE * nbytes

@@ -27,7 +27,7 @@ class PageReader(Mapping[int, dict[str, Any]]):
         Args:
             folder: Holds ``page_<n>.pkl`` files, such as ``epoch_4/debugger``. It may be a link; links in it are not
                 followed.
-            limits: What a page is refused beyond.
+            limits: The limits beyond which a page is refused.
 
         Raises:
             PageError: When the folder does not exist.

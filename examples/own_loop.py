@@ -1,4 +1,4 @@
-"""A training loop of one's own, with the stability manager and debuggers at the validation of every second epoch."""
+"""A custom training loop with the stability manager, and debuggers in the validation of every second epoch."""
 
 import sys
 from pathlib import Path

@@ -8,7 +8,13 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import stepscope
-from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, PyTorchDebuggingConfig
+from stability import (
+    GradientClippingConfig,
+    NaNHandlingConfig,
+    NumericalStabilityManager,
+    PyTorchDebuggingConfig,
+    plots,
+)
 
 
 def main(folder: str) -> None:
@@ -46,8 +52,8 @@ def main(folder: str) -> None:
                 print(f"step {step}: {result['debug_info']['anomaly_details'][0]['message']}")
             optimizer.step()
         files = stability_manager.stop_debug_session()
-        stability_manager.plot_stability_history(f"{folder}/stability.png")
-        stability_manager.emit_plots()
+        plots.save(plots.stability_history(stability_manager.history), f"{folder}/stability.png")
+        plots.emit(stability_manager.history, run)
     summary = stability_manager.get_debug_summary()
     print(f"Total anomalies detected: {summary['anomalies_detected']}, loss {stability_manager.history[-1].loss:.3f}")
     print(*(path.name for path in files), sep="\n")

@@ -1,4 +1,4 @@
-"""Everything a debug session has, with limits, for a run that nobody looks at; faults set off remedies."""
+"""All tools of a debug session, with limits, for an unattended run; faults trigger remedies."""
 
 import math
 import sys

@@ -1,11 +1,12 @@
-"""The demo's run, made once for all tests that look at it."""
+"""What the integration tests share, some of it over all workers."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +14,6 @@ import pytest
 from faults import FaultReport
 from page_code import run_blocks
 from warm_python import WarmPython
-
-# Which code measures must not depend on when a process beside the tests has compiled it.
-os.environ.setdefault("STEPSCOPE_COMPILE", "wait")
-
-# Beside other workers a test that takes every core waits for them, and they for it.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # So that a failing check of the contract shows the values that it compared.
 pytest.register_assert_rewrite("tracker_adapters.testing")
@@ -33,18 +27,31 @@ class Demo:
     printed: str
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Returns a folder that the first worker fills by ``make`` and nobody changes; the others wait for it."""
+    folder = factory.getbasetemp() / name
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = factory.getbasetemp().parent / name
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder.with_suffix(".made")
+        if not made.exists():
+            folder.mkdir()
+            make(folder)
+            made.touch()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
-    folder = tmp_path_factory.mktemp("runs") / "demo"
-    done = subprocess.run(
-        [sys.executable, "-m", "stepscope", "demo", "--output", str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return Demo(folder, done.stdout)
+    def make(folder: Path) -> None:
+        command = [sys.executable, "-m", "stepscope", "demo", "--output", str(folder / "demo")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stderr
+        (folder / "printed").write_text(done.stdout, encoding="utf-8")
+
+    folder = made_once(tmp_path_factory, "demo_runs", make)
+    return Demo(folder / "demo", (folder / "printed").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +70,5 @@ def fault_report() -> FaultReport:
 @pytest.fixture(scope="session")
 def readme_folder(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPython) -> Path:
     """A working folder in which the Python code of the README was run from top to bottom."""
-    folder = tmp_path_factory.mktemp("readme")
-    run_blocks(Path(__file__).parent.parent / "README.md", folder, warm_python)
-    return folder
+    readme = Path(__file__).parent.parent / "README.md"
+    return made_once(tmp_path_factory, "readme", lambda folder: run_blocks(readme, folder, warm_python))

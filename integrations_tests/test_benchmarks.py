@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from watched.sides import THEIRS
 
 COMMAND = Path(__file__).parent.parent / "benchmarks" / "watched_step.py"
 STEPS = 2
-FEW = ["floor", "wandb_gradients", "gradients", "full"]
+FEW = ["floor", "gradients"]
 OTHERS = [side for side in (*THEIRS, *OURS) if side not in FEW]
 TIMEOUT_S = 900
 
@@ -48,12 +47,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
 @pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("side", [*FEW, *(pytest.param(side, marks=pytest.mark.slow) for side in OTHERS)])
 def test_a_side_watches_a_step(side: str, measured: Callable[[str], tuple[str, dict[str, Any]]]) -> None:
-    printed, cases = measured(",".join(FEW if side in FEW else OTHERS))
+    _, cases = measured(",".join(FEW if side in FEW else OTHERS))
     rows = cases["transformer"]
     row = rows[side]
-    if side == "smdebug" and importlib.util.find_spec("smdebug") is None:
-        assert "not measured: ModuleNotFoundError: No module named 'smdebug'" in printed
-        return
     assert "error" not in row
     assert [pair["ratio"] for pair in row["pairs"]] == [
         pytest.approx(pair["watched_ms"] / pair["plain_ms"]) for pair in row["pairs"]

@@ -49,7 +49,7 @@ def test_ls_lists_names_kinds_counts_and_last_values(run_folder: Path) -> None:
     ("arguments", "message"),
     [
         (["ls", "."], "contains no run"),
-        (["ls", "missing"], "is no folder"),
+        (["ls", "missing"], "is not a folder"),
         (["demo", "--sinks", "tensorbord"], "did you mean 'tensorboard'"),
         (["demo", "--epochs", "0"], "0 is not in the range"),
         (["ls"], "contains no run"),

@@ -9,13 +9,18 @@ from typing import Any
 
 import pytest
 
-gradio = pytest.importorskip("gradio")
 APP = Path(__file__).parent.parent / "examples" / "gradio_app.py"
 STEPS = 4
 
 
 @pytest.fixture(scope="module")
-def app() -> Any:
+def gradio() -> Any:
+    """Imported here: that takes three seconds of a processor, in each worker that collects this file."""
+    return pytest.importorskip("gradio")
+
+
+@pytest.fixture(scope="module")
+def app(gradio: Any) -> Any:
     spec = importlib.util.spec_from_file_location("gradio_app", APP)
     assert spec is not None
     assert spec.loader is not None
@@ -26,7 +31,7 @@ def app() -> Any:
 
 
 @pytest.fixture(scope="module")
-def inputs(app: Any) -> dict[str, list[Any]]:
+def inputs(gradio: Any, app: Any) -> dict[str, list[Any]]:
     """What can be chosen on the page, by label: the options, or both ends and the first value."""
     found: dict[str, list[Any]] = {}
     for block in app.build().blocks.values():
@@ -63,6 +68,6 @@ def test_the_middle_of_the_slider_is_the_default_of_each_type(app: Any, inputs: 
         assert chosen == GradientClippingConfig(clipping_type=clipping_type, **default)
 
 
-def test_a_failure_is_shown_with_its_reason(app: Any) -> None:
+def test_a_failure_is_shown_with_its_reason(gradio: Any, app: Any) -> None:
     with pytest.raises(gradio.Error, match="StabilityConfigError: GradientClippingConfig: max_norm is -1"):
         next(app.show("norm", -1.0, "detect", 0.05, 0, STEPS))

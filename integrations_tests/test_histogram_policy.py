@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from all_sinks import prepared
 from tracker_adapters.registry import load_sink
 
 import stepscope
@@ -32,7 +33,7 @@ def train(folder: Path, steps: range, *, resume: bool = False) -> None:
 
 
 def test_every_tracker_shows_few_histograms_that_stand_for_all(tmp_path: Path) -> None:
-    folder = tmp_path / "runs" / "long"
+    folder = prepared(tmp_path / "runs" / "long")
     for steps in (range(45), range(45, 60)):
         train(folder, steps, resume=steps.start > 0)
         for sink in SINKS:

@@ -109,7 +109,7 @@ def test_without_its_package_an_import_names_the_extra(tmp_path: Path, package: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["import", "missing"], "is no folder"),
+        (["import", "missing"], "is not a folder"),
         (["import", "."], "holds nothing to import"),
         (["import"], "Missing argument"),
     ],

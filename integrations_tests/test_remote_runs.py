@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from fault_training import emitted_by
 from faults import FaultReport, stored_counts, training
-from s3_server import BUCKET, S3, s3_endpoint
+from s3_server import BUCKET, FAULTS, S3, s3_endpoint
 from tracker_adapters.errors import RunError, RunExistsError
 from waiting import until
 
@@ -42,7 +42,7 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def elsewhere(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Makes this process a machine of its own, with another cache."""
-    s3.proxy.mode = "pass"
+    s3.proxy.fault = None
     for name, value in s3.variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "elsewhere"))
@@ -133,12 +133,12 @@ def native_summary_writer(s3: S3, url: str, mode: str) -> str:
         try:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "writing\n"
-            s3.proxy.mode = mode
+            s3.proxy.fault = FAULTS[mode]
             return writer.communicate("\n", timeout=NATIVE_TIMEOUT_S)[0].strip()
         except subprocess.TimeoutExpired:
             return f"SummaryWriter blocks the training: no return after {NATIVE_TIMEOUT_S} s"
         finally:
-            s3.proxy.mode = "pass"
+            s3.proxy.fault = None
             writer.kill()
 
 
@@ -152,13 +152,13 @@ def test_an_endpoint_that_fails_for_a_while_costs_nothing(
         tmp_path / "run", [], steps=STEPS, pauses=[5], at=url, close_timeout=1.0, environment=variables(s3, tmp_path)
     ) as run:
         run.wait_for_step(5)
-        s3.proxy.mode = mode
+        s3.proxy.fault = FAULTS[mode]
         run.go_on()
         result = run.result()
         assert not result["complete"]
         assert result["stored"] == result["emitted"]
         until(lambda: s3.proxy.faults > before)
-        s3.proxy.mode = "pass"
+        s3.proxy.fault = None
         seconds = until(lambda: is_complete(s3, url), 200)
     assert counts_there(url) == emitted_by(STEPS)
     native = native_summary_writer(s3, url, mode)
@@ -239,12 +239,12 @@ def test_a_place_that_never_answers_is_given_up_at_the_callers_line(
     s3: S3, url: str, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tracker_adapters.remote.opening.OPEN_TIMEOUT_S", 4.0)
-    s3.proxy.mode = "hole"
+    s3.proxy.fault = FAULTS["hole"]
     try:
-        with pytest.raises(RunError, match="does not answer within 4 s"):
+        with pytest.raises(RunError, match="does not respond within 4 s"):
             stepscope.open_run(url, sinks=[])
     finally:
-        s3.proxy.mode = "pass"
+        s3.proxy.fault = None
 
 
 ALONE = """
@@ -293,5 +293,5 @@ def test_on_a_network_file_system_the_live_part_is_local_and_the_rest_is_copied(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert again.returncode == 0, again.stderr
-    assert f"{folder.as_uri()} holds a run already" in again.stderr
+    assert f"{folder.as_uri()} already holds a run" in again.stderr
     assert len((folder.with_name("exp1-2") / "local" / "scalars.csv").read_text().splitlines()) == 2001

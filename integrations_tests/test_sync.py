@@ -13,10 +13,7 @@ from pathlib import Path
 
 import odd_sinks
 import pytest
-import readback_local
-import readback_mlflow
-import readback_tensorboard
-import readback_wandb
+from all_sinks import READERS, prepared
 from fault_training import emitted_by
 from faults import accounts, stored_counts, training
 from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
@@ -29,14 +26,6 @@ import stepscope
 from stepscope.sync import sync_runs
 
 STEPS = 100
-READERS = {
-    "local": readback_local.read_back,
-    "tensorboard": readback_tensorboard.read_back,
-    "mlflow": readback_mlflow.read_back,
-    "wandb": readback_wandb.read_back,
-}
-
-
 IN_FOLDERS = ("local", "tensorboard")
 
 
@@ -53,13 +42,13 @@ def shown(sink: str, run: Path) -> Counter[str]:
     return Counter(one.kind for one in seen)
 
 
-def command(*arguments: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "stepscope", "sync", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=timeout)
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
 
 
 def test_a_finished_run_goes_into_every_tracker_and_again_changes_nothing(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "runs" / "finished")
+    run = make_run(prepared(tmp_path / "runs" / "finished"))
     to = [part for sink in READERS for part in ("--to", sink)]
     done = command(run, *to)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -97,7 +86,7 @@ def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path: 
 
 
 def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
+    folder = prepared(tmp_path / "run")
     for rank, steps in enumerate((10, 30)):
         with stepscope.open_run(folder, rank=rank, sinks=[]) as run:
             for step in range(steps):
@@ -116,7 +105,7 @@ def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path: Path) -> None:
         seen = READERS[sink](load_sink(sink).resolve({}, folder))
         assert Counter(one.value for one in seen) == {0.0: 10, 1.0: 30}, sink
     [result] = sync_runs(folder, to=f"local:{tmp_path}/local1", rank=0)
-    assert "expected a folder of its own for each run" in result.error
+    assert "expected a separate folder for each run" in result.error
 
 
 def test_a_running_run_is_caught_up_with_and_followed_to_its_end(tmp_path: Path) -> None:
@@ -150,7 +139,7 @@ def test_an_interrupted_sync_goes_on_where_it_was(tmp_path: Path, monkeypatch: p
         first.send_signal(signal.SIGINT)
         _, errors = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert "the same command goes on from here" in errors
+    assert "interrupted; repeat the command to continue" in errors
     # What hung is not left behind to hold the lease.
     assert command(run, "--to", config).returncode == 0
     lines = odd_sinks.read_back(run / "odd.jsonl")
@@ -168,10 +157,10 @@ def test_a_sink_that_fails_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
 def test_a_run_that_emits_on_and_on_is_caught_up_with(tmp_path: Path) -> None:
     with training(tmp_path / "run", [], steps=1_000_000) as run:
         run.wait_for_step(100)
-        done = command(tmp_path / "run", "--to", "local", timeout=60)
+        done = command(tmp_path / "run", "--to", "local")
         assert run.process.poll() is None
     assert done.returncode == 0, done.stdout
-    assert "the run goes on" in done.stdout
+    assert "the run is still live" in done.stdout
 
 
 @pytest.mark.parametrize("damage", ["cut in half", "a folder"])
@@ -198,7 +187,7 @@ def test_a_damaged_run_is_one_line_and_the_others_are_carried(tmp_path: Path, da
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["nowhere", "--to", "local"], "nowhere is no folder"),
+        (["nowhere", "--to", "local"], "nowhere is not a folder"),
         (["{run}", "--to", "nothing"], "unknown sink 'nothing'"),
         (["{run}", "--to", "local", "--rank", "7"], "has no rank 7"),
     ],
@@ -225,3 +214,18 @@ def test_arguments_of_the_wrong_kind_are_named(tmp_path: Path) -> None:
         sync_runs(tmp_path / "run", to=[])
     with pytest.raises(NotARunError):
         sync_runs(tmp_path / "nothing", to="local")
+
+
+def test_a_delivery_that_always_dies_is_given_up_after_so_many_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepscope.open_run(tmp_path / "run", sinks=[]).close()
+    broken = tmp_path / "python"
+    broken.write_text(f"#!/bin/sh\necho started >> {tmp_path}/starts\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    monkeypatch.setattr(stepscope.sync, "MAX_CRASHES", 6)
+    monkeypatch.setattr(stepscope.sync, "MAX_RESTART_PAUSE_S", 0.1)  # with the pauses of a training: 31 s
+    (result,) = sync_runs(tmp_path / "run", to="local")
+    assert result.outcome == "crashed"
+    assert (tmp_path / "starts").read_text().splitlines() == ["started"] * 7

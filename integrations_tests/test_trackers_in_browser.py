@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser import browser_page, chromium, screenshot
+from mlflow_server import LEAN_SERVER
 from servers import free_port, serving
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
 
@@ -35,9 +36,9 @@ def test_tensorboard_shows_scalars_histograms_images_and_text(demo: Demo, tmp_pa
         first.get_by_text("loss", exact=True).wait_for()
         first.get_by_text(f"{demo.folder.name}/tensorboard").first.wait_for()
         tags = page.get_by_role("combobox", name="Filter tags (regex)")
-        tags.fill("^loss$|total_norm/gradients|validation/(loss|accuracy)")
+        tags.fill("^loss$|total_norm/gradients|validation/(loss|accuracy)$")
         tags.press("Escape")
-        page.get_by_text("4 cards").first.wait_for()
+        page.get_by_text("4 cards", exact=True).first.wait_for()
         # The value at the last step stands in the table below each chart once it is drawn.
         page.get_by_text(re.compile(r"^13[78]$")).first.wait_for()
         page.wait_for_load_state("networkidle")
@@ -67,7 +68,7 @@ def test_mlflow_shows_metrics_and_artifacts(demo: Demo, tmp_path: Path) -> None:
         "--port", str(port), "--workers", "1",
     ]  # fmt: skip
     with (
-        serving(command, port=port, log=tmp_path / "server.log", path="/health") as url,
+        serving(command, port=port, log=tmp_path / "server.log", path="/health", environment=LEAN_SERVER) as url,
         browser_page(tmp_path) as page,
     ):
         import mlflow

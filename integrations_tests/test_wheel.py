@@ -14,17 +14,22 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+def pip(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    environment = os.environ | variables
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+
+
+def copy_of_sources(folder: Path) -> Path:
+    """What an earlier build left in the checkout would find its way into the wheel."""
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so")
+    return shutil.copytree(ROOT, folder / "source", ignore=left_out)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    # A copy: what an earlier build left in the checkout would find its way into the wheel.
-    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
-    source = shutil.copytree(ROOT, folder / "source", ignore=left_out)
+    source = copy_of_sources(folder)
     done = pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source))
     assert done.returncode == 0, done.stderr
     return next(folder.glob("stepscope-*.whl"))
@@ -40,6 +45,20 @@ def test_it_holds_the_four_packages_typed_and_no_adapters(wheel: Path) -> None:
         sources = {path.relative_to(ROOT).as_posix().removeprefix("adapters/") for path in modules_of(package)}
         assert sources == {name for name in names if name.startswith(f"{package}/") and name.endswith(".py")}
     assert f"{metadata}/licenses/LICENSE" in names
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_it_holds_the_compiled_code_for_each_python_from_3_11_on(wheel: Path) -> None:
+    assert "-cp311-abi3-" in wheel.name
+    binaries = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith((".so", ".c", ".h"))]
+    assert binaries == ["tracker_adapters/native/_kernels.abi3.so"]
+
+
+def test_without_a_compiler_it_is_built_without_the_compiled_code(tmp_path: Path) -> None:
+    source = copy_of_sources(tmp_path)
+    done = pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(source), CC="/none/cc")
+    assert done.returncode == 0, done.stderr
+    assert not [name for name in zipfile.ZipFile(*tmp_path.glob("*.whl")).namelist() if name.endswith(".so")]
 
 
 def test_it_can_be_installed_beside_the_published_adapters(wheel: Path, tmp_path: Path) -> None:

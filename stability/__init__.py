@@ -6,28 +6,28 @@ Importing this package imports no torch; the configurations work without it, eve
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tracker_adapters.unheard_records import name_unheard_records
+from tracker_adapters.last_resort import add_last_resort
+from tracker_adapters.names_on_demand import names_on_demand
 
 if TYPE_CHECKING:
+    from debuggers.first_nan.finder import FirstNaNFinder
     from stability.clipping.config import GradientClippingConfig
     from stability.debugging.config import PyTorchDebuggingConfig
     from stability.debugging.manager import PyTorchDebuggingManager
     from stability.errors import AutogradAnomalyError, StabilityConfigError, StabilityError
-    from stability.first_nan.finder import FirstNaNFinder
     from stability.handling.config import NaNHandlingConfig
     from stability.monitoring.learned_detector import LearnedDetector
     from stability.numerical_stability import NumericalStabilityManager
     from stability.recovery.config import RecoveryConfig
     from stability.recovery.excluded_datapoints import RecoverySampler
     from stability.recovery.recovery import Recovery
-    from stability.training_wrapper import TrainingWrapper, create_training_wrapper
+    from stability.training_wrapper import create_training_wrapper
 
 _HOMES = {
     "AutogradAnomalyError": "stability.errors",
-    "FirstNaNFinder": "stability.first_nan.finder",
+    "FirstNaNFinder": "debuggers.first_nan.finder",
     "GradientClippingConfig": "stability.clipping.config",
     "LearnedDetector": "stability.monitoring.learned_detector",
     "NaNHandlingConfig": "stability.handling.config",
@@ -39,19 +39,12 @@ _HOMES = {
     "RecoverySampler": "stability.recovery.excluded_datapoints",
     "StabilityConfigError": "stability.errors",
     "StabilityError": "stability.errors",
-    "TrainingWrapper": "stability.training_wrapper",
     "create_training_wrapper": "stability.training_wrapper",
 }
 
 
-name_unheard_records(__name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
-
+add_last_resort(__name__)
+__getattr__, __dir__ = names_on_demand(__name__, _HOMES)
 
 __all__ = [
     "AutogradAnomalyError",
@@ -67,6 +60,5 @@ __all__ = [
     "RecoverySampler",
     "StabilityConfigError",
     "StabilityError",
-    "TrainingWrapper",
     "create_training_wrapper",
 ]

@@ -2,53 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import math
-from typing import Any, Self
+from typing import Annotated, Self, TypeAlias
+
+from msgspec import Meta
+from tracker_adapters.values.checked_values import check_fields, unknown_field
 
 from stability.errors import StabilityConfigError
 
-_PLAIN_TYPES: dict[Any, tuple[tuple[type, ...], str]] = {
-    "bool": ((bool,), "True or False"),
-    "int": ((int,), "an integer"),
-    "float": ((int, float), "a number"),
-    "str": ((str,), "a str"),
-}
+UpToOne: TypeAlias = Annotated[float, Meta(gt=0, le=1, description="a number above 0 and at most 1")]
 
 
 class Checked:
-    """Names the known fields when an unknown one is given, and checks each field's type."""
+    """Names the known fields when an unknown one is given, and checks each field against its annotation."""
 
     def __new__(cls, *_: object, **fields: object) -> Self:
         """Raises TypeError for an unknown field, with the known ones."""
-        known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-        for name in fields:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ";"
-                raise TypeError(f"{cls.__name__} has no field {name!r}{hint} its fields are {', '.join(known)}")
+        if unknown := unknown_field(cls, fields):
+            raise TypeError(unknown)
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            types, expected = _PLAIN_TYPES.get(field.type, ((object,), ""))
-            value = getattr(self, field.name)
-            if not isinstance(value, types) or (isinstance(value, bool) and types not in ((bool,), (object,))):
-                raise wrong(self, field.name, expected)
-
-
-def check_choice(config: object, name: str, allowed: tuple[str, ...]) -> None:
-    """Raises StabilityConfigError unless the field has one of the allowed values."""
-    if getattr(config, name) not in allowed:
-        raise wrong(config, name, " or ".join(repr(choice) for choice in allowed))
-
-
-def check_positive(config: object, name: str) -> None:
-    """Raises StabilityConfigError unless the field is above 0; infinity is allowed."""
-    value = getattr(config, name)
-    if math.isnan(value) or value <= 0:
-        raise wrong(config, name, "a number above 0")
+        check_fields(self, StabilityConfigError, f"{type(self).__name__}: ")
 
 
 def check_config(name: str, value: object, kind: type) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Collection
 from typing import Literal
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from debuggers.measurement.measure import measure
 from debuggers.measurement.series_names import histogram_names, norm_names
 from debuggers.measurement.summary_table import SummaryTable
 from stability.errors import StabilityError
 from stability.gradients.measure import Gradients, Norms
-from stability.monitoring.history import History, StepRecord
-from stability.plots import PLOTS, pixels
+from stability.monitoring.history import StepRecord
 from stability.results.step import StabilityResult
 
 _MOVING_THRESHOLDS = ("adaptive", "exponential", "percentile")
@@ -37,8 +37,7 @@ class StabilityEmission:
         norm_type: float = 2.0,
     ) -> None:
         for name, value in (("parameter_norms_every", parameter_norms_every), ("histogram_every", histogram_every)):
-            if value is not None and value < 1:
-                raise StabilityError(f"{name} is {value}; expected a positive number of steps or None")
+            check_value(name, value, at_least(1) | None, StabilityError)
         self._given = emitter
         self._emitter = None if emitter is None else emitter.scoped("stability")
         self._left: frozenset[Series] = frozenset()
@@ -46,9 +45,15 @@ class StabilityEmission:
         self._parameter_norms_every = parameter_norms_every
         self._histogram_every = histogram_every
 
-    def leave_to(self, other: Emitter | None, series: Collection[Series]) -> None:
-        """Leaves series out from now on if ``other``, to which somebody else emits them, is where this emits to."""
-        self._left = frozenset(series if other is not None and other is self._given else ())
+    def leave_to(self, emitter: Emitter | None, series: Collection[Series] = ()) -> None:
+        """Leaves series out as long as somebody else emits them to the same emitter; None takes that back.
+
+        Args:
+            emitter: Where they are emitted; where that is not this one's emitter, nothing is left out.
+            series: Which ones. Norms of another order than 2, and of sharded gradients, are emitted in any case: a
+                session has other ones.
+        """
+        self._left = frozenset(series if emitter is not None and emitter is self._given else ())
 
     def scalars(self, result: StabilityResult, gradients: Gradients, norms: Norms, *, memory: bool) -> None:
         """Emits ``loss``, ``clip_coefficient``, ``score``, ``non_finite_gradients`` (values), and the norms.
@@ -92,14 +97,6 @@ class StabilityEmission:
         if "norms" not in self._left or not self._is_euclidean:
             self._emitter.scalars(norm_names("gradients", ()), [record.gradient_norm], step=record.step)
         self._emitter.scalar("score", record.stability_score, step=record.step)
-
-    def plots(self, history: History) -> None:
-        """Emits the figures of ``stability.plots``; nothing before the first step."""
-        records = list(history)
-        if self._emitter is None or not records:
-            return
-        for name, plot in PLOTS.items():
-            self._emitter.image(f"plots/{name}", pixels(plot(records)), layout="HWC", step=records[-1].step)
 
     def histograms(self, gradients: Gradients, summaries: SummaryTable | None, step: int) -> None:
         """Emits ``gradients/<parameter>`` when the interval divides the step; call it before clipping.

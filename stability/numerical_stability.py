@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.values.base import check_step
 
+from debuggers.first_nan.finder import FirstNaNFinder
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping.clipper import Clipped, make_clipper
 from stability.clipping.config import GradientClippingConfig
 from stability.config_checks import check_config
-from stability.debug_sessions import DebugSessions
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.manager import PyTorchDebuggingManager
 from stability.debugging.tool import StepSeen
-from stability.emission import Series, StabilityEmission
+from stability.emission import StabilityEmission
 from stability.errors import StabilityError
-from stability.first_nan.finder import FirstNaNFinder
 from stability.gradients.measure import Gradients, Norms, check_any_gradient, check_loss, collect_gradients
 from stability.handling.config import NaNHandlingConfig
-from stability.handling.faults import FaultHandling
+from stability.handling.faults import FaultHandling, find_origin
 from stability.handling.non_finite import unscale
 from stability.monitoring.anomalies import AnomalyAlerts, find_anomalies
 from stability.monitoring.history import History
@@ -33,21 +34,27 @@ from stability.monitoring.score import StabilityScore
 from stability.optimizer_check import OptimizerCheck, check_kinds
 from stability.recovery.recovery import Recovery
 from stability.recovery.remedies import Fault
-from stability.results.step import Anomaly, NaNStats, StabilityResult
-from stability.step_result import make_result
+from stability.results.step import Anomaly, DebugSummary, NaNStats, StabilityResult
 
 
 @methods_between_graphs
-class NumericalStabilityManager(DebugSessions):
+class NumericalStabilityManager:
     """Watches and clips the gradients of a training loop.
 
-    Call ``step`` after the last ``backward`` of a step and before ``optimizer.step()``. With nothing to clip, it
-    changes nothing: the run is bit-identical to one without it. It draws no random numbers. Hooks are
-    there only while a debug session has a tool that needs them.
+    Call ``step``, or the manager itself, after the last ``backward`` of a step and before ``optimizer.step()``. As a
+    context manager it ends its debug session. With nothing to clip, it changes nothing: the run is bit-identical to one
+    without it. It draws no random numbers. Hooks are there only while a debug session has a tool that needs them.
 
     On a step with NaN or infinities in a gradient nothing is clipped, unless handling puts finite numbers in their
     place: the norm is not finite, and scaling by it would spread NaN to every gradient, or set the sound ones to zero,
     and hide where the fault is.
+
+    Attributes:
+        history: The last 10,000 steps; ``stability.plots`` draws them.
+        debugging: The debug sessions, with what they offer beside the steps: ``check_function``,
+            ``save_cuda_snapshot``.
+        emission: What is emitted; a session that watches the same training takes some of it over.
+        first_nan: What ``find_first_nan`` was.
     """
 
     def __init__(
@@ -88,20 +95,34 @@ class NumericalStabilityManager(DebugSessions):
         for name, part, kind in (*extras, ("find_first_nan", find_first_nan, FirstNaNFinder)):
             if part is not None:
                 check_config(name, part, kind)
-        self._clipping = clipping_config
+        self._scaler = scaler
+        self.history = History()
+        self.first_nan = None if find_first_nan is None else find_first_nan.bind(emitter, scaler)
         self._clipper = make_clipper(clipping_config)
         self._faults = FaultHandling(nan_config, scaler)
-        self._scaler = scaler
+        self.debugging = PyTorchDebuggingManager(debug_config, emitter)
+        norm_type = clipping_config.norm_type
+        self.emission = StabilityEmission(emitter, parameter_norms_every, histogram_every, norm_type=norm_type)
+        self._alerts = AnomalyAlerts(emitter)
         self._detector = detector
         self._recovery = recovery
-        self._first_nan = None if find_first_nan is None else find_first_nan.bind(emitter, scaler)
-        self._alerts = AnomalyAlerts(emitter)
-        norm_type = clipping_config.norm_type
-        emission = StabilityEmission(emitter, parameter_norms_every, histogram_every, norm_type=norm_type)
-        super().__init__(History(), emission, PyTorchDebuggingManager(debug_config, emitter))
+        self._score = StabilityScore()
         self._optimizers = OptimizerCheck()
         self._checked: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
-        self._score = StabilityScore()
+        self._next_step = 0
+
+    @property
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """The loop's GradScaler. Sessions, snapshots and replays depend on it, so that it cannot be replaced.
+
+        Raises:
+            StabilityError: When it is set.
+        """
+        return self._scaler
+
+    @scaler.setter
+    def scaler(self, scaler: torch.amp.GradScaler | None) -> None:
+        raise StabilityError("scaler cannot be set; expected NumericalStabilityManager(..., scaler=scaler)")
 
     def step(
         self,
@@ -129,7 +150,7 @@ class NumericalStabilityManager(DebugSessions):
                 same to the bit.
             replay: Returns the loss of the same batch, for ``find_first_nan``: without it what happens in the loss
                 itself cannot be repeated.
-            finder: Looks at this step where the manager has no ``find_first_nan``, before anything is mended.
+            finder: Looks at this step where the manager has no ``find_first_nan``, before anything is repaired.
 
         Raises:
             StabilityError: When an argument is of another type, the loss is no scalar, no parameter has a gradient,
@@ -140,48 +161,49 @@ class NumericalStabilityManager(DebugSessions):
         """
         number = self._next_step if step is None else check_step("stability", "step", step)
         self.check(model, loss, optimizer)
-        self._debugging.begin(model, optimizer)
+        self.debugging.begin(model, optimizer)
         self._faults.begin(optimizer)
         scaling = self.unscale(optimizer)
         gradients = collect_gradients(model)
         self._clipper.check(gradients)
-        scaler = self._scaler if scaling else None
-        strangers = self._optimizers.compare(model, gradients.all_parameters, optimizer, scaler)
+        strangers = self._optimizers.compare(
+            model, gradients.all_parameters, optimizer, self._scaler if scaling else None
+        )
         norms = self._clipper.measure(gradients, loss, summaries)
         nan_stats = self._faults.examine(model, gradients, norms, scaling=scaling)
-        finder = self._first_nan or finder
-        named = None if finder is None else finder.look(number, loss, nan_stats, replay)
-        self._emission.histograms(gradients, summaries, number)
+        finder = self.first_nan or finder
+        origin = None if finder is None else find_origin(finder, number, loss, nan_stats, replay)
+        self.emission.histograms(gradients, summaries, number)
         finite = self._faults.handle(model, optimizer, gradients, nan_stats, number=number, scaling=scaling)
         if self._recovery is not None:
-            origin = None if named is None else named.origin
             self._recovery.look(Fault(number, model, optimizer, self._scaler, nan_stats, origin))
         clipped = self._clip(gradients, norms, nan_stats) if finite else Clipped(norms.total)
         total_norm = clipped.total_norm
-        score = self._rate(nan_stats, total_norm)
         anomalies = find_anomalies(number, norms.loss, nan_stats, total_norm, len(gradients.tensors))
         if self._detector is not None and (reason := self._detector.update(norms.loss, total_norm)):
             anomalies.append(Anomaly(kind="unusual_step", message=reason, step=number))
         seen = StepSeen(number, model, loss, optimizer, anomalies, [fault["name"] for fault in nan_stats["parameters"]])
-        debug_info = self._debugging.observe(seen, gradients, norms.each, total_norm)
-        self._alerts.tell(debug_info["anomaly_details"], log_level=self._debugging.log_level)
-        result = make_result(
-            number,
-            norms.loss,
+        debug_info = self.debugging.observe(seen, gradients, norms.each, total_norm)
+        self._alerts.tell(debug_info["anomaly_details"], log_level=self.debugging.log_level)
+        if (snapshot_mb := self._faults.snapshot_mb()) is not None:
+            debug_info["snapshot_mb"] = snapshot_mb
+        result = StabilityResult(
+            step=number,
+            loss=norms.loss,
             nan_stats=nan_stats,
-            config=self._clipping,
-            clipped=clipped,
-            strangers=strangers,
-            score=score,
+            clipping_stats=self._clipper.stats(clipped, *strangers),
+            stability_score=self._score.rate(nan_stats, total_norm),
             debug_info=debug_info,
         )
-        if (snapshot_mb := self._faults.snapshot_mb()) is not None:
-            result["debug_info"]["snapshot_mb"] = snapshot_mb
-        self._emission.scalars(result, gradients, norms, memory=self._debugging.tracks_memory)
-        self._history.add(result)
+        self.emission.scalars(result, gradients, norms, memory=self.debugging.tracks_memory)
+        self.history.add(result)
         self._next_step = number + 1
-        self._debugging.enforce(debug_info)
+        self.debugging.enforce(debug_info)
         return result
+
+    def __call__(self, *args: Any, **kwargs: Any) -> StabilityResult:
+        """Returns what ``step`` returns for the same arguments."""
+        return self.step(*args, **kwargs)
 
     def check(self, model: torch.nn.Module, loss: torch.Tensor | float, optimizer: torch.optim.Optimizer) -> None:
         """Raises the StabilityError that ``step`` would raise; for those who do something of their own before it."""
@@ -193,26 +215,6 @@ class NumericalStabilityManager(DebugSessions):
         else:
             self._clipper.check(collect_gradients(model))
             self._checked.add(model)
-
-    def leave_to(self, emitter: Emitter | None, series: Collection[Series] = ()) -> None:
-        """Leaves series out as long as somebody else emits them to the same emitter; None takes that back.
-
-        Args:
-            emitter: Where they are emitted; where that is not this manager's emitter, nothing is left out.
-            series: Some of ``loss``, ``norms`` and ``histograms``. Norms of another order than 2, and of sharded
-                gradients, are emitted in any case: a session has other ones.
-        """
-        self._emission.leave_to(emitter, series)
-
-    @property
-    def scaler(self) -> torch.amp.GradScaler | None:
-        """The loop's GradScaler."""
-        return self._scaler
-
-    @property
-    def first_nan_finder(self) -> FirstNaNFinder | None:
-        """What ``find_first_nan`` was."""
-        return self._first_nan
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> bool:
         """Divides the optimizer's gradients by the scale, unless that was done since the last ``scaler.update``.
@@ -232,6 +234,46 @@ class NumericalStabilityManager(DebugSessions):
         them. A ``DebugSession`` calls it when it starts and after ``paused()``. With ``"detect"`` it does nothing.
         """
         self._faults.keep_buffers(model)
+
+    def start_debug_session(self, name: str = "debug") -> None:
+        """Starts to collect ``debug_info``; see ``PyTorchDebuggingManager.start`` for what it raises."""
+        self.debugging.start(name)
+
+    def stop_debug_session(self, error: BaseException | None = None) -> list[Path]:
+        """Ends the session and returns the files it wrote; without a session it does nothing.
+
+        ``error`` is what ended the run, if something did: it is told with the last step's state.
+        """
+        if error is not None:
+            self.note_error(error)
+        return self.debugging.stop(error)
+
+    def get_debug_summary(self) -> DebugSummary:
+        """Returns the sums of the running or the last session, or of all steps when there was none."""
+        return self.debugging.summary()
+
+    def close(self) -> None:
+        """Ends the debug session, if one runs; a second call does nothing."""
+        self.stop_debug_session()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop_debug_session(error)
+
+    def note_error(self, error: BaseException) -> None:
+        """Records the step that an exception ended before ``step`` was called.
+
+        That is one whose backward pass raised, in a debug session that is to raise. Other exceptions, and a second
+        call, change nothing. ``stop_debug_session(error)``, leaving the ``with`` block and ``DebugSession`` do it.
+        """
+        raised = self.debugging.note_error(error, self._next_step)
+        if raised is not None:
+            self.emission.unfinished(self.history.add_unfinished(self._next_step, raised.loss))
+            self._next_step += 1
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint needs, as plain values: what clipping, handling and detector know."""
@@ -260,8 +302,3 @@ class NumericalStabilityManager(DebugSessions):
         if stats["action"] in ("replaced", "zeroed", "scaled"):
             norms = self._clipper.measure(gradients, norms.loss)
         return self._clipper.clip(gradients, norms)
-
-    def _rate(self, stats: NaNStats, total_norm: float) -> float:
-        if stats["scaler_step"]:
-            return self._score.skipped()
-        return self._score.update(finite=stats["loss_finite"] and stats["gradients_finite"], norm=total_norm)

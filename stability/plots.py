@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+from tracker_adapters.emitter import Emitter
 
 from stability.errors import StabilityError
 from stability.monitoring.history import StepRecord
@@ -39,10 +39,7 @@ def stability_history(history: Iterable[StepRecord]) -> Figure:
 def gradient_norms(history: Iterable[StepRecord]) -> Figure:
     """The norm of all gradients before clipping, and after it where something was clipped and that norm is known."""
     records = list(history)
-    figure = _figure()
-    axes = figure.add_subplot()
-    axes.set_title("gradient norm")
-    axes.set_xlabel("step")
+    figure, axes = _axes("gradient norm", "step")
     _line(axes, records, [record.gradient_norm for record in records], "before clipping", log=True)
     after = {
         record.step: record.clipped_norm
@@ -58,10 +55,7 @@ def gradient_norms(history: Iterable[StepRecord]) -> Figure:
 def anomalies(history: Iterable[StepRecord]) -> Figure:
     """When which kind of anomaly was found: a row a kind, a mark a step."""
     records = list(history)
-    figure = _figure()
-    axes = figure.add_subplot()
-    axes.set_title("anomalies")
-    axes.set_xlabel("step")
+    figure, axes = _axes("anomalies", "step")
     kinds = sorted({kind for record in records for kind in record.anomalies})
     for row, kind in enumerate(kinds):
         steps = [record.step for record in records if kind in record.anomalies]
@@ -78,10 +72,7 @@ def anomalies(history: Iterable[StepRecord]) -> Figure:
 def anomaly_distribution(history: Iterable[StepRecord]) -> Figure:
     """How many steps had which kind of anomaly."""
     records = list(history)
-    figure = _figure()
-    axes = figure.add_subplot()
-    axes.set_title("anomalies by kind")
-    axes.set_xlabel("steps")
+    figure, axes = _axes("anomalies by kind", "steps")
     counts = Counter(kind for record in records for kind in record.anomalies)
     kinds = sorted(counts, key=lambda kind: counts[kind])
     bars = axes.barh(kinds, [counts[kind] for kind in kinds], color=_FAULT)
@@ -95,10 +86,7 @@ def anomaly_distribution(history: Iterable[StepRecord]) -> Figure:
 def memory(history: Iterable[StepRecord]) -> Figure:
     """Resident memory of the process, at the steps of a debug session that tracks it."""
     tracked = [(record.step, record.rss_mb) for record in history if record.rss_mb is not None]
-    figure = _figure()
-    axes = figure.add_subplot()
-    axes.set_title("memory of the process")
-    axes.set_xlabel("step")
+    figure, axes = _axes("memory of the process", "step")
     axes.set_ylabel("resident, MB")
     axes.plot([step for step, _ in tracked], [rss for _, rss in tracked])
     if not tracked:
@@ -111,16 +99,17 @@ PLOTS: dict[str, Callable[[Iterable[StepRecord]], Figure]] = {
 }
 
 
-def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
-    """Returns a figure as (H, W, 3), red, green and blue."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def emit(history: Sequence[StepRecord], emitter: Emitter) -> None:
+    """Emits all these figures as images ``stability/plots/<name>`` at the last step; nothing before the first step.
 
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+    Raises:
+        StabilityError: Without matplotlib.
+    """
+    for name, plot in PLOTS.items() if history else ():
+        emitter.image(f"stability/plots/{name}", plot(history), step=history[-1].step)
 
 
-def save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: str | Path) -> None:
     """Writes a figure in the format of the file's suffix, such as ``.png``, ``.svg`` or ``.pdf``.
 
     Raises:
@@ -129,6 +118,7 @@ def save(figure: Figure, path: Path) -> None:
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    path = Path(path)
     known = FigureCanvasAgg.get_supported_filetypes()
     if path.suffix.removeprefix(".") not in known:
         raise StabilityError(f"a figure cannot be saved to {path}; expected a name that ends in {', '.join(known)}")
@@ -142,6 +132,11 @@ def _figure(height: float = 3.5) -> Figure:
     except ImportError as error:
         raise StabilityError("figures need matplotlib; expected `pip install 'stepscope[plots]'`") from error
     return Figure(figsize=(8.0, height), dpi=100, layout="constrained")
+
+
+def _axes(title: str, xlabel: str) -> tuple[Figure, Axes]:
+    figure = _figure()
+    return figure, figure.add_subplot(title=title, xlabel=xlabel)
 
 
 def _line(axes: Axes, records: Sequence[StepRecord], values: Sequence[float], label: str, *, log: bool = False) -> None:

@@ -16,8 +16,9 @@ from tracker_adapters.errors import (
     StepscopeError,
     UnsafeFileError,
 )
+from tracker_adapters.last_resort import add_last_resort
+from tracker_adapters.names_on_demand import names_on_demand
 from tracker_adapters.store.reading.record import RunRecord
-from tracker_adapters.unheard_records import name_unheard_records
 
 from stepscope.errors import ConfigError, SessionError
 from stepscope.runs.opening import Run, RunStats, SinkStats, open_run, read_run
@@ -85,7 +86,8 @@ _LAZY = {
     "watch": "stepscope.sessions.watching",
 }
 
-name_unheard_records(__name__)
+_on_demand, _names = names_on_demand(__name__, _LAZY)
+add_last_resort(__name__)
 check_parts(Path(__file__).parent.parent)
 
 
@@ -95,13 +97,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("stepscope")
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_LAZY[name]), name)
+    return _on_demand(name)
 
 
 def __dir__() -> list[str]:
-    """Returns the public names: what is imported on demand among them, and nothing from inside."""
-    return sorted([*__all__, "__doc__", "__file__", "__name__", "__path__", "__version__"])
+    return [*_names(), "__version__"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -41,7 +40,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("stepscope"), prog_name="stepscope")
+@click.version_option(package_name="stepscope", prog_name="stepscope")
 def main() -> None:
     """See what happens inside a PyTorch training run, in the tracker you already use."""
     show_every_character()
@@ -49,16 +48,16 @@ def main() -> None:
 
 @main.command()
 @click.option("--output", type=click.Path(path_type=Path), default=None, help="The run's folder [runs/demo-<time>].")
-@click.option("--epochs", type=click.IntRange(min=1), default=6, show_default=True, help="Passes over the data.")
+@click.option("--epochs", type=click.IntRange(min=1), default=6, show_default=True, help="Number of epochs.")
 @click.option(
     "--sinks",
     default="tensorboard,mlflow,wandb,local",
     show_default=True,
-    help="Where the run is shown: names separated by commas, each with an optional :target.",
+    help="The sinks: names separated by commas, each with an optional :target.",
 )
 @one_line_errors
 def demo(output: Path | None, epochs: int, sinks: str) -> None:
-    """Train a small network on 1,797 scanned digits and watch it in every tracker."""
+    """Train a small digit classifier and show it in every tracker."""
     from stepscope.demo.run import run_demo
 
     run_demo(output, epochs=epochs, sinks=[sink.strip() for sink in sinks.split(",") if sink.strip()])
@@ -67,7 +66,7 @@ def demo(output: Path | None, epochs: int, sinks: str) -> None:
 @main.command()
 @one_line_errors
 def doctor() -> None:
-    """Show versions, which sinks can work here, and what to install for the others."""
+    """Show versions, which sinks work here, and what to install."""
     from stepscope.doctor import examine
 
     output = console()

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import platform
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
 from tracker_adapters.errors import SinkConfigError
+from tracker_adapters.native.extension import instructions, kernels, why_not
 from tracker_adapters.redaction import redact
 from tracker_adapters.registry import SinkSpec, known_sinks, load_sink
 from tracker_adapters.store.log_probe import why_no_log
 
-CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "Pillow", "psutil")
+CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "psutil")
 
 
 def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -23,7 +25,8 @@ def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
     yield "training", [("torch", _torch()), ("measuring", _measuring())]
     yield "run store", [("SQLite", sqlite3.sqlite_version), (f"WAL in {Path.cwd()}", _wal())]
-    yield "sinks", [(name, _sink(name, spec)) for name, spec in sorted(known_sinks().items())]
+    distributions = packages_distributions()
+    yield "sinks", [(name, _sink(name, spec, distributions)) for name, spec in sorted(known_sinks().items())]
 
 
 def _version_row(distribution: str) -> tuple[str, str]:
@@ -43,28 +46,22 @@ def _torch() -> str:
 
 
 def _measuring() -> str:
-    try:
-        from debuggers.measurement.kernel_compilation import is_compiled
-    except ImportError as error:
-        return f"needs torch: {error}"
-    try:
-        compiled = is_compiled()
-    except ImportError as error:
-        return f"with torch operations, tens of times slower: {error}; pip install 'stepscope[torch]'"
-    if compiled:
-        return "with compiled code"
-    return "with compiled code; not compiled yet for this machine: the first training has that done, half a minute"
+    if importlib.util.find_spec("torch") is None:
+        return "needs torch"
+    if kernels() is None:
+        return f"with torch operations, tens of times slower: {why_not()}"
+    return f"with compiled code ({instructions()})"
 
 
 def _wal() -> str:
     try:
         why = why_no_log(Path.cwd())
     except OSError as error:
-        return f"cannot be tried ({error.strerror}): keep runs in a folder that can be written"
+        return f"cannot be tested ({error.strerror}): keep runs in a writable folder"
     return f"does not work ({why}; a network file system?): keep runs on a local disk" if why else "works"
 
 
-def _sink(name: str, spec: SinkSpec) -> str:
+def _sink(name: str, spec: SinkSpec, distributions: Mapping[str, list[str]]) -> str:
     if spec.distribution:
         try:
             load_sink(name)
@@ -74,7 +71,6 @@ def _sink(name: str, spec: SinkSpec) -> str:
     install = f"pip install 'stepscope[{spec.extra}]'"
     if missing := spec.missing():
         return f"needs {', '.join(missing)}: {install}"
-    names = packages_distributions()
     versions = []
     for package in spec.packages:
         try:
@@ -82,7 +78,12 @@ def _sink(name: str, spec: SinkSpec) -> str:
         except Exception as error:  # a broken SDK can raise anything
             return redact(f"{package} cannot be imported ({type(error).__name__}: {error}): {install}")
         # One import name can come from several distributions, such as a reduced one.
-        candidates = names.get(package, [package])
+        candidates = distributions.get(package, [package])
         distribution = package if package in candidates else candidates[0]
         versions.append(f"{distribution} {version(distribution)}")
-    return f"works ({', '.join(versions)})" if versions else "works"
+    works = f"works ({', '.join(versions)})" if versions else "works"
+    if spec.note:
+        module, _, function = spec.note.partition(":")
+        if note := getattr(importlib.import_module(module), function)():
+            works += f"; {note}"
+    return works

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tracker_adapters.config import SINKS_VARIABLE, SinkConfig, SinksSpec, choose_sinks
-from tracker_adapters.delivery.lane import EXIT_CODES
 from tracker_adapters.delivery.process import DeliveryProcess
+from tracker_adapters.delivery.worker import EXIT_CODES
 from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
 from tracker_adapters.store.connections import is_damage
 from tracker_adapters.store.layout import DELIVERY_DATABASE, WRITER_LOCK, rank_folder, ranks
 from tracker_adapters.store.ledger import Ledger, Position, unshare_ledger
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.reading.tail import StoreReader
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from stepscope.runs.folders import find_runs
 
@@ -30,6 +31,8 @@ POLL_INTERVAL_S = 0.2
 STOP_TIMEOUT_S = 5.0
 MAX_CRASHES = 20
 """How often a delivery process may die before its sync is given up; finding what it dies of takes some of them."""
+MAX_RESTART_PAUSE_S = 5.0
+"""Somebody waits for a sync: one whose process dies at every start is given up after a minute and a half."""
 
 SyncOutcome: TypeAlias = Literal["done", "caught_up", "gave_up", "busy", "stopped", "crashed"]
 _SUCCESSES = frozenset({"done", "caught_up"})
@@ -90,14 +93,14 @@ def sync_runs(
     jobs: int | None = None,
     on_progress: Callable[[SyncProgress], None] | None = None,
 ) -> list[SyncResult]:
-    """Carries runs into sinks, each from the position where it was left, without gaps or doubles.
+    """Delivers runs to sinks, from each sink's cursor, without gaps or duplicates.
 
     Args:
         runs: Run folders, folders that contain runs, or patterns of them.
-        to: The sinks, as for ``open_run``; no sink objects. STEPSCOPE_SINKS is not looked at.
-        follow: Whether to stay with runs that still go on until they end.
-        rank: Whose store to carry.
-        jobs: How many deliveries run at once; by default as many as there are processors.
+        to: The sinks, as for ``open_run``; no sink objects. STEPSCOPE_SINKS is ignored.
+        follow: Whether to follow live runs until they end.
+        rank: The rank whose store is delivered.
+        jobs: Number of parallel deliveries; by default the number of processors.
         on_progress: Called about five times a second for each delivery that runs.
 
     Returns:
@@ -109,8 +112,7 @@ def sync_runs(
         MissingPackageError: When a sink's package is not installed.
         RunError: For a wrong argument, or when the cursor cannot be kept in the run's folder.
     """
-    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise RunError(f"jobs is {jobs!r}; expected an integer from 1")
+    check_value("jobs", jobs, at_least(1) | None, RunError)
     given = [runs] if isinstance(runs, (str, PathLike)) else runs
     planned = [
         _Sync(folder, rank, config, follow=follow) for folder in find_runs(given) for config in _sinks(to, folder)
@@ -132,7 +134,7 @@ def sync_runs(
             one.process.stop()
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for one in running:
-            one.process.wait(deadline)
+            one.process.wait_until(deadline)
             one.process.kill()
         raise
     return [one.result() for one in planned]
@@ -156,6 +158,7 @@ class _Sync:
         self.process = DeliveryProcess(
             folder, rank, config, until="end" if follow else "caught_up", wait_for_lease=False, background=False
         )
+        self.process.max_pause_s = MAX_RESTART_PAUSE_S
 
     def goes_on(self) -> bool:
         """Whether it still runs; a process that crashed is started again."""
@@ -163,8 +166,7 @@ class _Sync:
             return True
         outcome = _OUTCOMES.get(self.process.exit_code)
         if outcome is None and self._crashes < MAX_CRASHES:
-            self._crashes += 1
-            self.process.restart_if_dead()
+            self._crashes += self.process.restart_if_dead()
             return True
         self._outcome = outcome or "crashed"
         return False
@@ -207,7 +209,7 @@ class _Sync:
                 return ledger.register(self._config.type, self._config.target)
         except (sqlite3.Error, OSError) as error:
             way_out = (
-                f"move it away, and each sink is given everything from the first artifact: {place / DELIVERY_DATABASE}"
+                f"move it away, and each sink starts again from the first artifact: {place / DELIVERY_DATABASE}"
                 if is_damage(error)
                 else "expected a writable run: copy it to another folder"
             )

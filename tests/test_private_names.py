@@ -13,9 +13,6 @@ ALLOWED = {
     ("pickle", "_Unpickler"),  # written in Python; the other one shows no hooks for its opcodes
     ("sys", "_getframe"),  # Python's own documentation has it
     ("value", "_fields"),  # of named tuples, documented
-    ("function", "_cache"),  # numba's
-    ("function._cache", "_cache_file"),
-    ("function._cache._cache_file", "_load_index"),
 }
 UNDOCUMENTED = ("torch.amp.grad_scaler", "torch.multiprocessing.reductions")
 """Modules of torch without an underscore that its documentation does not have."""

@@ -1,10 +1,14 @@
 """The public names of each package, and what importing it does not import."""
 
+import ast
 import importlib
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+from source_imports import HOMES, ROOT
 
 PUBLIC = {
     "stepscope": [
@@ -45,11 +49,13 @@ PUBLIC = {
     "tracker_adapters.artifacts": [
         "KINDS",
         "MAX_NAME_LENGTH",
+        "MAX_PREVIEW_BYTES",
         "MAX_STEP",
         "Alert",
         "AlertLevel",
         "Artifact",
         "Cell",
+        "Curve",
         "File",
         "Histogram",
         "Image",
@@ -58,6 +64,7 @@ PUBLIC = {
         "RunInfo",
         "RunStatus",
         "Scalar",
+        "StoredFile",
         "Table",
         "Text",
         "check_name",
@@ -65,6 +72,7 @@ PUBLIC = {
         "sha256_of",
     ],
     "tracker_adapters.sink": [
+        "BASIC_KINDS",
         "Batch",
         "Column",
         "HistogramColumns",
@@ -81,6 +89,7 @@ PUBLIC = {
         "StartOver",
         "Unshown",
         "checked_options",
+        "folder_errors",
         "local_folder",
         "redact",
     ],
@@ -134,10 +143,35 @@ PUBLIC = {
         "RecoverySampler",
         "StabilityConfigError",
         "StabilityError",
-        "TrainingWrapper",
         "create_training_wrapper",
     ],
 }
+DOCUMENTED = {
+    "debuggers.activation_stats": ["ActivationStatsDebugger"],
+    "debuggers.attention": ["AttentionDebugger"],
+    "debuggers.attention_rollout": ["attention_rollout"],
+    "debuggers.base_debugger": ["BaseDebugger", "Picture"],
+    "debuggers.debug_outputs": ["load_debug_outputs"],
+    "debuggers.eigencam": ["EigenCAMDebugger"],
+    "debuggers.failed_datapoints": ["failures"],
+    "debuggers.feature_map": ["FeatureMapDebugger"],
+    "debuggers.forward_debugger": ["ForwardDebugger"],
+    "debuggers.gradcam": ["GradCAMDebugger"],
+    "debuggers.gradcam_plus_plus": ["GradCAMPlusPlusDebugger"],
+    "debuggers.integration": ["after_epoch", "before_epoch", "checkpoint_indices"],
+    "debuggers.layer_output": ["LayerOutputDebugger"],
+    "debuggers.page_comparison": ["compare_pages"],
+    "debuggers.pages": ["PageError", "PageReader", "load_page"],
+    "debuggers.wrappers": ["SequentialDebugger"],
+    "debuggers.wrappers.sequential_debugger": ["SequentialDebugger"],
+    "stability.clipping.config": ["ClippingType"],
+    "stability.handling.config": ["HandlingType"],
+    "stability.plots": ["anomalies", "gradient_norms", "stability_history"],
+    "tracker_adapters.testing.contract": ["Shown", "SinkContract", "pixel_digest"],
+}
+"""What users import from further modules: what the README, the documentation and the examples name, beside PUBLIC."""
+NO_PATHS = {"stepscope.debuggers", "stepscope.sinks", "stepscope.infinity", "stepscope.runs.forecast"}
+"""Groups of entry points, a tag and a logger."""
 HEAVY = ("torch", "tensorboard", "mlflow", "wandb", "matplotlib")
 
 
@@ -152,8 +186,44 @@ def test_a_module_offers_exactly_its_public_names(module):
     loaded = importlib.import_module(module)
 
     assert sorted(PUBLIC[module]) == sorted(loaded.__all__)
+    if module in HOMES:
+        assert sorted(PUBLIC[module]) == [name for name in dir(loaded) if not name.startswith("__")]
     for name in PUBLIC[module]:
         assert getattr(loaded, name) is not None
+
+
+def test_the_pages_and_examples_name_public_paths_only_and_all_that_are_documented():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    named = {path for page in pages for path in paths_of_page(page.read_text(encoding="utf-8"))}
+    named |= {path for script in (ROOT / "examples").rglob("*.py") for path in paths_of_code(script.read_text())}
+    modules = PUBLIC.keys() | DOCUMENTED.keys()
+    public = {f"{module}.{name}" for module in PUBLIC for name in PUBLIC[module]}
+    documented = {f"{module}.{name}" for module in DOCUMENTED for name in DOCUMENTED[module]}
+    assert sorted(documented - named) == []
+    assert sorted(named - modules - public - documented - NO_PATHS) == []
+    for path in documented:
+        module, _, name = path.rpartition(".")
+        assert getattr(importlib.import_module(module), name) is not None
+
+
+def paths_of_page(text: str) -> Iterator[str]:
+    """The dotted paths of our packages in a page's Python code and between backticks."""
+    for block in re.findall(r"^ *```python\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
+        yield from paths_of_code(block)
+    for path in re.findall(r"`([a-z_]+(?:\.\w+)+)[`(]", text):
+        if path.partition(".")[0] in HOMES and not path.endswith((".md", ".toml")):
+            yield path
+
+
+def paths_of_code(code: str) -> Iterator[str]:
+    """What code imports from our packages, and what it reads of them by a dot."""
+    nodes = list(ast.walk(ast.parse(code)))
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} & set(HOMES)
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in HOMES:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in imported:
+            yield f"{node.value.id}.{node.attr}"
 
 
 def test_what_is_raised_on_purpose_has_one_base_class():
@@ -176,7 +246,6 @@ def test_configurations_work_without_torch_and_the_rest_names_the_extra():
     assert run_python(without_torch + "print(stability.GradientClippingConfig().max_norm)") == "1.0"
     for name in ("NumericalStabilityManager", "create_training_wrapper"):
         use = f"try: stability.{name}\nexcept ImportError as error: print(type(error).__name__, error)"
-        assert run_python(f"{without_torch}\n{use}").startswith(
-            "MissingPackageError this part of stepscope needs torch"
-        )
-        assert "stepscope[torch]" in run_python(f"{without_torch}\n{use}")
+        told = run_python(f"{without_torch}\n{use}")
+        assert told.startswith("MissingPackageError this part of stepscope needs torch")
+        assert "stepscope[torch]" in told

@@ -2,11 +2,11 @@
 
 import sys
 
-from tracker_adapters.unheard_records import name_unheard_records
+from tracker_adapters.last_resort import add_last_resort
 
 if sys.platform == "win32":
     raise ImportError(
         "stepscope needs a POSIX system, for its locks and processes: Linux or macOS. On Windows it runs inside WSL 2"
     )
 
-name_unheard_records(__name__)
+add_last_resort(__name__)

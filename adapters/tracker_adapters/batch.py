@@ -1,15 +1,15 @@
-"""A batch: the consecutive artifacts that a sink is handed at once, as columns by kind."""
+"""A batch: consecutive artifacts that a sink receives together, as columns by kind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, Scalar, Table, Text
+from tracker_adapters.artifacts import KINDS, Alert, Artifact, Curve, File, Histogram, Image, Page, Scalar, Table, Text
 from tracker_adapters.histograms.columns import HistogramColumns
 
 A = TypeVar("A", bound=Artifact)
@@ -117,6 +117,7 @@ class Batch:
     tables: Column[Table] = Column()
     pages: Column[Page] = Column()
     files: Column[File] = Column()
+    curves: Column[Curve] = Column()
 
     def __len__(self) -> int:
         return len(self.scalars) + sum(len(column) for column in self.columns())
@@ -125,25 +126,25 @@ class Batch:
         """Returns the columns of all kinds but scalars."""
         return [value for spec in fields(self) if isinstance(value := getattr(self, spec.name), Column)]
 
+    def singles(self) -> list[tuple[int, Artifact]]:
+        """Returns what is neither scalar nor histogram, each with its sequence number, by that."""
+        found = [
+            row
+            for column in self.columns()
+            if column is not self.histograms
+            for row in zip(column.seqs, column.artifacts, strict=True)
+        ]
+        return sorted(found, key=lambda row: row[0])
+
     @classmethod
     def of(cls, artifacts: Sequence[Artifact], *, first_seq: int = 1, attempt: int = 1) -> Batch:
         """Returns a batch of ``artifacts``, numbered from ``first_seq`` in their order."""
-        numbered = list(enumerate(artifacts, start=first_seq))
-
-        def column(cls_: type[A]) -> Column[A]:
-            mine = [(seq, artifact) for seq, artifact in numbered if isinstance(artifact, cls_)]
-            return Column([seq for seq, _ in mine], [artifact for _, artifact in mine])
-
-        return cls(
-            first_seq=first_seq,
-            last_seq=first_seq + len(numbered) - 1,
-            attempt=attempt,
-            scalars=ScalarColumns.of([(seq, item) for seq, item in numbered if isinstance(item, Scalar)]),
-            histograms=column(Histogram),
-            images=column(Image),
-            texts=column(Text),
-            alerts=column(Alert),
-            tables=column(Table),
-            pages=column(Page),
-            files=column(File),
-        )
+        rows: dict[str, list[tuple[int, Any]]] = {kind: [] for kind in KINDS}
+        for seq, artifact in enumerate(artifacts, start=first_seq):
+            rows[artifact.kind].append((seq, artifact))
+        scalars = ScalarColumns.of(rows.pop(Scalar.kind))
+        columns: dict[str, Any] = {
+            f"{kind}s": Column(*zip(*found, strict=True)) for kind, found in rows.items() if found
+        }
+        last_seq = first_seq + len(artifacts) - 1
+        return cls(first_seq=first_seq, last_seq=last_seq, attempt=attempt, scalars=scalars, **columns)

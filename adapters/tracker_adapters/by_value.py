@@ -10,10 +10,10 @@ import numpy as np
 
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.frames import is_frame
-from tracker_adapters.values.arrays import is_tensor
 from tracker_adapters.values.image import Layout
 from tracker_adapters.values.pictures import is_picture, layouts_of
 from tracker_adapters.values.plain import MAX_DEPTH
+from tracker_adapters.values.tensors import is_tensor
 
 if TYPE_CHECKING:
     from tracker_adapters.emitter import Emitter

@@ -9,17 +9,27 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from sys import float_info
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
 
 from tracker_adapters.errors import MissingPackageError, SinkConfigError
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
+from tracker_adapters.values.checked_values import at_least, check_value
 
 SINKS_VARIABLE = "STEPSCOPE_SINKS"
 MISSING_VARIABLE = "STEPSCOPE_MISSING"
+PRIORITY_VARIABLE = "STEPSCOPE_PRIORITY"
+"""``lowest``, the default, or ``same``: the priority of processes beside a training, compared with its own."""
 
 HISTOGRAMS = 1000
 DEADLINE_S = 60.0
+_OF_EVERY_SINK: dict[str, Any] = {
+    "histograms": at_least(0),
+    "deadline_s": Annotated[float, Meta(gt=0, le=float_info.max, description="seconds above 0")],
+}
 
 Missing: TypeAlias = Literal["raise", "local"]
 SinkSpec: TypeAlias = "str | Path | Mapping[str, Any] | Sink"
@@ -74,6 +84,8 @@ def choose_sinks(
         MissingPackageError: When a package is missing and ``missing`` is ``raise``; names the extra.
     """
     missing = _missing_policy(environ.get(MISSING_VARIABLE) or missing)
+    if (priority := environ.get(PRIORITY_VARIABLE, "lowest")) not in ("lowest", "same"):
+        raise SinkConfigError(f"{PRIORITY_VARIABLE} is {priority!r}; expected lowest or same")
     from_environment = environ.get(SINKS_VARIABLE)
     specs = _parse_variable(from_environment) if from_environment is not None else list(_flatten(sinks))
     chosen: list[SinkConfig | Sink] = []
@@ -117,7 +129,7 @@ def _read_toml(path: Path) -> Any:
     except OSError as error:
         raise SinkConfigError(f"cannot read the sinks from {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SinkConfigError(f"{path} is no valid TOML: {error}") from error
+        raise SinkConfigError(f"{path} is not valid TOML: {error}") from error
     return _sinks_of(content, str(path))
 
 
@@ -137,7 +149,7 @@ def _parse_variable(text: str) -> list[Any]:
     try:
         return list(_flatten(json.loads(text)))
     except ValueError as error:
-        raise SinkConfigError(f"{SINKS_VARIABLE} is {text!r}, which is no valid JSON: {error}") from error
+        raise SinkConfigError(f"{SINKS_VARIABLE} is {text!r}, which is not valid JSON: {error}") from error
 
 
 def _parse(spec: str | Path | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -156,24 +168,20 @@ def _parse(spec: str | Path | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 
 def _delivery_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Takes the options that every sink has out of ``options``."""
-    found = {key: options.pop(key) for key in ("histograms", "deadline_s") if options.get(key) is not None}
-    histograms, deadline_s = found.get("histograms", HISTOGRAMS), found.get("deadline_s", DEADLINE_S)
-    if isinstance(histograms, bool) or not isinstance(histograms, int) or histograms < 0:
-        raise SinkConfigError(f"sink {name!r}: option 'histograms' is {histograms!r}; expected an integer from 0")
-    if isinstance(deadline_s, bool) or not isinstance(deadline_s, (int, float)) or not 0 < deadline_s < float("inf"):
-        raise SinkConfigError(f"sink {name!r}: option 'deadline_s' is {deadline_s!r}; expected seconds above 0")
+    found = {key: options.pop(key) for key in _OF_EVERY_SINK if options.get(key) is not None}
+    for key, value in found.items():
+        check_value(f"sink {name!r}: option {key!r}", value, _OF_EVERY_SINK[key], SinkConfigError)
     return found
 
 
 def _missing_policy(value: str) -> Missing:
-    if value not in get_args(Missing):
-        raise SinkConfigError(f"missing is {value!r}; expected one of {', '.join(get_args(Missing))}")
+    check_value("missing", value, Missing, SinkConfigError)
     return value  # type: ignore[return-value]  # checked above
 
 
 def _checked_object(sink: Any) -> Sink:
     if isinstance(sink, type) or not isinstance(sink, Sink):
-        raise SinkConfigError(f"{sink!r} is no sink; expected a name such as 'local', a mapping or a Sink object")
+        raise SinkConfigError(f"{sink!r} is not a sink; expected a name such as 'local', a mapping or a Sink object")
     return sink
 
 

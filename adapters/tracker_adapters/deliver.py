@@ -7,7 +7,6 @@ killed), and leaves. A sink that does not answer is given up: the process starts
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import logging
 import os
@@ -17,11 +16,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from tracker_adapters.child_process import collect_rarely, step_back
+from tracker_adapters.child_process import collect_rarely, kill_children, step_back
 from tracker_adapters.config import DEADLINE_S, HISTOGRAMS
-from tracker_adapters.delivery.lane import EXIT_CODES, Lane, Outcome
+from tracker_adapters.delivery.worker import EXIT_CODES, DeliveryWorker, Outcome
 from tracker_adapters.redaction import redact_output, remember_secrets
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
@@ -38,15 +35,15 @@ def deliver(run_folder: Path, rank: int, request: dict[str, Any]) -> Outcome:
         run_folder: The run.
         rank: Whose store to carry.
         request: ``sink`` is ``{"type": …, "options": {…}}`` with the options that the sink's ``resolve`` returned,
-            and perhaps ``histograms`` and ``deadline_s``. ``until`` and ``wait_for_lease`` are those of ``Lane``;
-            ``background`` is false for a delivery that somebody waits for.
+            and perhaps ``histograms`` and ``deadline_s``. ``until`` and ``wait_for_lease`` are those of
+            ``DeliveryWorker``; ``background`` is false for a delivery that somebody waits for.
     """
     sink = request["sink"]
 
     def make_sink() -> Sink:
         return load_sink(sink["type"])(**sink["options"])
 
-    lane = Lane(
+    worker = DeliveryWorker(
         run_folder,
         rank,
         sink["type"],
@@ -58,14 +55,14 @@ def deliver(run_folder: Path, rank: int, request: dict[str, Any]) -> Outcome:
     )
     outcome: list[Outcome] = []
     # A daemon: a sink that hangs in foreign code must not keep the process from leaving.
-    thread = threading.Thread(target=lambda: outcome.append(lane.run()), name=lane.key, daemon=True)
-    signal.signal(signal.SIGTERM, lambda *_: lane.stopping.set())
+    thread = threading.Thread(target=lambda: outcome.append(worker.run()), name=worker.key, daemon=True)
+    signal.signal(signal.SIGTERM, lambda *_: worker.stopping.set())
     thread.start()
     deadline_s = float(sink.get("deadline_s", DEADLINE_S))
     while thread.is_alive():
         thread.join(min(WATCH_INTERVAL_S, deadline_s / 4))
-        if lane.calling.seconds() > deadline_s:
-            if (final := lane.give_up_call()) is not None:
+        if worker.calling.seconds() > deadline_s:
+            if (final := worker.give_up_call()) is not None:
                 leave(final)
             _start_again()
     return outcome[0] if outcome else "gave_up"
@@ -79,9 +76,7 @@ def leave(outcome: Outcome) -> None:
 
 def _start_again() -> None:
     """Replaces this process by a new one, under the same number: whoever waits for it need not know."""
-    for child in psutil.Process().children(recursive=True):  # such as the service of an SDK
-        with contextlib.suppress(psutil.Error):
-            child.kill()
+    kill_children(os.getpid())
     logging.shutdown()
     os.lseek(0, 0, os.SEEK_SET)  # the request is read again
     os.execv(sys.executable, sys.orig_argv)
@@ -91,7 +86,7 @@ def main() -> None:
     """Reads the command line and standard input, and delivers."""
     parser = argparse.ArgumentParser(prog="python -m tracker_adapters.deliver", description=__doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
-    parser.add_argument("--rank", type=int, default=0, help="whose store to carry")
+    parser.add_argument("--rank", type=int, default=0, help="the rank whose store is delivered")
     parser.add_argument("--sink", default="", help="the sink's name, for whoever lists processes")
     arguments = parser.parse_args()
     request = json.load(sys.stdin)

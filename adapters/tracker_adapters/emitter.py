@@ -1,14 +1,13 @@
-"""What producers hold: one call an artifact, which checks, copies and queues, and waits for no tracker."""
+"""The emitter: one call for each artifact, which checks, copies and queues it, and waits for no tracker."""
 
 from __future__ import annotations
 
 import time
-import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from sys import getsizeof
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,76 +15,40 @@ import numpy.typing as npt
 from tracker_adapters.artifacts import (
     Alert,
     AlertLevel,
-    Artifact,
     Cell,
+    Curve,
     File,
     Histogram,
     Image,
     Page,
     PageEntry,
-    Scalar,
     Table,
     Text,
 )
 from tracker_adapters.by_value import LogsByValue
-from tracker_adapters.errors import ArtifactError, UnreadableFileError
+from tracker_adapters.emission import Emission
 from tracker_adapters.frames import frame_table, is_frame
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.recording import Deferred, HistogramBlock, PendingArray, Recorder, ScalarBlock, ScalarRow
 from tracker_adapters.redaction import redact
-from tracker_adapters.values.arrays import as_float, check_readable, host_dtype, is_device_tensor
+from tracker_adapters.values.arrays import as_float
 from tracker_adapters.values.base import MAX_STEP, check_name, check_step, check_time
 from tracker_adapters.values.image import Layout, pixels
-from tracker_adapters.values.name_sequences import NameSequences
 from tracker_adapters.values.pictures import with_layout
 from tracker_adapters.values.plain import as_path, storable
+from tracker_adapters.values.tensors import check_readable, host_dtype, is_device_tensor
 
-F = TypeVar("F", Page, File)
 MAX_KNOWN_NAMES = 100_000  # a name a step, by mistake, must not fill the memory
 
 
-class Emitter(LogsByValue):
+class Emitter(Emission, LogsByValue):
     """Emits artifacts under a name scope, at a given or a bound step.
 
     ``scoped`` and ``at`` derive emitters that share the recorder and cost nothing to make. All methods may be
     called from any thread. Wrong arguments raise ArtifactError at the caller's line; nothing else raises.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        *,
-        defer: Callable[[Any], PendingArray] | None = None,
-        scope: str = "",
-        step: int | None = None,
-        on_alert: Callable[[Alert], None] | None = None,
-    ) -> None:
-        """Makes an emitter; ``scoped`` and ``at`` are the usual ways to derive another.
-
-        Args:
-            recorder: Where artifacts go.
-            defer: Copies a device tensor without synchronising; without it device tensors are refused.
-            scope: Prefix of every name, ending in a slash, or empty.
-            step: The step of calls that give none.
-            on_alert: Shows alerts to the person at the terminal.
-        """
-        self._recorder, self._defer, self._on_alert = recorder, defer, on_alert
-        self._scope, self._step = scope, step
-        self._origin: Emitter | None = None
-        self._known_names: set[str] = set()
-        self._owners: dict[str, weakref.ref[object]] = {}
-        self._reached: dict[str, int] = {}
-        self._name_sequences = NameSequences()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "a run belongs to the process that opened it and cannot be pickled; open a run of its own in each process "
-            "that emits, or return the values and emit them here"
-        )
-
-    def __deepcopy__(self, memo: object) -> Self:
-        """Returns the emitter itself: a copy of a model emits into the same run."""
-        return self
+    _origin: Emitter | None = None
 
     def scoped(self, scope: str) -> Emitter:
         """Returns an emitter that puts ``scope/`` before every name."""
@@ -129,9 +92,7 @@ class Emitter(LogsByValue):
         full, step = self._checked("histogram", name, step)
         build = partial(Histogram.from_values, full, step=step, time_ns=now)
         if is_device_tensor(values):
-            check_readable(f"histogram {full!r}", values)
-            pending = self._deferred(f"histogram {full!r}", values)
-            self._put_pending(Histogram.kind, full, pending, lambda: build(pending.resolve()))
+            self._put_later(Histogram.kind, full, build, values)
             return
         histogram = build(values)
         self._recorder.put(histogram, histogram.bins.nbytes + histogram.counts.nbytes + 256)
@@ -184,20 +145,16 @@ class Emitter(LogsByValue):
             # The shape and dtype are known without the values, so a wrong call still fails at its own line.
             blank = np.zeros(tuple(values.shape), dtype=host_dtype(values))
             pixels(full, blank, layout, value_range)
-            pending = self._deferred(f"image {full!r}", values)
-            self._put_pending(
-                Image.kind, full, pending, lambda: build(pixels(full, pending.resolve(), layout, value_range))
-            )
+            self._put_later(Image.kind, full, lambda array: build(pixels(full, array, layout, value_range)), values)
             return
         array = pixels(full, values, layout, value_range)
         parts = partial(Image.in_parts, full, array, step=step, time_ns=now)
-        self._put(Deferred(Image.kind, full, array.nbytes, lambda: build(array), parts), array.nbytes)
+        self._put(Deferred(Image.kind, full, array.nbytes, lambda: build(array), parts))
 
     def text(self, name: str, text: str, *, step: int | None = None) -> None:
         """Emits a text, shown as Markdown where the tracker can."""
         full, step = self._checked("text", name, step)
-        artifact = Text(name=full, text=text, step=step)
-        self._put(artifact, getsizeof(artifact.text))
+        self._put(Text(name=full, text=text, step=step))
 
     def alert(
         self,
@@ -221,7 +178,7 @@ class Emitter(LogsByValue):
         # Most alerts are made from exceptions, which quote what failed.
         message = redact(message) if isinstance(message, str) else message
         artifact = Alert(name=full, message=message, level=level, step=step)
-        self._put(artifact, getsizeof(artifact.message))
+        self._put(artifact)
         if self._on_alert is not None and not told:
             self._on_alert(artifact)
 
@@ -231,9 +188,39 @@ class Emitter(LogsByValue):
         """Emits rows of plain cells under named columns, or a data frame of pandas or polars in place of both."""
         full, step = self._checked("table", name, step)
         columns, rows = (columns, rows) if rows is not None or not is_frame(columns) else frame_table(columns)
-        artifact = Table(name=full, columns=columns, rows=rows, step=step)  # type: ignore[arg-type]  # copied to tuples
-        cells = sum(getsizeof(cell) + 8 for row in (artifact.columns, *artifact.rows) for cell in row)
-        self._put(artifact, cells + 64 * len(artifact.rows))
+        self._put(Table(name=full, columns=columns, rows=rows, step=step))  # type: ignore[arg-type]  # copied to tuples
+
+    def curve(
+        self,
+        name: str,
+        x: Any,
+        y: Any,
+        *,
+        step: int | None = None,
+        title: str = "",
+        x_label: str = "x",
+        y_label: str = "y",
+    ) -> None:
+        """Emits y over x at one step, such as a ROC curve or a spectrum; the points are joined in their order.
+
+        Args:
+            name: Its name.
+            x: At most 100,000 finite real numbers, shape (n,): a sequence, array or tensor. A tensor on a device is
+                copied without synchronising, and its values are checked later.
+            y: As many; where it is NaN or infinite, the line has a gap.
+            step: Its step.
+            title: Stands above the plot; the name by default.
+            x_label: Names the horizontal axis.
+            y_label: Names the vertical axis.
+        """
+        full, step = self._checked(Curve.kind, name, step)
+        on_host = [np.zeros(tuple(one.shape)) if is_device_tensor(one) else one for one in (x, y)]
+        curve = Curve(name=full, step=step, x=on_host[0], y=on_host[1], title=title, x_label=x_label, y_label=y_label)
+        if is_device_tensor(x) or is_device_tensor(y):
+            values = [one if is_device_tensor(one) else copy for one, copy in ((x, curve.x), (y, curve.y))]
+            self._put_later(Curve.kind, full, lambda x, y: replace(curve, x=x, y=y), *values)
+        else:
+            self._put(curve)
 
     def page(
         self,
@@ -253,13 +240,8 @@ class Emitter(LogsByValue):
             contents: Its table of contents, which trackers show beside it.
             sha256: Its checksum in hexadecimal digits; without it the file is read to compute it.
         """
-        full, step = self._checked("page", name if name is not None else storable(as_path("page", path).stem), step)
-        source = as_path(f"page {full!r}", path)
-        page = self._made(
-            lambda: Page(name=full, path=source, contents=tuple(contents), sha256=sha256, step=step), Page.kind, full
-        )
-        if page is not None:
-            self._put_file(page, sum(map(_entry_bytes, page.contents)) + 512)
+        name = name if name is not None else storable(as_path("page", path).stem)
+        self._put_file(Page, name, step, path, contents=tuple(contents), sha256=sha256)
 
     def file(
         self,
@@ -270,35 +252,13 @@ class Emitter(LogsByValue):
         name: str | None = None,
     ) -> None:
         """Emits a file as it is now: the run's folder gets a copy. ``name`` is the file's name by default."""
-        full, step = self._checked(
-            "file", name if name is not None else storable(as_path("file", path).name or str(path)), step
-        )
-        source = as_path(f"file {full!r}", path)
-        file = self._made(lambda: File(name=full, path=source, media_type=media_type, step=step), File.kind, full)
-        if file is not None:
-            self._put_file(file, 512)
+        name = name if name is not None else storable(as_path("file", path).name or str(path))
+        self._put_file(File, name, step, path, media_type=media_type)
 
     @property
     def origin(self) -> Emitter:
         """The emitter from which this one was derived by ``scoped`` and ``at``, such as a run; else itself."""
         return self if self._origin is None else self._origin
-
-    def claim(self, owner: object) -> bool:
-        """Takes the scope for a producer of series with fixed names, such as the session of a model.
-
-        Returns:
-            Whether it is the first one there: two would mix their series.
-        """
-        return self._owners.setdefault(self._scope, weakref.ref(owner))() is owner
-
-    @property
-    def reached(self) -> int:
-        """The last step of the producer of series that was in this scope before; -1 where there was none."""
-        return self._reached.get(self._scope, -1)
-
-    def reach(self, step: int) -> None:
-        """Says how far a producer of series with fixed names has come in this scope, so that the next one goes on."""
-        self._reached[self._scope] = max(step, self.reached)
 
     def _derived(self, scope: str, step: int | None) -> Emitter:
         # Its names are remembered with ours: one is derived for each step, and gives the same names each time.
@@ -308,83 +268,6 @@ class Emitter(LogsByValue):
         emitter._origin = self.origin
         emitter._on_alert, emitter._owners, emitter._reached = self._on_alert, self._owners, self._reached
         return emitter
-
-    def _put_file(self, artifact: Page | File, nbytes: int) -> None:
-        adopted = self._recorder.adopt(artifact)
-        if adopted is not None:
-            self._put(adopted, nbytes)
-
-    def _checked(self, kind: str, name: object, step: int | None) -> tuple[str, int]:
-        full = self._full_name(kind, name)
-        return full, check_step(kind, full, self._bound_step(kind, full) if step is None else step)
-
-    def _checked_block(
-        self, kind: str, names: Sequence[str], step: int | None, time_ns: int | None
-    ) -> tuple[tuple[str, ...], int, int]:
-        full = self._name_sequences.full(kind, self._scope, names)
-        if step is None:
-            step = self._bound_step(f"{kind}s", full[:1])
-        time_ns = time.time_ns() if time_ns is None else check_time(f"{kind}s", self._scope, time_ns)
-        return full, check_step(f"{kind}s", self._scope, step), time_ns
-
-    def _full_name(self, kind: str, name: object) -> str:
-        return check_name(kind, self._scope + check_name(kind, name))
-
-    def _bound_step(self, kind: str, name: object) -> int:
-        if self._step is None:
-            raise ArtifactError(f"{kind} {name!r}: no step given; pass step=… or emit through emitter.at(step)")
-        return self._step
-
-    def _deferred(self, what: str, tensor: Any) -> PendingArray:
-        if self._defer is None:
-            raise ArtifactError(
-                f"{what}: got a tensor on {tensor.device}; this emitter takes host values only, such as tensor.cpu()"
-            )
-        return self._defer(tensor)
-
-    def _put_device_scalar(self, name: str, tensor: Any, step: int, time_ns: int) -> None:
-        what = f"scalar {name!r}"
-        check_readable(what, tensor)
-        if tensor.ndim != 0:
-            raise ArtifactError(f"{what}: got shape {tuple(tensor.shape)}; expected a number or a 0-d tensor or array")
-        pending = self._deferred(what, tensor)
-        self._put_pending(
-            Scalar.kind,
-            name,
-            pending,
-            lambda: Scalar(name=name, value=float(pending.resolve()), step=step, time_ns=time_ns),
-        )
-
-    def _put_pending(self, kind: str, name: str, pending: PendingArray, build: Callable[[], Artifact]) -> None:
-        parts = partial(_built_when_ready, pending, build)
-        self._put(Deferred(kind, name, pending.nbytes, build, parts), pending.nbytes)
-
-    def _put(self, item: Artifact | Deferred, nbytes: int) -> None:
-        self._recorder.put(item, nbytes + getsizeof(item.name) + 256)
-
-    def _made(self, make: Callable[[], F], kind: str, name: str) -> F | None:
-        """What ``make`` makes; None, counted as lost, when this machine cannot read the file now."""
-        try:
-            return make()
-        except UnreadableFileError as error:
-            self._put(Deferred(kind, name, 0, partial(_fail, error)), 0)
-            return None
-
-
-def _built_when_ready(pending: PendingArray, build: Callable[[], Artifact]) -> Generator[bool, None, Artifact]:
-    """Builds without waiting for a device where the pending array can tell whether it is there."""
-    ready = getattr(pending, "ready", None)
-    while ready is not None and not ready():
-        yield False
-    return build()
-
-
-def _fail(error: Exception) -> NoReturn:
-    raise error
-
-
-def _entry_bytes(entry: PageEntry) -> int:
-    return getsizeof(entry.debugger) + getsizeof(entry.summary) + len(entry.picture) + 128
 
 
 __all__ = ["Deferred", "Emitter", "PendingArray", "Recorder", "ScalarRow"]

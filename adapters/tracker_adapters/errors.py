@@ -1,4 +1,4 @@
-"""The exceptions that a caller of the adapters can meet."""
+"""The exceptions that callers of this package can meet."""
 
 from __future__ import annotations
 

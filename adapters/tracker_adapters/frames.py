@@ -1,4 +1,4 @@
-"""Data frames as tables, known by what they offer: neither pandas nor polars is imported here."""
+"""Data frames as tables, recognised by their methods: neither pandas nor polars is imported here."""
 
 from __future__ import annotations
 

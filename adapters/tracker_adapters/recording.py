@@ -1,4 +1,4 @@
-"""What an emitter hands to a recorder: single artifacts, and blocks that stand for many of one moment."""
+"""What an emitter passes to a recorder: single artifacts, and blocks of many artifacts of one step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tracker_adapters.artifacts import Artifact, File, Histogram, Page, Scalar
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.histograms.faults import fault_in
-from tracker_adapters.values.arrays import as_array, is_device_tensor
+from tracker_adapters.values.arrays import as_array
+from tracker_adapters.values.tensors import is_device_tensor
 
 ScalarRow: TypeAlias = tuple[str, int, int, float]
 """A checked scalar as ``(name, step, time_ns, value)``: the hot path builds no object."""

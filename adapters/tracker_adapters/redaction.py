@@ -1,4 +1,4 @@
-"""Takes secrets out of texts and configurations before they reach a disk, a log or a tracker."""
+"""Removes secrets from texts and configurations before they reach a disk, a log or a tracker."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def redact(text: str) -> str:
         text = QUERY_OF_URL.sub(lambda match: f"{match[1] or match[2]}={MASK}", text)
     text = FORMS.sub(lambda match: (match["before"] or "") + MASK, text)
     for pattern in BEHIND_A_WORD:
-        text = pattern.sub(rf"\1{MASK}", text)
+        text = pattern.sub(lambda match: match[1] + MASK, text)  # a template would be parsed at each call
     return _redact_assigned(text)
 
 
@@ -121,11 +121,9 @@ def remember_secrets(config: Mapping[str, Any]) -> None:
 
 
 def _environment_values() -> set[str]:
-    return {
-        value
-        for name, value in os.environ.items()
-        if name not in _NO_SECRETS and is_secret_name(name) and _is_no_word(value)
-    }
+    # Reading a variable costs more than its name: only those whose names say secret are read.
+    names = [name for name in os.environ if is_secret_name(name) and name not in _NO_SECRETS]
+    return {value for name in names if _is_no_word(value := os.environ.get(name, ""))}
 
 
 def _is_no_word(value: str) -> bool:

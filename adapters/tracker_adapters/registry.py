@@ -1,4 +1,4 @@
-"""The sinks by name: where each one is, and what to install for it."""
+"""The registry of sinks: which class each name stands for, and what to install for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import re
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 
 from tracker_adapters.errors import MissingPackageError, SinkConfigError
 from tracker_adapters.sink import Sink
@@ -21,13 +20,15 @@ _MEMBERS = ("kinds", "resolve", "look", "open", "write", "flush", "finish", "clo
 class SinkSpec:
     """``location`` is ``module:Class``; ``packages`` are what it imports, which our ``extra`` brings.
 
-    ``distribution`` is the installed package that offers the sink; empty for a built-in one.
+    ``distribution`` is the installed package that offers the sink; empty for a built-in one. ``note`` is the
+    ``module:function`` that says what a user should know of the installed packages; an empty text for nothing.
     """
 
     location: str
     packages: tuple[str, ...] = ()
     extra: str | None = None
     distribution: str = ""
+    note: str = ""
 
     def missing(self) -> list[str]:
         """Returns the packages that cannot be found, without importing any."""
@@ -40,9 +41,14 @@ BUILT_IN: dict[str, SinkSpec] = {
         "tracker_adapters.sinks.tensorboard:TensorBoardSink", ("tensorboard", "google_crc32c"), "tensorboard"
     ),
     "mlflow": SinkSpec(
-        "tracker_adapters.sinks.mlflow:MLflowSink", ("mlflow", "sqlalchemy", "alembic", "matplotlib"), "mlflow"
+        "tracker_adapters.sinks.mlflow:MLflowSink", ("mlflow", "sqlalchemy", "alembic", "matplotlib", "PIL"), "mlflow"
     ),
-    "wandb": SinkSpec("tracker_adapters.sinks.wandb:WandbSink", ("wandb",), "wandb"),
+    "wandb": SinkSpec(
+        "tracker_adapters.sinks.wandb:WandbSink",
+        ("wandb",),
+        "wandb",
+        note="tracker_adapters.sinks.wandb.sdk_format:note",
+    ),
 }
 
 
@@ -51,6 +57,8 @@ def known_sinks() -> dict[str, SinkSpec]:
 
     A package cannot replace a built-in sink; of two packages with one name for a sink, the first on the path counts.
     """
+    from importlib.metadata import entry_points  # takes a tenth of the imports of a run that does not need it
+
     found: dict[str, SinkSpec] = {}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         # The rest could not be written in a list of sinks, or is no text for a terminal.
@@ -66,7 +74,9 @@ def find_sink(name: str) -> SinkSpec:
     Raises:
         SinkConfigError: For an unknown name; the message lists the known ones and near matches.
     """
-    known = known_sinks()
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    known = known_sinks()  # reads files of every installed package
     if name in known:
         return known[name]
     close = difflib.get_close_matches(name, known, n=1)
@@ -94,6 +104,6 @@ def load_sink(name: str) -> type[Sink]:
         raise SinkConfigError(f"sink {name!r}{by}: cannot load {spec.location}: {reason}") from error
     lacking = [member for member in _MEMBERS if not hasattr(cls, member)]
     if lacking:
-        raise SinkConfigError(f"sink {name!r}{by}: {spec.location} is no Sink: it lacks {', '.join(lacking)}")
+        raise SinkConfigError(f"sink {name!r}{by}: {spec.location} is not a Sink: it lacks {', '.join(lacking)}")
     found: type[Sink] = cls
     return found

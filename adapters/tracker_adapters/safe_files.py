@@ -13,7 +13,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path, PurePath
 from typing import BinaryIO, Literal, TypeAlias
 
@@ -57,12 +57,12 @@ def open_descriptor(folder: Path, relative: str | PurePath, flags: int = os.O_RD
             descriptor = os.open(name, flags | _ALWAYS, mode, dir_fd=parent)
         except OSError as error:
             if error.errno in _NOT_REGULAR:
-                raise _unsafe(Path(folder, relative), "no regular file") from error
+                raise _unsafe(Path(folder, relative), "not a regular file") from error
             error.filename = str(Path(folder, relative))
             raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise _unsafe(Path(folder, relative), "no regular file")
+        raise _unsafe(Path(folder, relative), "not a regular file")
     return descriptor
 
 
@@ -128,7 +128,7 @@ def make_folders(folder: Path, relative: str | PurePath) -> Path:
 
 def remove_file(folder: Path, relative: str | PurePath, *, missing_ok: bool = False) -> None:
     """Removes a file below a folder; of a link, the link."""
-    with suppress(FileNotFoundError) if missing_ok else _nothing(), _parent(folder, relative) as (parent, name):
+    with suppress(FileNotFoundError) if missing_ok else nullcontext(), _parent(folder, relative) as (parent, name):
         os.unlink(name, dir_fd=parent)
 
 
@@ -156,7 +156,7 @@ def status_of(folder: Path, relative: str | PurePath) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(status.st_mode):
-        raise _unsafe(Path(folder, relative), "no regular file")
+        raise _unsafe(Path(folder, relative), "not a regular file")
     return status
 
 
@@ -191,7 +191,7 @@ def check_journal(folder: Path, relative: str | PurePath) -> None:
     it is, once it has put the database right. Nothing here changes several databases at once.
 
     Raises:
-        UnsafeFileError: When it names another file, or is no regular file.
+        UnsafeFileError: When it names another file, or is not a regular file.
     """
     with suppress(FileNotFoundError), open_file(folder, relative) as journal:
         journal.seek(max(0, journal.seek(0, os.SEEK_END) - len(_END_OF_A_NAME)))
@@ -261,7 +261,7 @@ def _descended(folder: Path, parts: list[str], *, make: bool = False) -> Iterato
             except OSError as error:
                 path = Path(folder, *parts[: number + 1])
                 if error.errno in _NO_FOLDER:
-                    raise _unsafe(path, "a link or no folder") from error
+                    raise _unsafe(path, "a link or not a folder") from error
                 error.filename = str(path)
                 raise
             os.close(descriptor)
@@ -278,13 +278,7 @@ def _parts(folder: Path, relative: str | PurePath) -> list[str]:
     return list(path.parts)
 
 
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
 def _unsafe(path: PurePath, what: str) -> UnsafeFileError:
     return UnsafeFileError(
-        f"{path} is {what}; expected a regular file in folders that are no links: "
-        "nothing is followed out of a run's folder"
+        f"{path} is {what}; expected a regular file, and no links to it: nothing outside of a run's folder is accessed"
     )

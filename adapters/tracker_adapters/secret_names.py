@@ -1,4 +1,4 @@
-"""Tells from a name (of a configuration's key, a variable, an option) whether its value is a secret."""
+"""Tells from the name of a configuration key, a variable or an option whether its value is a secret."""
 
 from __future__ import annotations
 

@@ -1,21 +1,26 @@
-"""What a sink is: the one interface between delivery and a tracker."""
+"""The sink protocol: the one interface between delivery and a tracker."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from tracker_adapters.artifacts import RunInfo, RunStatus
+from tracker_adapters.artifacts import KINDS, Artifact, RunInfo, RunStatus
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.errors import NO_ROOM, SinkConfigError, SinkError, SinkUnavailable, StartOver
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.redaction import redact, redact_config
 from tracker_adapters.safe_files import check_way
+from tracker_adapters.values.checked_values import expected, is_valid
 
 SCRIPT_VARIABLE = "STEPSCOPE_SCRIPT"
 """The environment variable that names the training script to the processes beside it."""
+
+BASIC_KINDS = frozenset(kind for kind, cls in KINDS.items() if cls.plainer is Artifact.plainer)
+"""The kinds that every sink takes; each other kind has a plainer form, which is one of these."""
 
 Unshown = Mapping[str, int]
 """Why artifacts of a batch cannot be shown, and how many: ``{"late_step": 3}``."""
@@ -37,7 +42,8 @@ class Sink(Protocol):
     """
 
     kinds: ClassVar[frozenset[str]]
-    """The kinds that the tracker shows as what they are; other kinds are degraded by a documented rule."""
+    """The kinds that the sink has a rule for: ``BASIC_KINDS``, which are scalars, histograms, images, texts, alerts,
+    tables, pages and files, and perhaps others. Delivery hands it what it has no rule for in a plainer form."""
 
     @classmethod
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -103,31 +109,25 @@ class Sink(Protocol):
         ...
 
 
-def checked_options(
-    kind: str, options: Mapping[str, Any], allowed: Mapping[str, type | tuple[type, ...]]
-) -> dict[str, Any]:
-    """Returns a copy of ``options`` after checking names and types.
+def checked_options(kind: str, options: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a copy of ``options`` after checking names and values.
 
     Args:
         kind: The sink's name in the registry, for messages.
-        options: What the user gave; values that are None count as not given and are left out.
-        allowed: Each option's name and type.
+        options: What the user gave; values that are None count as not given and are left out. A Path becomes a str.
+        allowed: Each option's name and annotation, such as ``str`` or ``int | bool``, as msgspec understands it.
 
     Raises:
-        SinkConfigError: For an unknown name or another type.
+        SinkConfigError: For an unknown name, or a value that is not what its annotation says.
     """
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
+    given = {key: value for key, value in given.items() if value is not None}
     for name, value in given.items():
         if name not in allowed:
             raise SinkConfigError(f"sink {kind!r} has no option {name!r}; expected one of {', '.join(sorted(allowed))}")
-        if isinstance(value, Path):
-            given[name] = value = str(value)
-        expected = allowed[name]
-        types = expected if isinstance(expected, tuple) else (expected,)
-        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            names = " or ".join(t.__name__ for t in types)
+        if not is_valid(value, allowed[name]):
             shown = redact_config({name: value})[name]
-            raise SinkConfigError(f"sink {kind!r}: option {name!r} is {shown!r}; expected {names}")
+            raise SinkConfigError(f"sink {kind!r}: option {name!r} is {shown!r}; expected {expected(allowed[name])}")
     return given
 
 
@@ -146,7 +146,23 @@ def local_folder(kind: str, target: str, run_folder: Path) -> str:
     return str(path.resolve())
 
 
+@contextmanager
+def folder_errors(kind: str, folder: str) -> Iterator[None]:
+    """Raises what delivery understands for an ``OSError`` of the block, with the sink and its folder in the message.
+
+    Raises:
+        SinkUnavailable: When the folder's disk or quota is full; no artifact is at fault.
+        SinkError: For any other ``OSError``.
+    """
+    try:
+        yield
+    except OSError as error:
+        what = SinkUnavailable if error.errno in NO_ROOM else SinkError
+        raise what(f"sink {kind!r}: cannot write to {folder}: {error.strerror or error}") from error
+
+
 __all__ = [
+    "BASIC_KINDS",
     "NO_ROOM",
     "SCRIPT_VARIABLE",
     "Batch",
@@ -163,6 +179,7 @@ __all__ = [
     "StartOver",
     "Unshown",
     "checked_options",
+    "folder_errors",
     "local_folder",
     "redact",
 ]

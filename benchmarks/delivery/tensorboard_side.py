@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from tracker_adapters.child_process import collect_rarely
-from tracker_adapters.delivery.lane import Lane
+from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.registry import load_sink
 
 import stepscope
@@ -137,7 +137,7 @@ def delivered(folder: Path, sink: str) -> float:
     thresholds = gc.get_threshold()
     collect_rarely()  # as it does, too
     start = time.perf_counter()
-    outcome = Lane(folder, 0, sink, options["target"], lambda: sink_class(**options)).run()
+    outcome = DeliveryWorker(folder, 0, sink, options["target"], lambda: sink_class(**options)).run()
     seconds = time.perf_counter() - start
     gc.set_threshold(*thresholds)
     gc.unfreeze()

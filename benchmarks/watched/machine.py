@@ -7,7 +7,7 @@ import os
 import platform
 from pathlib import Path
 
-PACKAGES = ("stepscope", "torch", "numpy", "numba", "tensorboard", "wandb", "protobuf", "smdebug")
+PACKAGES = ("stepscope", "torch", "numpy", "tensorboard", "wandb", "protobuf")
 
 
 def machine() -> dict[str, object]:

@@ -136,22 +136,6 @@ def wandb_watch(log: str) -> Side:
     return side
 
 
-@contextmanager
-def smdebug(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
-    """SageMaker Debugger's hook: five reductions of every gradient at every step, and nothing else."""
-    import smdebug.pytorch as smd  # type: ignore[import-not-found]
-
-    hook = smd.Hook(
-        out_dir=str(folder / "smdebug"),
-        save_config=smd.SaveConfig(save_interval=1),
-        reduction_config=smd.ReductionConfig(reductions=["min", "max", "mean", "std"], norms=["l2"]),
-        include_collections=["gradients"],
-    )
-    hook.register_module(model)
-    yield Watching(lambda step, loss: None)
-    hook.close()
-
-
 THEIRS: dict[str, Side] = {
     "floor": floor,
     "clip": clip,
@@ -159,7 +143,6 @@ THEIRS: dict[str, Side] = {
     "wandb_all": wandb_watch("all"),
     "add_histogram": add_histogram,
     "naive_gradients": naive_gradients,
-    "smdebug": smdebug,
     "naive_activations": naive_activations,
 }
 TITLES = {
@@ -169,6 +152,5 @@ TITLES = {
     "wandb_all": "wandb.watch(all)",
     "add_histogram": "add_histogram of gradients",
     "naive_gradients": "8 statistics with .item()",
-    "smdebug": "smdebug, 5 reductions",
     "naive_activations": "10 activation statistics",
 }

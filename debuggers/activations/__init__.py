@@ -1,1 +1,1 @@
-"""Layers' outputs over the steps, and dead units."""
+"""Measurements of layers' outputs over the steps, and detection of dead units."""

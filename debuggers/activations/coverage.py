@@ -1,4 +1,4 @@
-"""Says once what a monitor of activations does not see, and why."""
+"""Warns, once each, about outputs that an activation monitor cannot measure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _NO_OUTPUT = (
     'outputs run some steps uncompiled, such as under torch.compiler.set_stance("force_eager")'
 )
 _NO_GRADIENT = (
-    "activation gradients were asked for, but no output requires one: the forward pass ran under no_grad or "
+    "activation gradients were requested, but no output requires one: the forward pass ran under no_grad or "
     "inference_mode, or all parameters are frozen"
 )
 
 
-class CoverageNotes:
-    """Warnings, each of which comes once."""
+class CoverageWarnings:
+    """Logs each warning once."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
 
-    def say_what_is_missing(self, *, any_output: bool, no_gradient: bool = False) -> None:
+    def warn_about_missing(self, *, any_output: bool, no_gradient: bool = False) -> None:
         """Warns when a step had no output, or outputs without the gradients that were asked for."""
         if not any_output:
             self._say(_NO_OUTPUT)

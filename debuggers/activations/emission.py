@@ -1,4 +1,4 @@
-"""Emits what was recorded of activations, step by step, and has it judged."""
+"""Emits the recorded activations step by step, and passes them to the detectors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ActivationEmission:
     """
 
     def __init__(self, emitter: Emitter | None, *, histogram_every: int | None, on_table: OnTable | None) -> None:
-        """Says where to; the arguments mean what they do for ``ActivationMonitor``."""
+        """The arguments are those of ``ActivationMonitor``."""
         self.units = UnitActivity()
         self.last_step = 0
         self._emitter, self._on_table = emitter, on_table
@@ -38,7 +38,7 @@ class ActivationEmission:
         )
 
     def push(self, step: int, outputs: JoinedSummaries, gradients: JoinedSummaries) -> None:
-        """Takes a step, and hands on in order whatever has arrived on the host."""
+        """Adds a step, and emits in order all steps whose values are on the host."""
         if outputs.names:
             self.last_step = step
             self._outputs.push(step, outputs.names, outputs)

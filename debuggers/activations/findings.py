@@ -1,4 +1,4 @@
-"""What is wrong with activations: NaN and infinities, unless they mask, and dead units over a window of steps."""
+"""Findings about activations: NaN and infinities (except masks), and dead units over a window of steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIN_INPUTS = 100
 
 
 class ActivationFindings:
-    """Shows activations to the detectors, and emits an alert for what begins."""
+    """Passes activations to the detectors, and emits an alert for each new finding."""
 
     def __init__(self, emitter: Emitter | None) -> None:
         self._emitter = emitter
@@ -30,8 +30,8 @@ class ActivationFindings:
     def see_outputs(self, step: int, names: Sequence[str], table: SummaryTable) -> None:
         """Takes the outputs of a step.
 
-        -inf alone is how attention masks and masked logits are made, and softmax makes zeros of it. A name that has put
-        it out, and nothing worse, in a step without any NaN or +inf may go on doing so.
+        Attention masks and masked logits consist of -inf, which softmax turns into zeros. A name whose outputs held
+        -inf, but neither NaN nor +inf, in a step in which no output held those, may continue to hold it.
         """
         non_finite = table.non_finite.copy()
         negative = table.tally("neg_inf")

@@ -1,4 +1,4 @@
-"""Measures what the layers of a model put out at the steps that are sampled, and the gradients with respect to it."""
+"""Measures the outputs of a model's layers at sampled steps, and the gradients with respect to these outputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tracker_adapters.emitter import Emitter
 
-from debuggers.activations.coverage import CoverageNotes
+from debuggers.activations.coverage import CoverageWarnings
 from debuggers.activations.emission import ActivationEmission
 from debuggers.activations.monitored_layers import MonitoredLayers
 from debuggers.activations.recording import Recording
@@ -52,7 +52,7 @@ class ActivationMonitor(Closing):
     output of the module that ``torch.compile`` returned can be seen. ``uncovered`` names what was not seen. With
     reentrant checkpointing outputs have no gradients; they are counted. ``TransformerEncoderLayer`` on its fused path,
     which it may take in eval mode, calls none of the modules inside of it. Between ``expect`` and ``detach`` a pass
-    that raised is dropped, and so is what came to nothing: passes in another mode than the step before, or with
+    that raised is dropped, and so is what led to no step: passes in another mode than the step before, or with
     gradients that were thrown away before the next pass began.
 
     A module that is added or exchanged before a step that is measured is followed from that step on.
@@ -118,7 +118,7 @@ class ActivationMonitor(Closing):
         self._expected = 0
         self._waiting = False
         self._mode: bool | None = None  # the model's in the step before
-        self._notes = CoverageNotes()
+        self._notes = CoverageWarnings()
 
     @property
     def chosen(self) -> list[str]:
@@ -141,15 +141,17 @@ class ActivationMonitor(Closing):
         return [name for name in self.chosen if name not in self._ever_fired]
 
     def attach(self, step: int) -> None:
-        """Puts the hooks on, before the forward pass of a step; a step that is still attached ends first."""
-        self.detach()
-        with self._stopwatch, self._isolation.guard("attaching the activation monitor"):
+        """Adds the hooks, before the forward pass of a step; a step that is still attached ends first."""
+        if self._step is not None:
+            self.detach()
+        # Those of ``expect`` are removed last: to observe a module that is observed already costs half as much.
+        with self._stopwatch, self._isolation.guard("attaching the activation monitor"), self._hooks:
             self._recording.clear()
             self._follow()
             for layer in self._layers.recorders:
                 layer.begin_step()
-            self._step, self._waiting = step, False
-            self._hooks.add_around_forward(self._model, self._begin_pass, self._leave_pass)
+            self._step, self._waiting, self._hooks = step, False, Hooks()
+            self._hooks.add_around_forward(self._model, self._begin_pass, lambda _: self._recording.leave_pass())
             hooks = [(layer.module, layer) for layer in self._layers.recorders]
             self._hooks.add_forward([*hooks, (self._model, self._end_pass)])
 
@@ -168,10 +170,10 @@ class ActivationMonitor(Closing):
             self._hooks.add_before_forward(module, self._begin_forward)
 
     def detach(self, step: int | None = None) -> None:
-        """Takes all hooks off, after the step's backward pass, and emits what is on the host; else does nothing.
+        """Removes all hooks, after the step's backward pass, and emits what is on the host; else does nothing.
 
         Args:
-            step: The step that it turned out to be, if not the one given to ``attach``.
+            step: The actual step, if not the one given to ``attach``.
         """
         if self._step is None:
             self._hooks.remove()
@@ -179,7 +181,7 @@ class ActivationMonitor(Closing):
                 self._waiting = False
                 self._mode = None  # it may have changed for good
                 self.uncovered = list(self.chosen)
-                self._notes.say_what_is_missing(any_output=False)
+                self._notes.warn_about_missing(any_output=False)
             return
         with self._stopwatch:
             step, self._step = self._step if step is None else step, None
@@ -201,7 +203,7 @@ class ActivationMonitor(Closing):
             with self._isolation.guard("emitting activations"):
                 self._emission.push(step, outputs, gradients)
             if self.uncovered or outputs.names:
-                self._notes.say_what_is_missing(
+                self._notes.warn_about_missing(
                     any_output=bool(outputs.names), no_gradient=self._gradients and nothing_requires_gradients
                 )
 
@@ -267,9 +269,6 @@ class ActivationMonitor(Closing):
             if self._recording.begin_pass():
                 for layer in self._layers.recorders:
                     layer.begin_forward()
-
-    def _leave_pass(self, module: torch.nn.Module) -> None:
-        self._recording.leave_pass()
 
     def _end_pass(self, module: torch.nn.Module, inputs: object, output: object) -> None:
         with self._stopwatch, self._isolation.guard("measuring activations"):

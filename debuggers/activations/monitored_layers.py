@@ -1,4 +1,4 @@
-"""The layers whose outputs are measured: chosen in a model, and chosen anew where its modules are exchanged."""
+"""Selects the layers whose outputs are measured, and selects again when modules are replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from debuggers.torch_import import torch
 
 
 class MonitoredLayers:
-    """What a selection chooses in a model as it is now.
+    """The modules of a model that a selection currently matches.
 
     Attributes:
         chosen: The names of the chosen modules.

@@ -14,7 +14,7 @@ _MAX_HELD = 1 << 20  # elements: they stay in the cache, and keep little memory 
 
 
 class Producer(Protocol):
-    """Who put an output out.
+    """The module that returned an output.
 
     Attributes:
         waits: Whether its outputs may wait to be measured; None while that is not known.

@@ -1,4 +1,4 @@
-"""What happens in a forward pass that is watched: every output is taken where it is made."""
+"""Records a forward pass: measures every output when its module returns it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Recording:
         outputs: Measurements of outputs; ``gradients`` those of the gradients with respect to them.
         skipped_calls: Calls beyond ``MAX_CALLS``.
         without_gradient: Outputs that require no gradient, where gradients are wanted.
-        is_guess: Whether nobody but a forward pass said that the step begins: it may turn out to be none.
+        is_guess: Whether the step was started by a forward pass alone, and may turn out not to be a training step.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Recording:
             self._add(layer, call, output)
 
     def begin_pass(self) -> bool:
-        """Says that the model's forward begins; returns whether it is a pass of its own, and not a part of one.
+        """Notes that the model's forward begins; returns whether this is a new pass, not a nested call.
 
         What belongs to no step is dropped first: a pass that raised, and all passes so far where the loop has given up
         the step.
@@ -103,11 +103,11 @@ class Recording:
         return True
 
     def leave_pass(self) -> None:
-        """Says that the model's forward is left, in whatever way."""
+        """Notes that the model's forward has returned or raised."""
         self._depth = max(0, self._depth - 1)
 
     def end_pass(self, output: Any) -> None:
-        """Says that the model's forward has returned, after ``leave_pass``, and measures what waits."""
+        """Notes that the model's forward has returned, after ``leave_pass``, and measures pending outputs."""
         if self._depth or not self.wanted():
             return
         self.flush()

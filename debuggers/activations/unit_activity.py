@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from tracker_adapters.values.tensors import local_part
 
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.module_selection import NamedModule, Selection, select_modules
@@ -88,8 +89,7 @@ class UnitActivity:
             dimension: Where its units lie, from the end, as ``unit_dimension`` gives it for the layer before. Where
                 that is unknown or the output has fewer dimensions: dimension 1 of four or more, else the last.
         """
-        values = output.detach()
-        values = values.to_local() if hasattr(values, "to_local") else values
+        values = local_part(output.detach())
         if not values.ndim or not values.numel():
             return
         if dimension is None or values.ndim < -dimension:

@@ -26,7 +26,6 @@ class AttentionWatch(torch.overrides.TorchFunctionMode):
     """
 
     def __init__(self, captures: AttentionCaptures) -> None:
-        """Takes what to add to."""
         super().__init__()
         self._captures = captures
 

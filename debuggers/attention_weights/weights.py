@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from tracker_adapters.errors import ArtifactError
 
-from debuggers.host_arrays.deferred import readable_tensor
+from debuggers.host_arrays.readable import readable_tensor
 from debuggers.torch_import import torch
 
 

@@ -1,1 +1,1 @@
-"""What the class activation maps share."""
+"""The common parts of class activation maps."""

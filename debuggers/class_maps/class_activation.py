@@ -1,4 +1,4 @@
-"""What the class activation maps share: run the model again, look at one layer, return and draw the map."""
+"""The base of class activation maps: runs the model again, captures one layer, and returns and draws the map."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from debuggers.utils import get_layer_by_name
 
 
 class ClassActivationDebugger(BaseDebugger):
-    """Maps where in the input a layer's output speaks for a class.
+    """Maps the positions at which a layer's output supports a class.
 
     The model runs again on ``datapoint["inputs"]``: a tensor, a tuple or list of positional arguments, or a mapping of
     keyword arguments. It runs in the mode that it is in. In training mode batch norm uses the batch's statistics, and
@@ -28,10 +28,10 @@ class ClassActivationDebugger(BaseDebugger):
     afterwards (see ``model_replay.run_aside`` for what else is). Half precision is widened to float32 for the map.
 
     It returns ``gradcam``, the rectified map (batch, height, width) in the layer's own resolution, not normalised;
-    ``target_layer``; ``target_class``, as configured; ``classes``, those that the map speaks for, (batch,) int64 or
+    ``target_layer``; ``target_class``, as configured; ``classes``, the classes of the maps, (batch,) int64 or
     None; and ``gradcam_stats`` (mean, std, shape). See ``map_layout`` for what becomes of other outputs than
     (batch, channels, height, width): in one dimension the height is 1, and in three the map has a depth. Where a layer
-    puts out several tensors, the first one counts, and where it is called several times, the last call. NaN in the
+    returns several tensors, the first one counts, and where it is called several times, the last call. NaN in the
     activations or gradients of a sample makes its map NaN.
 
     The model must be whole in this process: one that is sharded, or that synchronises its batch statistics while it
@@ -57,7 +57,7 @@ class ClassActivationDebugger(BaseDebugger):
             target_class: One class for all samples, a list or tensor with one for each sample, or None: each sample's
                 highest score.
             reshape: Rearranges the layer's output, and the gradient with respect to it, to
-                (batch, channels, height, width), where that cannot be told; for channels last
+                (batch, channels, height, width), where that cannot be determined; for channels last
                 ``lambda x: x.movedim(-1, 1)``.
             logits: Finds the scores (batch, classes) in what the model returns; by default see
                 ``class_scores.class_scores``.
@@ -80,7 +80,7 @@ class ClassActivationDebugger(BaseDebugger):
 
         Raises:
             LayerNotFoundError: When the model has no such layer; the message lists the nearest names.
-            DebuggerConfigError: When the layer or the model puts out something that has no map, or the model is
+            DebuggerConfigError: When the layer or the model returns something that has no map, or the model is
                 compiled and this is not the main thread.
         """
         if "inputs" not in datapoint:
@@ -117,7 +117,7 @@ class ClassActivationDebugger(BaseDebugger):
 
     @abstractmethod
     def maps(self, activation: torch.Tensor, output: Any, layout: Layout) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Returns the rectified maps (batch, *positions), and the classes that they speak for.
+        """Returns the rectified maps (batch, *positions), and their classes.
 
         Args:
             activation: The layer's output, a leaf of the graph.
@@ -149,7 +149,7 @@ class ClassActivationDebugger(BaseDebugger):
 
     def _wrong_rows(self, rows: int, samples: int) -> DebuggerConfigError:
         return DebuggerConfigError(
-            f"layer {self.target_layer!r} put out {rows} rows for {samples} samples; expected one row for each: pass "
+            f"layer {self.target_layer!r} returned {rows} rows for {samples} samples; expected one row for each: pass "
             "reshape=callable that puts the samples first"
         )
 

@@ -15,7 +15,7 @@ from debuggers.utils import apply_tensor_op
 
 
 class LayerCut:
-    """Keeps the first tensor that a layer puts out, in its last call, as a leaf that requires a gradient.
+    """Keeps the first tensor that a layer returns, in its last call, as a leaf that requires a gradient.
 
     The layers behind get a copy, computed from that leaf: whether parameters are frozen makes no difference, and what
     later layers do in place reaches neither the values nor their gradient. Only calls in the thread that made this are
@@ -44,7 +44,7 @@ class LayerCut:
             name: The layer's name, for messages.
 
         Raises:
-            DebuggerConfigError: When the layer did not run, or put out no dense tensor of floating point.
+            DebuggerConfigError: When the layer did not run, or returned no dense tensor of floating point.
         """
         if not self._called:
             raise DebuggerConfigError(
@@ -53,11 +53,11 @@ class LayerCut:
             )
         leaf = self._leaf
         if leaf is None:
-            raise DebuggerConfigError(f"layer {name!r} put out no tensor; expected one, or a structure that holds one")
+            raise DebuggerConfigError(f"layer {name!r} returned no tensor; expected one, or a structure that holds one")
         if leaf.is_meta or leaf.is_nested or leaf.layout != torch.strided or not leaf.is_floating_point():
             kind = "nested" if leaf.is_nested else f"{leaf.dtype}, {leaf.layout}, on {leaf.device}"
             raise DebuggerConfigError(
-                f"layer {name!r} put out a tensor that has no map ({kind}); expected a dense one of floating point"
+                f"layer {name!r} returned a tensor that has no map ({kind}); expected a dense one of floating point"
             )
         return leaf
 

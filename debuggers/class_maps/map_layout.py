@@ -1,4 +1,4 @@
-"""Says where a layer's output lies in the input: turns it into channels of maps."""
+"""Converts a layer's output to maps, channel by channel, whose positions correspond to those of the input."""
 
 from __future__ import annotations
 
@@ -44,20 +44,21 @@ def map_layout(output: torch.Tensor, layer: torch.nn.Module, model: torch.nn.Mod
         inputs: The model's inputs, nested in any structure.
 
     Raises:
-        DebuggerConfigError: When the positions cannot be told.
+        DebuggerConfigError: When the positions cannot be determined.
     """
     image = first_image(inputs)
     if output.ndim in (4, 5):
         size = None if image is None else image_size(image)
-        return _as_it_is if order_of_map(output, layer, size) == "first" else _channels_moved
+        return _as_it_is if order_of_map(output, layer, size) == "first" else lambda output: output.movedim(-1, 1)
     if output.ndim != 3:
         raise DebuggerConfigError(
             f"the layer's output has the shape {tuple(output.shape)}, which has no positions to map; choose a layer "
             f"before it, or {_RESHAPE}"
         )
     if _sequence_kind(output, layer, model, image) == _CHANNELS_FIRST:
-        return _as_one_row
-    samples_first = _samples_first if _has_samples_second(output, layer, batch_size(inputs)) else _as_it_is
+        return lambda output: output.unsqueeze(2)
+    samples_second = _has_samples_second(output, layer, batch_size(inputs))
+    samples_first: Layout = (lambda output: output.transpose(0, 1)) if samples_second else _as_it_is
     skipped, rows, columns = _token_grid(samples_first(output).shape[1], image, inputs)
 
     def layout(output: torch.Tensor) -> torch.Tensor:
@@ -109,14 +110,6 @@ def _as_it_is(output: torch.Tensor) -> torch.Tensor:
     return output
 
 
-def _channels_moved(output: torch.Tensor) -> torch.Tensor:
-    return output.movedim(-1, 1)
-
-
-def _samples_first(output: torch.Tensor) -> torch.Tensor:
-    return output.transpose(0, 1)
-
-
 def _has_samples_second(output: torch.Tensor, layer: torch.nn.Module, samples: int | None) -> bool:
     first, second, _ = output.shape
     if samples is None or second != samples:
@@ -127,10 +120,6 @@ def _has_samples_second(output: torch.Tensor, layer: torch.nn.Module, samples: i
             f"second dimension; {_RESHAPE}"
         )
     return first != samples
-
-
-def _as_one_row(output: torch.Tensor) -> torch.Tensor:
-    return output.unsqueeze(2)
 
 
 def _sequence_kind(
@@ -169,4 +158,4 @@ def _token_grid(tokens: int, image: torch.Tensor | None, inputs: Any) -> tuple[i
         if count and rows * columns == count and rows * width == columns * height:
             return skipped, rows, columns
     aspect = f"an image of {height} x {width}" if image is not None else "a square"
-    raise DebuggerConfigError(f"{tokens} tokens, with or without a class token, are no grid for {aspect}; {_RESHAPE}")
+    raise DebuggerConfigError(f"{tokens} tokens, with or without a class token, form no grid for {aspect}; {_RESHAPE}")

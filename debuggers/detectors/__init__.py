@@ -1,4 +1,4 @@
-"""Detectors: rules that name what goes wrong in a training run, one a file, each with its formula and default."""
+"""Detectors: one rule per file for a problem in a training run, with its formula and default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from debuggers.detectors.exploding_gradient import ExplodingGradient
 from debuggers.detectors.finding import Finding, announce, merge_findings
 from debuggers.detectors.non_finite import NonFiniteActivation, NonFiniteGradient, NonFiniteLoss
 from debuggers.detectors.observation import Observation
-from debuggers.detectors.total_gradient import ExplodingTotal, NonFiniteTotal
+from debuggers.detectors.total_gradient import ExplodingTotal, NonFiniteTotal, ZeroTotal
 from debuggers.detectors.update_ratio import LargeUpdate, SmallUpdate
 from debuggers.detectors.vanishing_gradient import VanishingGradient
 from debuggers.detectors.zero_gradient import ZeroGradient
@@ -29,6 +29,7 @@ __all__ = [
     "SmallUpdate",
     "VanishingGradient",
     "ZeroGradient",
+    "ZeroTotal",
     "activation_detectors",
     "announce",
     "gradient_detectors",
@@ -51,4 +52,4 @@ def activation_detectors() -> Detectors:
 
 def total_detectors() -> Detectors:
     """Returns the rules for the norm of all gradients together, with no step seen."""
-    return Detectors([NonFiniteTotal(), ExplodingTotal()])
+    return Detectors([NonFiniteTotal(), ExplodingTotal(), ZeroTotal()])

@@ -1,4 +1,4 @@
-"""Dead units: most of a layer's units hardly ever answer."""
+"""Dead units: most of a layer's units are almost never active."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all detectors share: a rule that looks at one step at a time, over all tensors at once."""
+"""The base of all detectors: a rule that checks one step at a time, over all tensors at once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Detector(ABC):
         kind: Name of the rule and of its alerts.
         level: Level of its alerts.
         statistics: The statistics that it needs.
-        judged: The one of them whose value is the proof.
+        judged: The one of them whose value is reported as evidence.
         rule: The formula with its default, and where they come from.
-        evidence: The proof in words; ``{value}`` and ``{threshold}`` are put in.
-        patience: Observed steps in a row at which the rule must be broken.
+        evidence: The evidence in words; ``{value}`` and ``{threshold}`` are put in.
+        consecutive_steps: Observed steps in a row at which the rule must be broken before it is reported.
         worst: ``np.fmin`` or ``np.fmax``: which of its values are the worst.
     """
 
@@ -34,11 +34,11 @@ class Detector(ABC):
     judged: ClassVar[str]
     rule: ClassVar[str]
     evidence: ClassVar[str]
-    patience: ClassVar[int] = 1
+    consecutive_steps: ClassVar[int] = 1
     worst: ClassVar[np.ufunc]
 
     def __init__(self) -> None:
-        self._episodes = Episodes(self.patience, self.worst)
+        self._episodes = Episodes(self.consecutive_steps, self.worst)
         self._names: Sequence[str] = ()
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Detector(ABC):
         """Returns in which rows the rule is broken, bool (n,), and the limit, one or one for each row."""
 
     def see(self, observation: Observation) -> list[Finding]:
-        """Takes a step and returns what begins with it; what goes on is in ``findings``."""
+        """Checks a step and returns the findings that begin with it; ``findings`` has the ongoing ones too."""
         broken, thresholds = self.check(observation)
         begun = self._episodes.update(observation, broken, observation.values[self.judged], thresholds)
         self._names = observation.names

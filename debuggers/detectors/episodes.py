@@ -31,12 +31,12 @@ class Episode:
 class Episodes:
     """The episodes of one rule over all rows.
 
-    An episode begins when the rule is broken at ``patience`` observed steps in a row, and is over after 10 observed
-    steps without it: what comes and goes is told once. Of those that are over the last 1,000 are kept.
+    An episode begins when the rule is broken at ``consecutive_steps`` observed steps in a row. It ends after 10
+    observed steps without it, so that an intermittent problem is reported once. The last 1,000 ended ones are kept.
     """
 
-    def __init__(self, patience: int, worst: np.ufunc) -> None:
-        self._patience = patience
+    def __init__(self, consecutive_steps: int, worst: np.ufunc) -> None:
+        self._consecutive_steps = consecutive_steps
         self._worst = worst
         self._over: deque[Episode] = deque(maxlen=_KEPT)
         self._streaks = False
@@ -81,12 +81,12 @@ class Episodes:
         self._streak[observation.present & ~broken] = 0
         self._streak[broken] += 1
         self._streak_step[broken & (self._streak == 1)] = observation.step
-        return np.flatnonzero(broken & (self._streak >= self._patience))
+        return np.flatnonzero(broken & (self._streak >= self._consecutive_steps))
 
     def _begin(self, rows: npt.NDArray[np.intp]) -> None:
         self._over.extend(self._episode(int(row)) for row in rows if self._steps[row])
         self._step[rows] = self._streak_step[rows]
-        self._steps[rows] = self._patience - 1
+        self._steps[rows] = self._consecutive_steps - 1
         self._value[rows] = -self._worst.reduce(np.array([-np.inf, np.inf]))
 
     def _episode(self, row: int) -> Episode:

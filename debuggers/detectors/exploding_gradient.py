@@ -1,4 +1,4 @@
-"""Exploding gradients: norms far outside of what the last steps brought, or beyond any reason."""
+"""Exploding gradients: norms far above those of the last steps, or above an absolute limit."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Window:
         """The limit of each row's logarithm; infinity where there are too few values."""
         if rows != len(self._seen):
             self._grow(rows)
-        points = np.clip(self._seen, 2, WINDOW)
+        points = np.minimum(np.maximum(self._seen, 2), WINDOW)
         means = self._sum / points
         variances = (self._squares - points * means * means) / (points - 1)
         spreads = np.maximum(SIGMAS * np.sqrt(np.maximum(variances, 0)), SMALLEST_DECADES)
@@ -86,7 +86,7 @@ class _Window:
 
     def push(self, usable: Bools, values: Floats) -> None:
         """Takes the values of the usable rows in place of their oldest."""
-        rows = np.flatnonzero(usable)
+        (rows,) = usable.nonzero()
         slots = self._seen[rows] % WINDOW
         new, old = values[rows], self._values[slots, rows]
         self._values[slots, rows] = new

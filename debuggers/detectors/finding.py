@@ -1,4 +1,4 @@
-"""What a detector found: which tensor, since when, and the numbers that prove it."""
+"""What a detector found: the tensor, the steps, and the values as evidence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Finding:
         last_step: The last one so far.
         steps: Observed steps at which it was broken.
         ongoing: Whether it still was at one of the last observed steps.
-        value: The worst value of the statistic that the rule looks at.
+        value: The worst value of the statistic that the rule checks.
         threshold: The limit at that step.
         evidence: The value and the limit in words.
         rule: The formula with its default, and where they come from.

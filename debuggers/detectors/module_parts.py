@@ -17,7 +17,7 @@ class ModuleParts:
         self._bias: Bools = np.empty(0, np.bool_)
 
     def idle_biases(self, observation: Observation, alive: Bools) -> Bools:
-        """The biases of modules in which some parameter is alive."""
+        """The biases of modules in which another parameter has a gradient or update."""
         new = [name.rpartition(".") for name in observation.names[len(self._module) : len(alive)]]
         numbers = [self._number_of.setdefault(module, len(self._number_of)) for module, _, _ in new]
         self._module = np.append(self._module, np.array(numbers, np.intp))

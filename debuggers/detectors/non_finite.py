@@ -1,4 +1,4 @@
-"""NaN and infinity: never ordinary, except while a loss scale is being found."""
+"""NaN and infinity: always a fault, except while a GradScaler searches for its scale."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NonFinite(Detector):
 
     Where an overflow is expected the rule waits: it is broken when a tensor overflows at more than 16 expected
     steps in a row. The scale of ``torch.amp.GradScaler`` starts at 65536 and is halved at each overflow: after 16 it
-    is 1, and what is still not finite is not its doing.
+    is 1, and can no longer be the cause.
     """
 
     level = "error"

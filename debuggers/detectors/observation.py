@@ -1,4 +1,4 @@
-"""What a detector sees of one step: statistics of many tensors, row by row."""
+"""The input of detectors at one step: statistics of many tensors, row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules for the norm of all gradients together, which is known of every step."""
+"""Rules for the total gradient norm, which is known for every step."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from debuggers.detectors.exploding_gradient import (
 )
 from debuggers.detectors.non_finite import NonFiniteGradient
 from debuggers.detectors.observation import Bools, Floats, Observation
+from debuggers.detectors.zero_gradient import LONGEST_TURN, ZeroGradient
 
 EARLY_FACTOR = 50.0
 EARLY_LEAST = 10.0
@@ -65,6 +66,25 @@ class TotalLimit:
             self._start = min(self._sum / MIN_POINTS, math.log10(HIGHEST_START))
 
 
+class ZeroTotalPeriod:
+    """Whether the norm has been 0 for longer than parts of a model are trained in turn, as ``ZeroGradient`` has it.
+
+    Only where it had another value before: a rank may hold no element of the gradients.
+    """
+
+    def __init__(self) -> None:
+        self._alive = self._streak = self._longest = 0
+
+    def push(self, norm: float) -> bool:
+        """Takes a norm and returns whether it is one zero too many."""
+        if norm != 0:
+            self._alive += 1
+            self._longest, self._streak = max(self._longest, self._streak), 0
+            return False
+        self._streak += 1
+        return self._alive > 0 and self._streak > max(min(self._alive, LONGEST_TURN), 2 * self._longest)
+
+
 class ExplodingTotal(Detector):
     """The norm of all gradients together is above its ``TotalLimit``."""
 
@@ -90,3 +110,23 @@ class NonFiniteTotal(NonFiniteGradient):
     """Any element of any gradient is NaN or infinite; see ``NonFinite``."""
 
     evidence = "some element is NaN or infinite"
+
+
+class ZeroTotal(Detector):
+    """All gradients are zero everywhere, for longer than ``ZeroTotalPeriod`` allows.
+
+    At steps that are not measured too: where few are, ``ZeroGradient`` would wait for very many steps.
+    """
+
+    kind = ZeroGradient.kind
+    level = ZeroGradient.level
+    statistics = frozenset({"too_many_zeros"})
+    judged = "too_many_zeros"
+    rule = "|g| = 0 at more steps in a row than it had values at, up to 100, and twice as many as ever in between"
+    evidence = ZeroGradient.evidence
+    consecutive_steps = ZeroGradient.consecutive_steps
+    worst = np.fmax
+
+    def check(self, observation: Observation) -> tuple[Bools, float]:
+        """See the class."""
+        return observation.values["too_many_zeros"] == 1, 1.0

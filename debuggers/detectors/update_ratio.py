@@ -16,7 +16,7 @@ _SHARE = 10
 
 
 class SmallUpdate(Detector):
-    """|Δw| / |w| is below 1e-8 at three observed steps in a row: the weights stand still; healthy is near 1e-3.
+    """|Δw| / |w| is below 1e-8 at three observed steps in a row: the weights hardly change; healthy is near 1e-3.
 
     Three, because a learning rate that warms up from zero makes a first update of zero. They count from where the
     ratio has been that low for a tenth of all observed steps: a schedule that ends at zero ends in updates that are
@@ -31,7 +31,7 @@ class SmallUpdate(Detector):
     judged = "update_ratio"
     rule = "|Δw| / (|w| + 1e-9) < 1e-8 (UpdateRatio of SageMaker Debugger), at 3 observed steps after a tenth of all"
     evidence = "update ratio {value:.2g} is below {threshold:.2g}"
-    patience = 3
+    consecutive_steps = 3
     worst = np.fmin
     threshold = 1e-8
 
@@ -59,7 +59,7 @@ class SmallUpdate(Detector):
 
 
 class LargeUpdate(Detector):
-    """|Δw| / |w| is above 10 at three observed steps in a row: the weights are thrown away.
+    """|Δw| / |w| is above 10 at three observed steps in a row: the update replaces the weights.
 
     Three, because the first update of a parameter that starts at zero has an arbitrarily large ratio.
     """
@@ -70,7 +70,7 @@ class LargeUpdate(Detector):
     judged = "update_ratio"
     rule = "|Δw| / (|w| + 1e-9) > 10 (UpdateRatio of SageMaker Debugger), at 3 observed steps in a row"
     evidence = "update ratio {value:.2g} is above {threshold:.2g}"
-    patience = 3
+    consecutive_steps = 3
     worst = np.fmax
 
     def check(self, observation: Observation) -> tuple[Bools, float]:

@@ -1,4 +1,4 @@
-"""Vanishing gradients: means of |g| that are too small to move anything, while those of other tensors are not."""
+"""Vanishing gradients: means of |g| that are too small to change the weights, while those of other tensors are not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class VanishingGradient(Detector):
     """The mean of |g| over finite elements is above zero, below 1e-7, and below a thousandth of the model's largest.
 
     The largest is that of all tensors' last means. Where all gradients are as small, the loss is, or the training has
-    converged: adaptive optimizers do not mind, and what plain ones no longer move is for ``SmallUpdate`` to tell.
+    converged: adaptive optimizers compensate for it, and ``SmallUpdate`` reports what plain ones no longer change.
 
     A gradient that is zero everywhere belongs to ``ZeroGradient``. A bias is left out while another parameter of
     its module gets gradient: one before a normalisation layer, or that of attention keys, has none by construction.
@@ -41,7 +41,8 @@ class VanishingGradient(Detector):
     def check(self, observation: Observation) -> tuple[Bools, float]:
         """See the class."""
         means = observation.values["mean_magnitude"]
-        self._last = np.append(self._last, np.zeros(len(means) - len(self._last)))
+        if len(means) > len(self._last):
+            self._last = np.append(self._last, np.zeros(len(means) - len(self._last)))
         known = np.isfinite(means)
         self._last[known] = means[known]
         limit = min(self.threshold, self.share * float(self._last.max(initial=0.0)))

@@ -1,4 +1,4 @@
-"""Gradients that are zero everywhere: layers that nothing reaches."""
+"""Gradients that are zero everywhere: layers without influence on the loss."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ZeroGradient(Detector):
         "before, up to 100, and twice as many as ever were zero in between"
     )
     evidence = "the gradient is zero everywhere"
-    patience = 3
+    consecutive_steps = 3
     worst = np.fmax
 
     def __init__(self) -> None:
@@ -51,14 +51,15 @@ class ZeroGradient(Detector):
         broken = zeros == 1
         if broken.any():
             broken &= ~self._modules.idle_biases(observation, zeros < 1)
-        return broken & self._is_no_turn(zeros == 1, zeros < 1), 1.0
+        return broken & self._exceeds_alternation(zeros == 1, zeros < 1), 1.0
 
-    def _is_no_turn(self, zero: Bools, alive: Bools) -> Bools:
+    def _exceeds_alternation(self, zero: Bools, alive: Bools) -> Bools:
         """Whether a gradient has been zero for longer than a part would be that is trained in turn with others."""
-        new = np.zeros(len(zero) - len(self._alive), np.int64)
-        self._alive, self._streak, self._longest = (
-            np.append(counts, new) for counts in (self._alive, self._streak, self._longest)
-        )
+        if len(zero) > len(self._alive):
+            new = np.zeros(len(zero) - len(self._alive), np.int64)
+            self._alive, self._streak, self._longest = (
+                np.append(counts, new) for counts in (self._alive, self._streak, self._longest)
+            )
         self._alive[alive] += 1
         self._streak[zero] += 1
         self._longest[alive] = np.maximum(self._longest, self._streak)[alive]

@@ -1,4 +1,4 @@
-"""Lets a closure call ``backward`` without touching a gradient: what it would have computed is computed aside."""
+"""Intercepts ``backward`` in a closure: gradients are computed without changing any ``grad``."""
 
 from __future__ import annotations
 

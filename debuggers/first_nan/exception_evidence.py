@@ -1,4 +1,4 @@
-"""What an exception tells about NaN: whether they may have caused it, and which tensors its code was working with."""
+"""What an exception shows about NaN: whether it may be the cause, and which tensors the code was using."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NEVER = (
     RecursionError,
     SyntaxError,
     TypeError,
-    torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError") else torch.cuda.OutOfMemoryError,
+    torch.OutOfMemoryError,
 )
 """Exceptions that values of tensors do not cause."""
 _MOST_INSIDE = 100
-"""How many tensors of a container are looked at."""
+"""How many tensors of a container are checked."""
 
 
 def may_be_of_values(error: BaseException) -> bool:

@@ -1,13 +1,13 @@
-"""Answers where the model is sound and what follows it is not: in the loss, which was not repeated."""
+"""The result when the model is finite and what follows it is not: a fault in the loss, which was not replayed."""
 
 from __future__ import annotations
 
-from debuggers.first_nan.births import non_finite_rows
+from debuggers.first_nan.events import non_finite_rows
 from debuggers.first_nan.exception_evidence import tensors_where_it_raised, users_place
 from debuggers.first_nan.forward_start import ForwardStart
 from debuggers.first_nan.graph_evidence import operators_before
 from debuggers.first_nan.loss_graph import loss_candidates
-from debuggers.first_nan.operands import describe, holds_non_finite, plain, signs_of
+from debuggers.first_nan.operands import describe, holds_non_finite, non_finite_kinds, plain
 from debuggers.first_nan.origin import THE_LOSS, UNKNOWN_PLACE, NonFiniteOrigin
 from debuggers.first_nan.source_lines import source_line
 from debuggers.torch_import import torch
@@ -17,7 +17,7 @@ def fault_of_the_loss(found: NonFiniteOrigin | None, loss: torch.Tensor | None, 
     """Returns the answer that the loss, or its gradient, is not finite although the model's outputs are.
 
     Args:
-        found: What the replay found: None, or the gradient that came back from the loss.
+        found: What the replay found: None, or the gradient of the outputs.
         loss: With its graph, for the names of the operators in it.
         start: Of the forward pass.
     """
@@ -30,8 +30,8 @@ def fault_of_the_loss(found: NonFiniteOrigin | None, loss: torch.Tensor | None, 
         direction="backward" if found is not None else "forward",
         origin="loss",
         rows=non_finite_rows(gradients, batch),
-        suggestion=f"the model's outputs are finite and the loss or its gradient is not: give replay=, a function that "
-        f"returns the loss of the same batch, and the operator is found{_listed(candidates)}",
+        suggestion=f"the model's outputs are finite and the loss or its gradient is not: pass replay=, a function that "
+        f"returns the loss of the same batch, to find the operator{_listed(candidates)}",
         notes=() if found is None else found.notes,
     )
 
@@ -82,8 +82,8 @@ def _of_unknown(error: BaseException, faulty: torch.Tensor, model: torch.nn.Modu
         source=source,
         origin="elsewhere",
         inputs=values,
-        suggestion=f"a value that this line works with is NaN{listed}; what the model is called with is not known, so "
-        "that nothing was repeated",
+        suggestion=f"a value that this line works with is NaN{listed}; the model's arguments are not known, so nothing "
+        "was repeated",
     )
 
 
@@ -92,4 +92,4 @@ def _listed(candidates: list[str]) -> str:
 
 
 def _holds_nan(tensor: torch.Tensor | None) -> bool:
-    return tensor is not None and holds_non_finite(tensor) and signs_of(tensor).nan
+    return tensor is not None and holds_non_finite(tensor) and non_finite_kinds(tensor).nan

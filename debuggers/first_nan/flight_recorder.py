@@ -1,28 +1,29 @@
-"""A flight recorder: a few statistics of what each leaf module put out in the last steps."""
+"""A flight recorder: a few statistics of each leaf module's output in the last steps."""
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from debuggers.errors import DebuggerConfigError
 from debuggers.first_nan.forward_capture import outside_of_graphs
-from debuggers.host_arrays.deferred import readable_tensor
+from debuggers.host_arrays.readable import readable_tensor
+from debuggers.instrumentation.closing import Closing
 from debuggers.instrumentation.hooks import HookFunction, Hooks
+from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.module_changes import ModuleMembers
 from debuggers.instrumentation.module_selection import select_modules
 from debuggers.instrumentation.training_pass import is_training_forward
 from debuggers.layer_values.values import spread
-from debuggers.measurement.kernel_compilation import compilation
+from debuggers.measurement.kernels.availability import is_usable
+from debuggers.measurement.kernels.spread import spread_of
 from debuggers.torch_import import torch
 
-_log = logging.getLogger(__name__)
 STATISTICS = ("mean", "std", "minimum", "maximum")
 MAX_CALLS = 4096
 """Calls of modules that are kept of a step."""
@@ -31,7 +32,7 @@ Row = tuple[Any, ...]
 """Mean, std (with Bessel's correction), minimum and maximum; on a device 0-d tensors."""
 
 
-class NonFiniteWatch:
+class NonFiniteWatch(Closing):
     """Keeps mean, std, minimum and maximum of every call of every leaf module in the last steps.
 
     All four are NaN or infinite where an output holds NaN or infinities. Only forward passes with gradients count;
@@ -47,18 +48,16 @@ class NonFiniteWatch:
     def __init__(self, model: torch.nn.Module, *, history: int = 20) -> None:
         """Begins to watch.
 
-        The first output on the host imports numba, which takes a second, and compiles the kernel if no cache has it.
-
         Args:
             model: The model, wrapped or not.
             history: How many steps are kept.
 
         Raises:
-            DebuggerConfigError: When ``history`` is not positive.
+            DebuggerConfigError: When ``history`` is no positive integer.
         """
-        if history < 1:
-            raise DebuggerConfigError(f"history is {history!r}; expected a positive number of steps")
+        check_value("history", history, at_least(1), DebuggerConfigError)
         self._model = model
+        self._isolation = Isolation("isolate", lambda message: None)
         self._current: list[tuple[str, Row]] = []
         self._steps: deque[tuple[int, list[tuple[str, Row]]]] = deque(maxlen=history)
         self._unfinished: int | None = None
@@ -68,8 +67,13 @@ class NonFiniteWatch:
             self._hooks.add_forward([(whole, self._end_pass)])
         self._watch_layers()
 
+    @property
+    def failures(self) -> dict[tuple[str, str], int]:
+        """How often what could not be measured, and of which type the exception was; the log has the first of each."""
+        return dict(self._isolation.counts)
+
     def end_step(self, number: int) -> None:
-        """Says that all forward passes since the last call were those of this step.
+        """Ends a step: all forward passes since the last call belong to it.
 
         A pass that raised counts only until the next one begins.
         """
@@ -81,8 +85,8 @@ class NonFiniteWatch:
     def first_non_finite(self) -> str | None:
         """Returns the module whose output was the first that was not finite since the last step; reads devices.
 
-        A module that put out the same kind in an earlier step, such as one that masks with minus infinity, is passed
-        over. So is one with minus infinity and nothing worse before any step has ended.
+        A module whose output held the same kind in an earlier step, such as one that masks with minus infinity, is left
+        out. So is one with minus infinity and nothing worse before any step has ended.
         """
         usual: set[tuple[str, str]] | None = None
         for name, row in self._current:
@@ -113,14 +117,6 @@ class NonFiniteWatch:
         self._hooks.remove()
         self._layer_hooks.remove()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _begin_pass(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if is_training_forward():
             self._follow()
@@ -150,15 +146,15 @@ class NonFiniteWatch:
             self._unfinished = None
 
     def _keeper(self, name: str) -> HookFunction:
+        place = f"measuring the output of {name}"
+
         def keep(module: torch.nn.Module, inputs: Any, output: Any) -> None:
             if not is_training_forward() or len(self._current) >= MAX_CALLS:
                 return
-            try:
+            with self._isolation.guard(place):  # an output may be any object
                 tensor = output if isinstance(output, torch.Tensor) else _first_tensor(output)
                 if tensor is not None and (row := _measure(tensor.detach())) is not None:
                     self._current.append((name, row))
-            except Exception:  # an output may be any object, and nothing may be raised into the forward pass
-                _log.info("an output of %s could not be measured", name, exc_info=True)
 
         return keep
 
@@ -179,20 +175,9 @@ def _measure(values: torch.Tensor) -> Row | None:
         return mean, variance.sqrt(), low, high
     if values.dtype not in (torch.float32, torch.float64):
         values = values.float()
-    if size > 1 and (measure := _compiled()) is not None and values.is_contiguous():
-        found = measure(values)
-        if found is not None:
-            return found
+    if size > 1 and is_usable() and values.is_contiguous() and (found := spread_of(values)) is not None:
+        return found  # a few microseconds an output, a tenth of what torch takes on small ones
     return tuple(spread(values).values())
-
-
-def _compiled() -> Callable[..., Row | None] | None:
-    """The kernel, where it can be used: a few microseconds an output, a tenth of what torch takes on small ones."""
-    if not compilation.is_ready():
-        return None
-    from debuggers.measurement.kernels.spread import spread_of
-
-    return spread_of
 
 
 def _first_tensor(output: Any) -> torch.Tensor | None:

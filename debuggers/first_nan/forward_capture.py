@@ -1,4 +1,4 @@
-"""Keeps what a model's last forward pass started from, so that it can be repeated."""
+"""Keeps the initial state of a model's last forward pass, so that the pass can be replayed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import logging
 import sys
 import weakref
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from debuggers.first_nan.forward_start import MAX_PASSES, ForwardStart, PassStart
 from debuggers.first_nan.source_lines import user_place
-from debuggers.host_arrays.deferred import is_freed
+from debuggers.host_arrays.readable import is_freed
 from debuggers.instrumentation.call_observers import is_compiled_in_place
+from debuggers.instrumentation.closing import Closing
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.model_replay import plain_model
 from debuggers.instrumentation.module_selection import WRAPPERS
@@ -32,7 +32,7 @@ FEW_PASSES = 10
 """So many passes without a step are ordinary: micro-batches that are left over at the end."""
 
 
-class ForwardCapture:
+class ForwardCapture(Closing):
     """Keeps the start of the last forward pass of a model that ran with gradients on; ``close`` removes its hooks.
 
     Arguments and output gradients are kept as references until the next pass or ``release``; buffers are copied, those
@@ -47,7 +47,7 @@ class ForwardCapture:
     """
 
     def __init__(self, model: torch.nn.Module, *, gradients: bool = True) -> None:
-        """Begins to watch a model; one that wraps it for data parallelism or compilation is looked through.
+        """Begins to watch a model; wrappers for data parallelism or compilation are unwrapped.
 
         Of a scripted model, and of one that was compiled in place, nothing is kept: hooks would break its graph.
 
@@ -98,14 +98,6 @@ class ForwardCapture:
     def close(self) -> None:
         """Removes the hooks; calling it again does nothing."""
         self.detach()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _forget(self) -> None:
         self.start = None

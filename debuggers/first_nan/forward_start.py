@@ -1,4 +1,4 @@
-"""What a model's forward pass started from, and how to start it again."""
+"""The initial state of a model's forward pass, and how to replay the pass from it."""
 
 from __future__ import annotations
 

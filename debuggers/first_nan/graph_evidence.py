@@ -1,4 +1,4 @@
-"""Names the operators that may have made a value NaN from what its autograd graph has saved; nothing is repeated."""
+"""Names the operators that may have made a value NaN from what its autograd graph has saved; nothing is replayed."""
 
 from __future__ import annotations
 

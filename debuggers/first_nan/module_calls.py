@@ -1,4 +1,4 @@
-"""Knows at each moment of a forward pass which module is running."""
+"""Tracks which module is running during a forward pass."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Knows which operator of a forward pass made which autograd node."""
+"""Maps autograd nodes to the operators of the forward pass that made them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from debuggers.first_nan.births import OperatorCall
+from debuggers.first_nan.events import OperatorCall
 from debuggers.first_nan.module_calls import ModuleCalls
 from debuggers.first_nan.operator_kinds import OperatorKind
 from debuggers.first_nan.source_lines import Place
@@ -27,7 +27,7 @@ class NodeCalls:
         self._changed_in_place: OperatorCall | None = None
 
     def note(self, kind: OperatorKind, place: Place | None) -> None:
-        """Says that an operator is about to run, called from ``place``."""
+        """Notes that an operator is about to run, called from ``place``."""
         number = next_node_number()
         has_gradients = torch.is_grad_enabled()
         if number > self._next:
@@ -38,7 +38,7 @@ class NodeCalls:
         self._changed_in_place = self._call(kind.name, place) if has_gradients and kind.written else None
 
     def module_ends(self) -> None:
-        """Says that the innermost module that is running is about to end: what is left is its own."""
+        """Notes that the innermost running module is about to end: the remaining nodes are its own."""
         number = next_node_number()
         if number > self._next:
             self._claim(number, self._changed_in_place or self._call("", None))

@@ -13,7 +13,7 @@ from debuggers.torch_internals.tensors import sparse_values
 _COUNTED = ("nan", "positive_inf", "negative_inf", "zeros", "negatives")
 
 
-class Signs(NamedTuple):
+class NonFiniteKinds(NamedTuple):
     """Which kinds of values that are not finite a tensor holds."""
 
     nan: bool
@@ -72,15 +72,9 @@ class Operand:
         counts = (getattr(self, name) for name in _COUNTED)
         held = [f"{count} {name.replace('_', ' ')}" for name, count in zip(_COUNTED, counts, strict=True) if count]
         size = math.prod(self.shape)
-        values = "no values" if not size else "nothing finite" if math.isnan(self.minimum) else self._range()
-        return (
-            f"{title} {self.dtype} {self.shape}: {', '.join([values, *held])} of {size}"
-            if held
-            else (f"{title} {self.dtype} {self.shape}: {values}")
-        )
-
-    def _range(self) -> str:
-        return f"{self.minimum:.4g} to {self.maximum:.4g}"
+        values = "nothing finite" if math.isnan(self.minimum) else f"{self.minimum:.4g} to {self.maximum:.4g}"
+        values = values if size else "no values"
+        return f"{title} {self.dtype} {self.shape}: {', '.join([values, *held])}{f' of {size}' if held else ''}"
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
@@ -116,15 +110,15 @@ def holds_more_than_minus_infinity(tensor: torch.Tensor) -> bool:
     values = plain(tensor)
     if values is None or not holds_non_finite(values):
         return False
-    signs = signs_of(values)
+    signs = non_finite_kinds(values)
     return signs.nan or signs.positive_inf
 
 
-def signs_of(tensor: torch.Tensor) -> Signs:
+def non_finite_kinds(tensor: torch.Tensor) -> NonFiniteKinds:
     """Returns which kinds of values that are not finite it holds."""
     values = _real(tensor)
     found = torch.stack([values.isnan().any(), torch.isposinf(values).any(), torch.isneginf(values).any()])
-    return Signs(*found.tolist())
+    return NonFiniteKinds(*found.tolist())
 
 
 def describe(role: str, name: str, tensor: torch.Tensor) -> Operand:

@@ -1,4 +1,4 @@
-"""What is known of an operator before it runs: what it writes to, and whether it puts infinities on purpose."""
+"""Static properties of operators: what they write to, and whether they insert infinities on purpose."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def plain_name(name: str) -> str:
 
 
 def operator_of_node(node: str) -> str:
-    """Returns the operator that made an autograd node, as far as its name tells: ``aten::log`` for ``LogBackward0``."""
+    """Returns the operator that made an autograd node, judging by its name: ``aten::log`` for ``LogBackward0``."""
     base = node.rpartition("::")[2].rstrip("0123456789").removesuffix("Backward")
     letters = (
         f"_{letter.lower()}" if letter.isupper() and place else letter.lower() for place, letter in enumerate(base)

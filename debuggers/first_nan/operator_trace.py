@@ -1,4 +1,4 @@
-"""Checks every operator of a forward and a backward pass, and follows what is not finite from where it comes to be."""
+"""Checks every operator of a forward and a backward pass, and tracks non-finite values from their origin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from debuggers.first_nan.births import Birth, Direction, OperatorCall, Origin, non_finite_rows, sample
+from debuggers.first_nan.events import Direction, NonFiniteEvent, OperatorCall, Origin, non_finite_rows, sample
 from debuggers.first_nan.module_calls import ModuleCall, ModuleCalls
 from debuggers.first_nan.node_calls import NodeCalls
 from debuggers.first_nan.operands import (
@@ -21,53 +21,51 @@ from debuggers.first_nan.operands import (
     tensors_in,
 )
 from debuggers.first_nan.operator_kinds import OperatorKind, kind_of
+from debuggers.first_nan.replay_memory import StorageRecords, UntouchedMemory, UnwrittenMemory
 from debuggers.first_nan.source_lines import Place, user_place
-from debuggers.first_nan.storage_records import StorageRecords
-from debuggers.first_nan.untouched_memory import UntouchedMemory
-from debuggers.first_nan.unwritten_memory import UnwrittenMemory
 from debuggers.first_nan.value_flow import (
     Argument,
     OperatorRun,
+    combined_kinds,
     different,
     fills_its_memory,
     is_meant,
     is_written,
-    signs_together,
 )
 from debuggers.instrumentation.quiet_computation import outside_modes
 from debuggers.torch_import import torch
 from debuggers.torch_internals.dispatch import OperatorMode
 
-MAX_BIRTHS = 500
+MAX_EVENTS = 500
 """A pass that makes more is described up to here."""
 _MAX_SAMPLES = 8
 _LAST_FEW = 5
-_UNWRITTEN = "memory that nothing was written to, as of torch.empty"
+_UNWRITTEN = "uninitialised memory, as of torch.empty"
 
 Named = tuple[Origin, str]
 """What a tensor from outside of the replay is."""
 
 
 class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
-    """Sees the operators that run while it is entered, in the order in which they run.
+    """Observes the operators that run while it is entered, in order.
 
-    The rule: an operator whose output is not finite while its inputs are finite made what is not finite (a birth). So
-    did one that makes NaN of infinities that were put there on purpose, such as a softmax over a row that a mask filled
-    with minus infinity. Everything else passes on what came in: each tensor that is not finite carries the births that
-    it goes back to, through views and changes in place, until it is overwritten or the values are masked out.
+    The rule: an operator whose output is not finite while its inputs are finite caused a non-finite event. So did an
+    operator that turns intended infinities into NaN, such as a softmax over a row that a mask filled with -inf. All
+    other operators propagate: each non-finite tensor carries the events that it originates from, through views and
+    in-place changes, until it is overwritten or the values are masked out.
 
     An operator in a backward pass is attributed to the operator of the forward pass that it differentiates, by the
     number that autograd gives each node.
 
     Attributes:
-        births: All of them, in order.
+        events: All of them, in order.
         batch: The number of datapoints, where known.
         caller: Where the model was called from: the place of operators that no user code calls otherwise.
     """
 
     def __init__(self, calls: ModuleCalls, untouched: UntouchedMemory) -> None:
         super().__init__()
-        self.births: list[Birth] = []
+        self.events: list[NonFiniteEvent] = []
         self.batch: int | None = None
         self.caller: Place | None = None
         self._calls = calls
@@ -80,12 +78,12 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         self._operators = 0
 
     def name(self, tensor: torch.Tensor, origin: Origin, name: str) -> None:
-        """Says what a tensor is that comes from outside of the replay."""
+        """Names a tensor that comes from outside of the replay."""
         if plain(tensor) is tensor and tensor not in self._names:
             self._names.put(tensor, (origin, name))
 
-    def births_in(self, tensors: Iterable[torch.Tensor]) -> set[int]:
-        """Returns the births that values in these tensors go back to, as indices."""
+    def events_in(self, tensors: Iterable[torch.Tensor]) -> set[int]:
+        """Returns the indices of the events that values in these tensors originate from."""
         found: set[int] = set()
         with outside_modes():
             for tensor in map(plain, tensors):
@@ -93,10 +91,10 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
                     found |= self._carried.get(tensor) or frozenset()
         return found
 
-    def births_looked_at(self) -> set[int]:
-        """Returns the births of what the last few operators looked at, which an exception may come from.
+    def events_read(self) -> set[int]:
+        """Returns the events whose values the last few operators read, which an exception may come from.
 
-        An operator looks at its inputs when it puts out something else than floating-point tensors alone: the truth
+        An operator reads its inputs when it returns something else than floating-point tensors alone: the truth
         of a comparison, a number, the status of a factorisation. So does one that has raised.
         """
         found: set[int] = set()
@@ -108,7 +106,7 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         return found
 
     def module_ends(self) -> None:
-        """Says that a module's forward is about to end."""
+        """Notes that a module's forward is about to end."""
         self._nodes.module_ends()
 
     def __torch_dispatch__(
@@ -128,6 +126,8 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         earlier = [(role, before.get(role, value)) for role, value in arguments]
         run = OperatorRun(kind, earlier, [], place)
         self._looks.append((run, tuple(self._calls.running)))
+        if keywords.get("generator") is not None:
+            self._untouched.keep_generator(keywords["generator"])
         result = func(*args, **keywords)
         with torch.no_grad():
             results = list(dict.fromkeys(tensors_in(result)))
@@ -171,15 +171,15 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         if run.kind.copies:
             self._copy_name(run.values()[:1], values)
         if run.outputs:
-            births = self._explain(run)
-            self._note_rows(run, births)
+            events = self._explain(run)
+            self._note_rows(run, events)
             for tensor in run.outputs:
-                self._carried.put(tensor, births)
+                self._carried.put(tensor, events)
 
-    def _note_rows(self, run: OperatorRun, births: frozenset[int]) -> None:
-        for birth in births if run.kind.keeps_rows else ():
-            if self.births[birth].rows is None:
-                self.births[birth].rows = non_finite_rows(run.outputs, self.batch)
+    def _note_rows(self, run: OperatorRun, events: frozenset[int]) -> None:
+        for event in events if run.kind.keeps_rows else ():
+            if self.events[event].rows is None:
+                self.events[event].rows = non_finite_rows(run.outputs, self.batch)
 
     def _copy_name(self, sources: Sequence[torch.Tensor], copies: Sequence[torch.Tensor]) -> None:
         for source in sources:
@@ -188,14 +188,14 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
                     self._names.put(tensor, named)
 
     def _explain(self, run: OperatorRun) -> frozenset[int]:
-        """Returns the births that outputs which are not finite go back to; adds those that happen here."""
+        """Returns the events that non-finite outputs originate from; adds those that happen here."""
         own: Origin = "placed" if run.kind.places else "operator"
         faulty = [tensor for tensor in run.values() if holds_non_finite(tensor) and run.reached_by(tensor)]
         if not faulty:
             return self._add(run, own)
         passed = frozenset[int]().union(*(self._carried_in(tensor, run) for tensor in faulty))
-        came, made = signs_together(faulty), signs_together(run.outputs)
-        only_meant = all(self.births[birth].is_meant for birth in passed)
+        came, made = combined_kinds(faulty), combined_kinds(run.outputs)
+        only_meant = all(self.events[event].is_meant for event in passed)
         absorbed = run.kind.absorbs and not came.positive_inf
         if run.kind.absorbs and came.positive_inf:
             passed = self._beside_minus_infinity(passed)
@@ -203,12 +203,12 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
             return self._add(run, "operator")
         return passed | self._add(run, own) if only_meant and run.makes_some() else passed
 
-    def _beside_minus_infinity(self, births: frozenset[int]) -> frozenset[int]:
-        """Leaves out births of nothing but -inf where there are others: who absorbs -inf minds only these."""
+    def _beside_minus_infinity(self, events: frozenset[int]) -> frozenset[int]:
+        """Leaves out events of nothing but -inf where there are others: who absorbs -inf minds only these."""
         others = {
-            birth for birth in births if any(output.nan or output.positive_inf for output in self.births[birth].outputs)
+            event for event in events if any(output.nan or output.positive_inf for output in self.events[event].outputs)
         }
-        return frozenset(others) or births
+        return frozenset(others) or events
 
     def _carried_in(
         self, tensor: torch.Tensor, run: OperatorRun, running: Sequence[ModuleCall] | None = None
@@ -219,15 +219,15 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         origin, name = self._names.get(tensor) or ("elsewhere", "a tensor from outside of the replay")
         if is_meant(tensor, origin, run.kind):
             origin = "placed"
-        births = self._add(run, origin, name, running)
-        self._carried.put(tensor, births)
-        return births
+        events = self._add(run, origin, name, running)
+        self._carried.put(tensor, events)
+        return events
 
     def _add(
         self, run: OperatorRun, origin: Origin, source: str = "", running: Sequence[ModuleCall] | None = None
     ) -> frozenset[int]:
-        if len(self.births) >= MAX_BIRTHS:
-            return frozenset([MAX_BIRTHS - 1])
+        if len(self.events) >= MAX_EVENTS:
+            return frozenset([MAX_EVENTS - 1])
         running = self._calls.running if running is None else running
         direction: Direction = "forward"
         call = OperatorCall(run.kind.name, running[-1] if running else None, run.place or self.caller)
@@ -246,8 +246,8 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         rows = non_finite_rows([*(run.outputs if run.is_row_by_row(self.batch) else ()), *values], self.batch)
         inputs = [(role, value) for role, value in run.arguments if isinstance(value, torch.Tensor)]
         tensors = [*inputs[:_MAX_SAMPLES], *results[:_MAX_SAMPLES]]
-        self.births.append(
-            Birth(
+        self.events.append(
+            NonFiniteEvent(
                 call=call,
                 kernel=run.kind.name,
                 direction=direction,
@@ -262,7 +262,7 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
                 number=self._operators,
             )
         )
-        return frozenset([len(self.births) - 1])
+        return frozenset([len(self.events) - 1])
 
     def _operand(self, role: str, value: torch.Tensor | float) -> Operand:
         if not isinstance(value, torch.Tensor):

@@ -1,4 +1,4 @@
-"""The answer to where NaN and infinities come from: one operator, with its place, its values and what to do."""
+"""The origin of NaN and infinities: one operator, with its source line, its values and a suggestion."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from debuggers.first_nan.births import Birth, Direction, Origin
+from debuggers.first_nan.events import Direction, NonFiniteEvent, Origin
 from debuggers.first_nan.operands import Operand
 from debuggers.first_nan.source_lines import SourceLine, source_line
 from debuggers.first_nan.suggestions import suggestion_for
@@ -35,11 +35,11 @@ class NonFiniteOrigin:
         node: In a backward pass, the autograd node, such as ``SqrtBackward0``.
         kernel: The operator that ran; in a forward pass the same as ``operator``.
         source: The line of user code that called it; None where none did.
-        origin: What put out the values; see ``Origin``.
+        origin: What produced the values; see ``Origin``.
         held_by: The parameter, buffer or argument that held them before, where no operator made them.
         inputs: What went into the kernel.
         outputs: What of its results is not finite.
-        rows: The rows of the batch that trigger it; None where they cannot be told.
+        rows: The rows of the batch that trigger it; None where they cannot be determined.
         datapoints: The indices of these datapoints, where they were given.
         suggestion: What to do.
         notes: What else is worth knowing, such as how the replay differed from the step.
@@ -66,32 +66,32 @@ class NonFiniteOrigin:
     samples: dict[str, torch.Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, birth: Birth, model: torch.nn.Module, calls: int) -> NonFiniteOrigin:
-        """Makes the answer of a birth.
+    def of(cls, event: NonFiniteEvent, model: torch.nn.Module, calls: int) -> NonFiniteOrigin:
+        """Makes the answer of an event.
 
         Args:
-            birth: The birth.
+            event: The event.
             model: Names the empty path.
             calls: How often the module was called.
         """
-        module = birth.call.module
+        module = event.call.module
         return cls(
             module=THE_LOSS if module is None else module.name or type(model).__name__,
             module_type="" if module is None else module.type_name,
             call=1 if module is None else module.number,
             calls=max(1, calls),
-            operator=birth.call.operator,
-            direction=birth.direction,
-            node=birth.node,
-            kernel=birth.kernel,
-            source=source_line(birth.call.place),
-            origin=birth.origin,
-            held_by=birth.source,
-            inputs=birth.inputs,
-            outputs=birth.outputs,
-            rows=birth.rows,
-            suggestion=suggestion_for(birth),
-            samples=birth.samples,
+            operator=event.call.operator,
+            direction=event.direction,
+            node=event.node,
+            kernel=event.kernel,
+            source=source_line(event.call.place),
+            origin=event.origin,
+            held_by=event.source,
+            inputs=event.inputs,
+            outputs=event.outputs,
+            rows=event.rows,
+            suggestion=suggestion_for(event),
+            samples=event.samples,
         )
 
     def with_datapoints(self, indices: Any) -> NonFiniteOrigin:

@@ -1,4 +1,4 @@
-"""Repeats a step that went wrong, and names the operator that made the first NaN or infinity that counts."""
+"""Replays a faulty step, and names the operator that produced the first NaN or infinity that matters."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def replay_closure(
     examination = Examination(model, start, of_step=True)
 
     def on_backward(loss: torch.Tensor, gradient: torch.Tensor | None, retain_graph: bool) -> None:
-        examination.look([loss])
-        examination.look_back([loss], [gradient], retain_graph=retain_graph)
+        examination.check([loss])
+        examination.check_backward([loss], [gradient], retain_graph=retain_graph)
 
     def work() -> None:
         with BackwardInterception(on_backward):
             result = closure()
         returned = tensors_in(result)
-        examination.look(returned)
-        examination.look_at_grads()
+        examination.check(returned)
+        examination.check_grads()
         if not returned and not examination.went_backward:
             raise DebuggerConfigError(
                 f"the closure returned {type(result).__name__} and called no backward; expected the loss of the batch"
@@ -66,7 +66,7 @@ def replay_closure(
         losses = [tensor for tensor in returned if tensor.numel() == 1 and tensor.requires_grad][:1]
         if losses and not examination.went_backward:
             with _unless_gone():
-                examination.look_back(losses, [torch.full_like(losses[0], scale)])
+                examination.check_backward(losses, [torch.full_like(losses[0], scale)])
         elif returned and not examination.went_backward and start is not None:
             examination.go_back(returned, start)
 
@@ -106,10 +106,10 @@ def replay_forward(
     def work() -> None:
         outputs = start.forward(examination.model)
         if not loss_is_finite:
-            examination.look(outputs)
+            examination.check(outputs)
         examination.go_back(outputs, start)
         if loss_is_finite:
-            examination.look(outputs)
+            examination.check(outputs)
 
     result = examination.run(work)
     lost = not loss_is_finite or any(not bool(torch.isfinite(g).all()) for g in start.gradients.values())
@@ -121,7 +121,7 @@ def replay_forward(
 def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: BaseException) -> ReplayResult:
     """Repeats the forward pass after which, or in which, an exception ended a step, and names the NaN that led to it.
 
-    There is an answer where the pass raises the same type of exception again right after operators that looked at
+    There is an answer where the pass raises the same type of exception again right after operators that read
     values which are not finite; where the model's outputs hold some; and where the model's outputs are finite and
     variables of the code that raised are not, which only names its line. Infinities that were put there on purpose do
     not count. Afterwards everything is as before; see ``replay_closure``.
@@ -130,7 +130,7 @@ def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: Base
         model: The model, wrapped or not.
         start: From a ``ForwardCapture``. Without one only an exception from inside of the model can be repeated: its
             traceback holds the arguments, but neither the buffers nor the random states of the start. Of others the
-            answer has the line, a parameter that holds NaN, and what the autograd graph tells of the operator.
+            answer has the line, a parameter that holds NaN, and what the autograd graph shows about the operator.
         error: With its traceback.
 
     Raises:
@@ -143,10 +143,10 @@ def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: Base
     if repeat is None:
         return ReplayResult(fault_that_raised(error, examination.model, None), ())
     try:
-        result = examination.run(lambda: examination.look(repeat()))
+        result = examination.run(lambda: examination.check(repeat()))
     except Exception as other:
         if type(other) is type(error):
-            return ReplayResult(None, ())  # raised again, and nothing that it looked at was not finite
+            return ReplayResult(None, ())  # raised again, and all values that it read were finite
         raise
     if result.origin is None:
         origin = fault_that_raised(error, examination.model, start)

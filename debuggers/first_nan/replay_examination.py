@@ -1,4 +1,4 @@
-"""One replay of a step under an operator trace: what it starts from, what it looks at, and what it finds."""
+"""One replay of a step under an operator trace: its initial state, its checks and its result."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from debuggers.first_nan.backward_interception import gradients_of, grads_aside
-from debuggers.first_nan.births import non_finite_rows
+from debuggers.first_nan.events import non_finite_rows
 from debuggers.first_nan.exception_evidence import tensors_where_it_raised
 from debuggers.first_nan.forward_start import ForwardStart
 from debuggers.first_nan.module_calls import ModuleCall, ModuleCalls
 from debuggers.first_nan.operands import holds_more_than_minus_infinity
 from debuggers.first_nan.operator_trace import OperatorTrace
 from debuggers.first_nan.origin import NonFiniteOrigin
-from debuggers.first_nan.untouched_memory import UntouchedMemory
+from debuggers.first_nan.replay_memory import UntouchedMemory
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.model_replay import plain_model, run_aside
 from debuggers.instrumentation.quiet_computation import outside_modes
@@ -44,7 +44,7 @@ class Answered(BaseException):
 
 
 class Examination:
-    """One replay. ``look`` and ``look_back`` end it, by ``Answered``, when they find something."""
+    """One replay. ``check`` and ``check_backward`` end it, by ``Answered``, when they find something."""
 
     def __init__(self, model: torch.nn.Module, start: ForwardStart | None, *, of_step: bool = False) -> None:
         """Prepares it.
@@ -66,34 +66,34 @@ class Examination:
         self._found: set[int] = set()
         self._error: Exception | None = None
 
-    def look(self, tensors: Iterable[torch.Tensor]) -> None:
+    def check(self, tensors: Iterable[torch.Tensor]) -> None:
         """Ends the replay when one of these is not finite."""
-        self._found = self._trace.births_in(tensors)
+        self._found = self._trace.events_in(tensors)
         if self._found:
             raise Answered
 
-    def look_back(
+    def check_backward(
         self, roots: list[torch.Tensor], incoming: Sequence[torch.Tensor | None], *, retain_graph: bool = False
     ) -> None:
         """Repeats a backward pass; ends the replay when a gradient is not finite."""
         self.went_backward = True
-        self.look(gradients_of(roots, incoming, self.model.parameters(), retain_graph=retain_graph))
+        self.check(gradients_of(roots, incoming, self.model.parameters(), retain_graph=retain_graph))
 
-    def look_at_grads(self) -> None:
+    def check_grads(self) -> None:
         """Looks at the ``grad`` of parameters, which a backward pass that was not intercepted has filled."""
         grads = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         self.went_backward = self.went_backward or bool(grads)
-        self.look(grads)
+        self.check(grads)
 
     def go_back(self, outputs: list[torch.Tensor], start: ForwardStart) -> None:
         """Repeats the backward pass from the model's outputs."""
         known = {position: gradient for position, gradient in start.gradients.items() if position < len(outputs)}
         for gradient in known.values():
-            self._trace.name(gradient, "loss", "the gradient that came back from the loss")
+            self._trace.name(gradient, "loss", "the gradient of the outputs")
         usable = [position for position in known if outputs[position].requires_grad]
         if usable:
             roots, incoming = [outputs[position] for position in usable], [known[position] for position in usable]
-            self.look_back(roots, incoming)
+            self.check_backward(roots, incoming)
 
     def run(self, work: Callable[[], None]) -> ReplayResult:
         """Does the work aside, and returns what was found.
@@ -141,23 +141,23 @@ class Examination:
         A variable counts with NaN and plus infinity only: minus infinity may be a mask, or the logarithm of a
         probability, that has nothing to do with the exception.
         """
-        births = self._trace.births
-        self._found = {index for index in self._trace.births_looked_at() if not births[index].is_meant}
+        events = self._trace.events
+        self._found = {index for index in self._trace.events_read() if not events[index].is_meant}
         for tensors in () if self._found else tensors_where_it_raised(error):
             with outside_modes(), torch.no_grad():
                 worse = [tensor for tensor in tensors if holds_more_than_minus_infinity(tensor)]
-            self._found = {index for index in self._trace.births_in(worse) if not births[index].is_meant}
+            self._found = {index for index in self._trace.events_in(worse) if not events[index].is_meant}
             if self._found:
                 return
 
     def _answer(self, notes: list[str]) -> NonFiniteOrigin | None:
         if not self._found:
             return None
-        births = self._trace.births
-        first = min(self._found, key=lambda index: (births[index].is_meant, index))
-        module = births[first].call.module
+        events = self._trace.events
+        first = min(self._found, key=lambda index: (events[index].is_meant, index))
+        module = events[first].call.module
         calls = 0 if module is None else self._calls.counts[module.name]
-        return replace(NonFiniteOrigin.of(births[first], self.model, calls), notes=tuple(notes))
+        return replace(NonFiniteOrigin.of(events[first], self.model, calls), notes=tuple(notes))
 
     @contextmanager
     def _tracing(self) -> Iterator[None]:
@@ -197,6 +197,6 @@ class Examination:
 
     def _ended(self, call: ModuleCall, output: Any) -> None:
         with outside_modes():
-            for birth in self._trace.births:
-                if birth.rows is None and call in birth.running:
-                    birth.rows = non_finite_rows(tensors_in(output), self._trace.batch)
+            for event in self._trace.events:
+                if event.rows is None and call in event.running:
+                    event.rows = non_finite_rows(tensors_in(output), self._trace.batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from debuggers.first_nan.births import Birth
+from debuggers.first_nan.events import NonFiniteEvent
 from debuggers.first_nan.operands import Operand
 from debuggers.first_nan.operator_kinds import plain_name, words
 
@@ -65,49 +65,49 @@ _NO_TERM = (
 )
 
 
-def suggestion_for(birth: Birth) -> str:
-    """Returns one sentence that fits a birth."""
-    if already := _already_there(birth):
+def suggestion_for(event: NonFiniteEvent) -> str:
+    """Returns one sentence that fits an event."""
+    if already := _already_there(event):
         return already
-    name = plain_name(birth.call.operator)
+    name = plain_name(event.call.operator)
     if "softmax" in name or name.startswith("_scaled_dot_product"):
-        if any(operand.negative_inf for operand in birth.inputs):
+        if any(operand.negative_inf for operand in event.inputs):
             return _SOFTMAX
-        return _overflow(birth) or "softmax got values that it cannot normalise: look at its inputs"
-    if name in _LOG_SUMS and birth.direction == "backward":
+        return _overflow(event) or "softmax received values that it cannot normalise: check its inputs"
+    if name in _LOG_SUMS and event.direction == "backward":
         return _NO_TERM
-    if blown_up := _blown_up(birth):
+    if blown_up := _blown_up(event):
         return blown_up
-    for operand in birth.inputs:
+    for operand in event.inputs:
         if operand.non_finite and not operand.shape:
             return f"the number {operand.role} is not finite: check where it comes from"
     if name in _BY_OPERATOR:
-        return _overflow(birth) if _only_overflowed(birth, name) else _BY_OPERATOR[name]
-    if overflow := _overflow(birth):
+        return _overflow(event) if _only_overflowed(event, name) else _BY_OPERATOR[name]
+    if overflow := _overflow(event):
         return overflow
-    if _nan_from_infinities(birth):
-        return "infinities that were put there on purpose met an operation that makes NaN of them (0 * inf, inf - inf)"
-    return f"the {birth.direction} pass of {birth.call.operator} is not finite for these inputs"
+    if any(operand.positive_inf or operand.negative_inf for operand in event.inputs):
+        return "an operation turned intended infinities into NaN (0 * inf, inf - inf)"
+    return f"the {event.direction} pass of {event.call.operator} is not finite for these inputs"
 
 
-def _already_there(birth: Birth) -> str:
-    if birth.origin == "parameter":
+def _already_there(event: NonFiniteEvent) -> str:
+    if event.origin == "parameter":
         return (
-            f"{birth.source} was not finite before this step: in the initialisation or what was loaded, or after an "
+            f"{event.source} was not finite before this step: in the initialisation or what was loaded, or after an "
             "update; restore a checkpoint"
         )
-    if birth.origin in ("input", "buffer", "elsewhere"):
-        what = "the input data are" if birth.origin == "input" else f"{birth.source} is"
+    if event.origin in ("input", "buffer", "elsewhere"):
+        what = "the input data are" if event.origin == "input" else f"{event.source} is"
         return f"{what} not finite already: check where they come from"
-    if birth.origin == "loss":
-        return "the gradient that came back from the loss is not finite: the fault lies in the loss"
-    if birth.origin == "placed":
-        return "a value that was filled in on purpose reaches the loss or a gradient: mask it out before reducing"
+    if event.origin == "loss":
+        return "the gradient of the outputs is not finite: the fault is in the loss"
+    if event.origin == "placed":
+        return "an intended infinity reaches the loss or a gradient: mask it out before reducing"
     return ""
 
 
-def _blown_up(birth: Birth) -> str:
-    parameters = [operand for operand in birth.inputs if operand.name.startswith("parameter")]
+def _blown_up(event: NonFiniteEvent) -> str:
+    parameters = [operand for operand in event.inputs if operand.name.startswith("parameter")]
     for operand in sorted(parameters, key=lambda operand: -operand.magnitude)[:1]:
         if operand.magnitude > _HUGE:
             return (
@@ -117,32 +117,28 @@ def _blown_up(birth: Birth) -> str:
     return ""
 
 
-def _only_overflowed(birth: Birth, name: str) -> bool:
+def _only_overflowed(event: NonFiniteEvent, name: str) -> bool:
     """Whether an operator with a domain was given values inside of it, whose result is too large for the dtype."""
-    if name not in ("div", "pow", "square") or not any(operand.positive_inf for operand in birth.outputs):
+    if name not in ("div", "pow", "square") or not any(operand.positive_inf for operand in event.outputs):
         return False
-    return birth.direction == "forward" and not any(operand.zeros or operand.negatives for operand in birth.inputs[1:])
+    return event.direction == "forward" and not any(operand.zeros or operand.negatives for operand in event.inputs[1:])
 
 
-def _overflow(birth: Birth) -> str:
-    infinite = [operand for operand in birth.outputs if operand.positive_inf or operand.negative_inf]
+def _overflow(event: NonFiniteEvent) -> str:
+    infinite = [operand for operand in event.outputs if operand.positive_inf or operand.negative_inf]
     if any(operand.dtype == "float16" for operand in infinite):
-        scaled = " or lower the loss scale" if birth.direction == "backward" else ""
+        scaled = " or lower the loss scale" if event.direction == "backward" else ""
         return (
-            f"beyond 65504, the largest float16 (inputs up to {_largest(birth.inputs):.3g}): run it "
+            f"beyond 65504, the largest float16 (inputs up to {_largest(event.inputs):.3g}): run it "
             f"in float32 under autocast(enabled=False), use bfloat16, scale the values down{scaled}"
         )
-    largest = _largest(birth.inputs)
+    largest = _largest(event.inputs)
     if infinite and largest > _GROWN:
         return f"values have grown to {largest:.3g}: lower the learning rate, clip the gradients, normalise the values"
-    if infinite and plain_name(birth.kernel) in _PRODUCTS:
-        return f"a product beyond the range of {infinite[0].dtype}: look at the ranges of both factors"
+    if infinite and plain_name(event.kernel) in _PRODUCTS:
+        return f"a product beyond the range of {infinite[0].dtype}: check the ranges of both factors"
     return "the result is beyond the range of its dtype: scale the values down" if infinite else ""
 
 
 def _largest(operands: tuple[Operand, ...]) -> float:
     return max((operand.magnitude for operand in operands), default=math.nan)
-
-
-def _nan_from_infinities(birth: Birth) -> bool:
-    return any(operand.positive_inf or operand.negative_inf for operand in birth.inputs)

@@ -1,12 +1,12 @@
-"""How values that are not finite go through one operator."""
+"""How non-finite values propagate through one operator."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from debuggers.first_nan.births import Origin
-from debuggers.first_nan.operands import Signs, plain, signs_of
+from debuggers.first_nan.events import Origin
+from debuggers.first_nan.operands import NonFiniteKinds, non_finite_kinds, plain
 from debuggers.first_nan.operator_kinds import OperatorKind
 from debuggers.first_nan.source_lines import Place
 from debuggers.torch_import import torch
@@ -57,7 +57,7 @@ class OperatorRun:
         return bool((~torch.isfinite(tensor) & ~torch.isfinite(self.outputs[0])).any())
 
     def makes_some(self) -> bool:
-        """Whether a pointwise operator put out something that is not finite where all arguments are finite."""
+        """Whether a pointwise operator returned a non-finite value where all arguments are finite."""
         arguments = self.values()
         if not all(self._is_pointwise_in(tensor) for tensor in arguments):
             return False
@@ -75,9 +75,9 @@ class OperatorRun:
         return all(size in (1, wanted) for size, wanted in zip(reversed(tensor.shape), reversed(shape), strict=False))
 
 
-def signs_together(tensors: Iterable[torch.Tensor]) -> Signs:
+def combined_kinds(tensors: Iterable[torch.Tensor]) -> NonFiniteKinds:
     """Returns which kinds of values that are not finite any of these holds."""
-    return Signs(*(any(column) for column in zip(*map(signs_of, tensors), strict=True)))
+    return NonFiniteKinds(*(any(column) for column in zip(*map(non_finite_kinds, tensors), strict=True)))
 
 
 def is_written(kind: OperatorKind, role: str) -> bool:
@@ -104,10 +104,10 @@ def is_meant(tensor: torch.Tensor, origin: Origin, kind: OperatorKind) -> bool:
     """
     if origin not in ("input", "buffer", "elsewhere"):
         return False
-    signs, finite = signs_of(tensor), tensor[torch.isfinite(tensor)]
+    signs, finite = non_finite_kinds(tensor), tensor[torch.isfinite(tensor)]
     if origin != "input":
         return not signs.nan and (not signs.positive_inf or not finite.numel())
-    return signs == Signs(nan=False, positive_inf=False, negative_inf=True) and not (
+    return signs == NonFiniteKinds(nan=False, positive_inf=False, negative_inf=True) and not (
         kind.multiplies or bool((finite != 0).any())
     )
 

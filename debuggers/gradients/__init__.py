@@ -1,1 +1,1 @@
-"""Gradients, weights and updates over the steps, and what is wrong with them."""
+"""Gradients, weights and updates over the steps, and findings about them."""

@@ -1,4 +1,4 @@
-"""Measures the gradients of a model step by step, remembers them, and says what is wrong with them."""
+"""Measures the gradients of a model step by step, keeps their history, and finds problems in them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_GRADIENTS = "step %d: no parameter has a gradient; expected backward() befor
 
 @methods_between_graphs
 class GradientDebugger(Closing):
-    """Measures gradients, and if wanted weights, updates and optimizer state; finds what is wrong with them.
+    """Measures gradients, and if wanted weights, updates and optimizer state; finds problems in them.
 
     ::
 
@@ -150,11 +150,6 @@ class GradientDebugger(Closing):
         return {} if self._parameters is None else self._parameters.aliases
 
     @property
-    def frozen_parameters(self) -> int:
-        """Parameters of the model that require no gradient now."""
-        return 0 if self._parameters is None else self._parameters.frozen
-
-    @property
     def skipped_updates(self) -> int:
         """Measured steps after which the optimizer changed nothing, as when a GradScaler skips them."""
         return 0 if self._updates is None else self._updates.skipped
@@ -192,7 +187,7 @@ class GradientDebugger(Closing):
         return None
 
     def probe(self, step: int) -> Probe | None:
-        """Looks at the gradients of a step in one cheap pass: are they finite, and what is their norm together?
+        """Checks the gradients of a step in one cheap pass: whether they are finite, and their total norm.
 
         Call it instead of ``step`` where only some steps are measured, and then ``step`` if the probe asks for it, or
         ``leave_out``. Returns None without gradients.
@@ -210,7 +205,7 @@ class GradientDebugger(Closing):
                 return None
             if self.watch is not None:
                 self.watch.see(step, found)
-            return self._measurement.look_at_total(step, found)
+            return self._measurement.probe_total(step, found)
         return None
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
@@ -218,7 +213,7 @@ class GradientDebugger(Closing):
         self._measurement.scaler = scaler
 
     def leave_out(self) -> None:
-        """Says that this step is not measured; call it instead of ``step`` where only some steps are.
+        """Notes that this step is not measured; call it instead of ``step`` where only some steps are.
 
         Else, when a measured step was skipped, the next optimizer step would be taken for it. Of a step that was
         probed the norm of all gradients is emitted.
@@ -254,7 +249,7 @@ class GradientDebugger(Closing):
         with self._stopwatch:
             if self.watch is not None and not self._closed:
                 with self._isolation.guard("looking at the weights"):
-                    self.watch.look()
+                    self.watch.compare_weights()
             self._wait()
             return self._findings.all() + ([] if self.watch is None else self.watch.findings())
 
@@ -293,7 +288,7 @@ class GradientDebugger(Closing):
             table = self._measurement.measure(step, found, table)
         else:
             if not is_probed:
-                self._measurement.look_at_total(step, found)
+                self._measurement.probe_total(step, found)
             self._total.leave_out()
         if self._updates is not None:
             self._updates.arm(step, found)

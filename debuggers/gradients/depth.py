@@ -1,4 +1,4 @@
-"""How gradients flow: norms by module, and what becomes of them between the last layer and the first."""
+"""Gradient flow: norms by module, and how they change from the last layer to the first."""
 
 from __future__ import annotations
 

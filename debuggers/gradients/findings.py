@@ -1,4 +1,4 @@
-"""What is wrong with gradients and updates: history and detectors see each step, and what begins is told."""
+"""Findings about gradients and updates: history and detectors see each step, and new findings are announced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from debuggers.measurement.summary_table import SummaryTable
 
 
 class GradientFindings:
-    """Judges what is measured of gradients and updates.
+    """Passes measured gradients and updates to history and detectors.
 
     Attributes:
         history: Statistics of the last measured steps.
@@ -26,7 +26,6 @@ class GradientFindings:
     def __init__(
         self, emitter: Emitter | None, arrivals: ArrivalQueue, max_gradient_history: int, *, emits_total: bool
     ) -> None:
-        """Takes the queue for what waits for a device, and whether the norm of all gradients is emitted, too."""
         self.history = GradientHistory(max_gradient_history)
         self.total = TotalGradient(emitter if emits_total else None, arrivals, self.announce)
         self._emitter = emitter
@@ -65,7 +64,7 @@ class GradientFindings:
         self.announce(self._detectors.see(self.history.record_updates(step, names, ratios)))
 
     def announce(self, begun: list[Finding]) -> None:
-        """Tells findings that begin."""
+        """Announces new findings."""
         if begun:
             announce(begun, self._emitter)
 

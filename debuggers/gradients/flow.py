@@ -1,4 +1,4 @@
-"""What the gradients of the last steps mean: flow through the network, trends, findings, health and advice."""
+"""Analysis of the gradients of the last steps: flow through the network, trends, findings, health and advice."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def analyze(history: GradientHistory, *, findings: Sequence[Finding] | None = No
     Args:
         history: What was recorded.
         findings: What detectors found while training; those that ended before the held steps do not count. By
-            default the detectors look at the held steps again.
+            default the detectors check the held steps again.
     """
     steps, names = history.steps, history.names
     norms = history.window("norm")

@@ -1,4 +1,4 @@
-"""Gradients that grow too much to be sound: over the steps, and from the last layer back to the first."""
+"""Gradients that grow too much: over the steps, and from the last layer back to the first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def growth_over_steps(
     """Returns a finding for each gradient whose norm grew more than a hundredfold over the history.
 
     This is what the spike test of ``ExplodingGradient`` cannot see: growth that was there from the first step on.
-    Norms up to 10 explode nothing: many layers begin with a gradient of nearly zero.
+    Norms up to 10 are no explosion: many layers begin with a gradient of nearly zero.
 
     Args:
         names: Of the gradients.
@@ -39,7 +39,7 @@ def growth_over_steps(
         logs: float64 (steps, names): log10 of the norms; NaN where there is none.
         slopes: float64 (names,): their robust slopes over the steps.
     """
-    growth = slopes * _span(steps)
+    growth = slopes * (np.ptp(steps) if len(steps) else 0)
     points = np.isfinite(logs).sum(axis=0)
     found = []
     for row in np.flatnonzero((growth > MAX_GROWTH_DECADES) & (points >= MIN_STEPS)).tolist():
@@ -69,10 +69,6 @@ def growth_over_depth(depth: DepthFlow | None, steps: npt.NDArray[np.int64]) -> 
             numbers = {"value": factor, "threshold": MAX_DEPTH_FACTOR}
             found.append(_finding(layer, steps, **numbers, evidence=evidence, rule=_DEPTH_RULE))
     return found
-
-
-def _span(steps: npt.NDArray[np.int64]) -> int:
-    return int(steps.max() - steps.min()) if len(steps) else 0
 
 
 def _finding(

@@ -33,8 +33,8 @@ _ADVICE = {
         "division near zero in the loss, lower the learning rate, and under float16 use a GradScaler."
     ),
     "non_finite_weight": (
-        "Go back to a checkpoint without NaN in {names}; running statistics keep the NaN of a single batch for good, "
-        "also where the loop leaves its step out: check inputs before the forward pass."
+        "Restore a checkpoint without NaN in {names}; running statistics keep the NaN of a single batch, "
+        "even if its step is skipped: check inputs before the forward pass."
     ),
     "exploding_gradient": (
         "Clip the gradient norm or lower the learning rate; {names} exploded: check their initialisation and the "
@@ -45,35 +45,35 @@ _ADVICE = {
         "saturating ones, or a larger initialisation."
     ),
     "zero_gradient": (
-        "Nothing reaches {names}: check for dead units behind them, for a branch that the loss does not depend on, "
-        "and for underflow in narrow dtypes; freeze them if that is meant."
+        "All gradients of {names} are zero: check for dead units after them, a branch that the loss does not depend "
+        "on, a flat loss, and underflow in narrow dtypes; freeze them if that is intended."
     ),
     "skipped_steps": (
-        "Nothing is learnt any more: look for NaN in the inputs and in the loss, and lower the learning rate; "
+        "The model no longer learns: look for NaN in the inputs and in the loss, and lower the learning rate; "
         "session.step(loss, replay=...) of a DebugSession names where the first NaN arises."
     ),
     "dead_units": (
-        "Wake the dead units of {names}: lower the learning rate, start their biases at zero or above, or use a "
+        "Revive the dead units of {names}: lower the learning rate, start their biases at zero or above, or use a "
         "leaky activation."
     ),
     "weights_stand_still": (
-        "Nothing is learnt: check that the learning rate is not (nearly) zero and that no step is left out; in "
+        "The model does not learn: check that the learning rate is not (nearly) zero and that no step is skipped; in "
         "bfloat16 and float16 small updates are rounded away, which float32 weights prevent."
     ),
     "outside_optimizer": (
-        "Give {names} to the optimizer, or freeze them if they are meant to stand still; gradients that the "
-        "optimizer's zero_grad does not reach pile up, too."
+        "Add {names} to the optimizer, or freeze them if they should not be trained; their gradients also accumulate, "
+        "because the optimizer's zero_grad does not reset them."
     ),
     "large_update": "Lower the learning rate of {names} or warm it up: updates are larger than the weights.",
-    "small_update": "Raise the learning rate of {names}, or freeze them if they are meant to stand still.",
+    "small_update": "Raise the learning rate of {names}, or freeze them if they should not be trained.",
 }
 
 
 class Health(StrEnum):
-    """How a run's gradients are, in one word."""
+    """The health of a run's gradients, in one word."""
 
     HEALTHY = "healthy"
-    PARTIAL = "healthy so far as measured"
+    PARTIAL = "no problem in what was checked"
     WARNING = "warning"
     CRITICAL = "critical"
     UNKNOWN = "unknown"
@@ -97,8 +97,8 @@ def health_score(findings: Sequence[Finding], cells: int, *, last_step: int | No
     Args:
         findings: What was found.
         cells: Tensors measured, summed over the steps.
-        last_step: The last step that was looked at; None counts what is over as if it had just ended.
-        steps: How many steps were looked at, up to that one.
+        last_step: The last step that was checked; with None, an ended finding counts as if it had just ended.
+        steps: How many steps were checked, up to that one.
     """
     score = 1.0
     for kind in {finding.kind for finding in findings}:
@@ -118,7 +118,7 @@ def health_of(findings: Sequence[Finding], score: float, *, complete: bool = Tru
     Args:
         findings: What was found.
         score: Their ``health_score``.
-        complete: Whether all was looked at that could have been found; if not, no findings make ``PARTIAL``.
+        complete: Whether everything was checked; if not, the absence of findings means ``PARTIAL``.
     """
     if not findings:
         return Health.HEALTHY if complete else Health.PARTIAL

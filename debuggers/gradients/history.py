@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from debuggers.detectors.observation import Bools, Floats, Observation
 from debuggers.errors import HistoryError
@@ -34,8 +35,7 @@ class GradientHistory:
         Raises:
             HistoryError: Unless ``max_gradient_history`` is at least 1.
         """
-        if max_gradient_history < 1:
-            raise HistoryError(f"max_gradient_history is {max_gradient_history}; expected at least 1")
+        check_value("max_gradient_history", max_gradient_history, at_least(1), HistoryError)
         self._index = NameIndex()
         self._gradients = SeriesRing(len(GRADIENT_STATISTICS), max_gradient_history)
         self._updates = SeriesRing(len(UPDATE_STATISTICS), max_gradient_history)

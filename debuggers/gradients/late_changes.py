@@ -1,4 +1,4 @@
-"""Whether weights go on changing after the last step that was seen, by the counter of changes that torch keeps."""
+"""Whether weights keep changing after the last observed step, by torch's version counter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures gradients without the loss scale that mixed precision left in them, and without touching them."""
+"""Measures gradients without the loss scale of mixed precision, and without changing them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from debuggers.torch_internals import foreach
-from debuggers.torch_internals.grad_scaler import is_fused_step, is_unscaled, optimizer_states, scale_of
+from debuggers.torch_internals.grad_scaler import handed_to, is_unscaled, optimizer_states, scale_of
 
 _MAX_COPIED = 1 << 22  # elements of unscaled copies that exist at a time
 _HALVES = frozenset({torch.float16, torch.bfloat16})
@@ -25,15 +25,14 @@ def scale_in_gradients(
     """Returns the factor that is still in an optimizer's gradients, as a 0-d tensor; None when there is none.
 
     That is the scale of a GradScaler that has not unscaled them since its last ``update``; and, inside the step of a
-    fused optimizer, which unscales as it goes, what the GradScaler has handed it (PyTorch 2.4 to 2.13).
+    fused optimizer, which unscales as it goes, what the GradScaler has handed it (PyTorch 2.7 to 2.13).
 
     Args:
         scaler: The loop's GradScaler, if known.
         optimizer: The optimizer. Without one, the gradients count as unscaled once those of any optimizer are.
     """
-    if is_fused_step(optimizer):
-        handed: torch.Tensor | None = optimizer.grad_scale  # type: ignore[union-attr]
-        return handed
+    if (handed := handed_to(optimizer)) is not None:
+        return handed[0]
     if scaler is None or not scaler.is_enabled():
         return None
     states = optimizer_states(scaler)
@@ -64,17 +63,26 @@ def scaler_of_callers() -> torch.amp.GradScaler | None:
     return None
 
 
+def overflow_is_due_to_scale(scaler: torch.amp.GradScaler | None) -> bool:
+    """Whether a GradScaler at work is itself the likely cause of an overflow; waits for its device.
+
+    That is above a scale of 1. It starts at 65536 and halves at each overflow (defaults of ``torch.amp.GradScaler``),
+    so a persistent fault is attributed to something else after at most 16 skipped steps.
+    """
+    return scaler is not None and scaler.is_enabled() and scaler.get_scale() > 1.0
+
+
 def overflow_is_expected(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer | None) -> bool:
     """Whether a GradScaler is at work, which finds its scale by overflows and skips the steps that have them."""
-    return (scaler is not None and scaler.is_enabled()) or is_fused_step(optimizer)
+    return (scaler is not None and scaler.is_enabled()) or handed_to(optimizer) is not None
 
 
 def step_was_skipped(optimizer: torch.optim.Optimizer) -> torch.Tensor | None:
     """Returns, at the end of a fused optimizer's step, a 0-d tensor above 0 if an overflow kept it from updating."""
-    return optimizer.found_inf if is_fused_step(optimizer) else None  # type: ignore[attr-defined]
+    handed = handed_to(optimizer)
+    return None if handed is None else handed[1]
 
 
-@torch.no_grad()
 def measure_unscaled(gradients: Sequence[torch.Tensor], scale: torch.Tensor | None) -> Measurement:
     """Measures gradients divided by a scale.
 
@@ -92,8 +100,9 @@ def measure_unscaled(gradients: Sequence[torch.Tensor], scale: torch.Tensor | No
         mantissa, exponent = math.frexp(float(scale))
         if mantissa == 0.5:
             return _Shifted(measure(gradients), 1 - exponent)
-    inverse = scale.double().reciprocal().float()
-    parts = [measure(_multiplied(group, inverse)) for group in _groups(gradients)]
+    with torch.no_grad():
+        inverse = scale.double().reciprocal().float()
+        parts = [measure(_multiplied(group, inverse)) for group in _groups(gradients)]
     return JoinedSummaries([str(place) for place in range(len(gradients))], parts)
 
 

@@ -1,4 +1,4 @@
-"""Sees at every step whether the loss is finite; one on a device is looked at when it has arrived."""
+"""Checks at every step whether the loss is finite; a loss on a device is checked once it has arrived on the host."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from debuggers.torch_import import torch
 
 
 class LossWatch:
-    """Judges the loss of each step: unscaled, so that no overflow of it is put down to a GradScaler."""
+    """Checks the loss of each step. The loss is unscaled, so a GradScaler cannot be the cause of an overflow."""
 
     def __init__(self, announce: Callable[[list[Finding]], None] | None) -> None:
-        """Takes who tells what begins, if anybody does."""
         self._announce = announce
         self._detectors = Detectors([NonFiniteLoss()])
         self._arrivals = ArrivalQueue()

@@ -1,4 +1,4 @@
-"""Measures the gradients of a step as the optimizer is about to use them, or looks at their norm together."""
+"""Measures the gradients of a step as the optimizer is about to use them, or only their total norm."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ class GradientMeasurement:
         emitter: Emitter | None,
         histogram_every: int | None,
     ) -> None:
-        """Takes the queue for what waits for a device."""
         self.scaler = scaler
         self._optimizer, self._findings, self._arrivals = optimizer, findings, arrivals
         self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every)
 
-    def look_at_total(self, step: int, found: Gradients) -> Probe:
+    def probe_total(self, step: int, found: Gradients) -> Probe:
         """Looks at the norm of all; see ``TotalGradient.probe``."""
         scale = scale_in_gradients(self.scaler, self._optimizer)
         overflow = overflow_is_expected(self.scaler, self._optimizer)

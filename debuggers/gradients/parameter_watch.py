@@ -1,4 +1,4 @@
-"""Watches over the steps which parameters take part in the training: with gradient, in the optimizer, moving."""
+"""Tracks which parameters take part in the training: have gradients, belong to the optimizer, change."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from debuggers.gradients.parameters import Gradients, Parameters
 from debuggers.gradients.weight_movement import Movement, WeightMovement
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.torch_import import torch
+from debuggers.torch_internals.optimizers import held_parameters
 
 FIRST_LOOK = 25
 """Steps after which weights are compared first: a GradScaler may skip up to 16 at the beginning."""
@@ -45,7 +46,7 @@ class ParameterRoles:
 
 
 class ParameterWatch:
-    """Remembers which parameters had a gradient, and tells when the optimizer moves none of them.
+    """Remembers which parameters had a gradient, and reports when the optimizer changes none of them.
 
     After 25 steps, then every 100 and at the end, up to 64 elements of each parameter are compared with what they
     were at the first step. ``weights_stand_still``: all elements of the optimizer's parameters together changed by less
@@ -69,7 +70,6 @@ class ParameterWatch:
         arrivals: ArrivalQueue,
         announce: Callable[[list[Finding]], None],
     ) -> None:
-        """Takes the queue for what waits for a device, and who tells what begins."""
         self._parameters, self._optimizer = parameters, optimizer
         self._arrivals, self._announce = arrivals, announce
         self._seen: set[str] = set()
@@ -97,10 +97,10 @@ class ParameterWatch:
             self._seen.update(found.names)
             self._movement.keep(dict(zip(found.names, found.parameters, strict=True)))
         if self._steps == FIRST_LOOK or (self._steps and self._steps % LOOK_EVERY == 0):
-            self.look()
+            self.compare_weights()
         self._steps += 1
 
-    def look(self) -> None:
+    def compare_weights(self) -> None:
         """Compares the weights with what they were, if there were enough steps."""
         if not self.sees_movement:
             return
@@ -110,7 +110,7 @@ class ParameterWatch:
 
     def close(self, *, look_for_nan: bool) -> None:
         """Looks for the last time; with ``look_for_nan`` at all values, which waits for the device."""
-        self.look()
+        self.compare_weights()
         self.changed_late = self._late.are_there()
         broken = self._parameters.with_nan() if look_for_nan and self._steps else []
         evidence = "NaN in weights or buffers at the end, that no gradient showed"
@@ -129,7 +129,7 @@ class ParameterWatch:
         """Returns who takes part so far."""
         named = self._named()
         trainable = [name for name, parameter in named.items() if parameter.requires_grad]
-        owned = self._owned()
+        owned = None if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         outside = [] if owned is None else [name for name in trainable if id(named[name]) not in owned]
         return ParameterRoles(
             parameters=tuple(named),
@@ -141,17 +141,12 @@ class ParameterWatch:
     def _named(self) -> dict[str, torch.Tensor]:
         return dict(zip(self._parameters.names, self._parameters.tensors, strict=True))
 
-    def _owned(self) -> set[int] | None:
-        if self._optimizer is None:
-            return None
-        return {id(parameter) for group in self._optimizer.param_groups for parameter in group["params"]}
-
     def _take(self, step: int, steps: int, movement: Movement) -> None:
         moved = movement.resolve()
         outside = sorted(set(self.roles().outside_optimizer) & moved.keys())
         mine = [norms for name, norms in moved.items() if name not in outside] or [(0.0, 0.0)]
         change, size = (math.hypot(*column) for column in zip(*mine, strict=True))
-        # A parameter that starts at zero has no size of its own to compare with: only all together tell.
+        # A parameter that starts at zero has no magnitude of its own to compare with: only all together count.
         ratio = change / size if size else math.inf
         # What was seen to move does not stand still where its first values are loaded again, as after a search for a
         # learning rate.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from debuggers.host_arrays.deferred import is_freed, plain_tensor
+from tracker_adapters.values.tensors import plain_tensor
+
+from debuggers.host_arrays.readable import is_freed
 from debuggers.instrumentation.module_changes import ModuleMembers
 from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.torch_import import torch
@@ -59,11 +61,6 @@ class Parameters:
         self._present_names, self._present = self.names, self.tensors
 
     @property
-    def frozen(self) -> int:
-        """How many parameters require no gradient now."""
-        return sum(not parameter.requires_grad for parameter in self.tensors)
-
-    @property
     def in_eval_mode(self) -> bool:
         """Whether the model is in eval mode now."""
         return not self._model.training
@@ -87,7 +84,7 @@ class Parameters:
         for name, tensor in named.items():
             dense = tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_quantized
             if dense and (tensor.is_floating_point() or tensor.is_complex()) and not is_freed(tensor):
-                values = plain_tensor(tensor)
+                values = plain_tensor("parameter", tensor)
                 values = values.float() if values.element_size() == 1 else values  # not every float8 knows isnan
                 flags[name] = values.isnan().any()
         return [name for name, flag in flags.items() if flag]

@@ -23,7 +23,6 @@ class RecordedLayers:
     def __init__(
         self, emitter: Emitter | None, arrivals: ArrivalQueue, findings: GradientFindings, *, with_histograms: bool
     ) -> None:
-        """Takes the queue for what waits for a device."""
         self._emitter, self._arrivals, self._findings = emitter, arrivals, findings
         self._with_histograms = with_histograms
         self._steps: dict[str, int] = {}

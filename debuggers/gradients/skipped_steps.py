@@ -1,4 +1,4 @@
-"""Tells of steps that a GradScaler skips: nothing that belongs to the optimizer is called in them."""
+"""Detects steps that a GradScaler skips, in which no hook of the optimizer is called."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from debuggers.torch_internals.grad_scaler import first_scale_of, scale_of
 _SMALLEST = 2.0**-149
 """The smallest number above zero in float32; a scale that has become zero was there before."""
 _LOOK_EVERY = 8
-"""Forward passes between two looks at the scale."""
+"""Forward passes between two readings of the scale."""
 
 
 class SkippedSteps:
     """Counts the steps that were skipped since the last one that was made, by what became of the loss scale.
 
     Each of them multiplies the scale by the scaler's ``backoff_factor``. More than 16 in a row are a finding: as many
-    take the first scale of ``torch.amp.GradScaler``, 65536, to 1, and what is still not finite is not its doing. A
+    take the first scale of ``torch.amp.GradScaler``, 65536, to 1, which can no longer be the cause. A
     healthy training skips a few at its start, and one now and then.
 
     Nothing waits for a device but ``count`` and ``findings``.
@@ -40,18 +40,17 @@ class SkippedSteps:
         self._told: Finding | None = None
         self._over: list[Finding] = []
 
-    @torch.no_grad()
     def made(self, step: int) -> None:
-        """Says that the optimizer makes a step; call it before ``GradScaler.update``."""
+        """Notes that the optimizer makes a step; call it before ``GradScaler.update``."""
         scale = None if self.scaler is None or not self.scaler.is_enabled() else scale_of(self.scaler)
-        self._scale, self._step = None if scale is None else scale.clone(), step
+        self._scale, self._step = None if scale is None else scale.detach().clone(), step
         self._passes, self._look = 0, None
         if self._told is not None:
             self._over.append(replace(self._told, ongoing=False))
             self._told = None
 
     def passed(self) -> list[Finding]:
-        """Says that a forward pass of the training begins, and returns what is plain with it.
+        """Notes that a forward pass of the training begins, and returns a finding that is due by then.
 
         A scaler that has skipped every step so far has never called the optimizer, from where it is known else: then it
         is looked for among the variables of the functions that run.
@@ -86,7 +85,7 @@ class SkippedSteps:
     def _now(self) -> DeferredTensor | None:
         if self.scaler is None or not self.scaler.is_enabled() or (now := scale_of(self.scaler)) is None:
             return None
-        # A step was made before the scaler was known, or steps are not told at all.
+        # A step was made before the scaler was known, or steps are never reported.
         if self._scale is None and (self._step is not None or not self._passes):
             return None
         before = self._scale
@@ -107,7 +106,7 @@ class SkippedSteps:
         skipped = self._skipped_to(share)
         if skipped <= MAX_EXPECTED_OVERFLOWS:
             return []
-        since = "the last step was made" if self._step is not None else "no step was made yet, seen first"
+        since = "since its last step" if self._step is not None else "no step was made yet, first observed"
         step = max(0, self._step or 0)
         self._told = Finding(
             kind="skipped_steps",

@@ -1,4 +1,4 @@
-"""Looks at all gradients of a step in one pass: their norm together, and whether every element is finite.
+"""Probes all gradients of a step in one pass: their total norm, and whether every element is finite.
 
 Cheap enough for every step: about ten microseconds for a small network, and one pass over the memory for a large one.
 """
@@ -23,7 +23,7 @@ _LEAST = 1e-15
 
 @dataclass(frozen=True, slots=True)
 class GradientReading:
-    """What a probe saw.
+    """The result of a probe.
 
     Attributes:
         total_norm: The Euclidean norm of all gradients together, without a loss scale; NaN when not ``finite``. Within
@@ -60,7 +60,7 @@ class PendingReading:
 
 
 def probe_gradients(gradients: Sequence[torch.Tensor], scale: torch.Tensor | None = None) -> PendingReading:
-    """Looks at gradients as they are now; waits for no CUDA device, and changes nothing.
+    """Probes gradients as they are now; waits for no CUDA device, and changes nothing.
 
     Args:
         gradients: Of any float dtype and layout; of a DTensor the local shard, so that ranks need not agree.
@@ -80,7 +80,8 @@ def probe_gradients(gradients: Sequence[torch.Tensor], scale: torch.Tensor | Non
             host.append(values)
         else:
             devices.setdefault(values.device, []).append(values)
-    norms = [DeferredTensor(_device_norms(group)) for group in devices.values()]
+    # In float64, where the squares of float32 numbers neither overflow nor underflow.
+    norms = [DeferredTensor(torch.stack(foreach.norm(group, 2, dtype=torch.float64))) for group in devices.values()]
     return PendingReading(_host_norm(host), norms, None if scale is None else DeferredTensor(scale))
 
 
@@ -98,11 +99,6 @@ def _plain(place: int, gradient: torch.Tensor) -> torch.Tensor:
     if flat.is_complex():
         return torch.view_as_real(flat)
     return flat if flat.dtype in _FLOATS else flat.float()
-
-
-def _device_norms(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """The norms; in float64 the squares of float32 numbers neither overflow nor underflow."""
-    return torch.stack(foreach.norm(tensors, 2, dtype=torch.float64))
 
 
 def _host_norm(tensors: list[torch.Tensor]) -> float:

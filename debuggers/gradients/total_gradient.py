@@ -1,4 +1,4 @@
-"""The norm of all gradients together, step by step: what is known of every step, measured in full or not."""
+"""The total gradient norm, which is known for every step, whether it is measured in full or not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding, total_detectors
 from debuggers.detectors.observation import Observation
-from debuggers.detectors.total_gradient import TotalLimit
+from debuggers.detectors.total_gradient import TotalLimit, ZeroTotalPeriod
 from debuggers.gradients.parameters import Gradients
 from debuggers.gradients.step_probe import GradientReading, PendingReading, probe_gradients
 from debuggers.measurement.arrival_queue import ArrivalQueue
@@ -28,7 +28,7 @@ ALL = "all gradients"
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was seen of a step that is not measured in full.
+    """The result of a step that is not measured in full.
 
     Attributes:
         reading: None while the gradients are on a device.
@@ -62,16 +62,15 @@ class TotalGradient:
     def __init__(
         self, emitter: Emitter | None, arrivals: ArrivalQueue, announce: Callable[[list[Finding]], None]
     ) -> None:
-        """Takes the queue for what waits for a device, and who tells what begins."""
         self.steps = self.non_finite_steps = 0
         self._emitter, self._arrivals, self._announce = emitter, arrivals, announce
         self._detectors = total_detectors()
-        self._limit = TotalLimit()
+        self._limit, self._turns = TotalLimit(), ZeroTotalPeriod()
         self._was_faulty = False
         self._probed: _Probed | None = None
 
     def probe(self, step: int, found: Gradients, scale: torch.Tensor | None, *, expected_overflow: bool) -> Probe:
-        """Looks at the gradients of a step; ``leave_out`` or ``claim`` says what became of it."""
+        """Probes the gradients of a step; ``leave_out`` or ``claim`` then decides whether it is measured in full."""
         pending = probe_gradients(found.tensors, scale)
         self._probed = _Probed(step, time.time_ns(), found, pending, expected_overflow)
         if not pending.ready():
@@ -85,25 +84,25 @@ class TotalGradient:
         return self._probed.found if self._probed is not None and self._probed.step == step else None
 
     def leave_out(self) -> None:
-        """Says that the probed step is not measured in full: its total is emitted, and told what begins with it."""
+        """Notes that the probed step is not measured in full: emits its total, and announces what begins with it."""
         probed, self._probed = self._probed, None
         if probed is not None:
             probed.found = None  # what waits for a device keeps no gradients alive
             self._arrivals.push(probed.pending, partial(self._take, probed))
 
     def claim(self, step: int) -> list[Finding] | None:
-        """Says that a step is measured in full, and returns what began with it; None if no probe has seen it."""
+        """Notes that a step is measured in full, and returns what began with it; None if no probe has seen it."""
         probed, self._probed = self._probed, None
         return probed.begun if probed is not None and probed.step == step else None
 
     def see_table(self, step: int, table: SummaryTable, *, expected_overflow: bool) -> list[Finding]:
         """Takes the measurement of a step that was not probed, and returns what begins with it."""
         finite = not table.non_finite.any()
-        reading = GradientReading(float(np.linalg.norm(table.l2)) if finite else math.nan, finite)
+        reading = GradientReading(table.total_l2 if finite else math.nan, finite)
         return self._see(step, reading, expected_overflow=expected_overflow)
 
     def findings(self, named: Sequence[Finding]) -> list[Finding]:
-        """Returns the findings so far, without those that others tell of single tensors, at the same time.
+        """Returns the findings so far, without those that findings about single tensors cover at the same time.
 
         Args:
             named: The findings about single tensors.
@@ -115,11 +114,17 @@ class TotalGradient:
         self.non_finite_steps += not reading.finite
         limit = self._limit.value()
         self._limit.push(reading.total_norm)
-        if reading.finite and reading.total_norm <= limit and not self._was_faulty:
+        too_many_zeros = self._turns.push(reading.total_norm)
+        if reading.finite and reading.total_norm <= limit and not too_many_zeros and not self._was_faulty:
             return []  # a detector need not see what came before the first fault
         self._was_faulty = True
-        values = {"norm": reading.total_norm, "limit": limit, "non_finite": float(not reading.finite)}
-        columns = {name: np.array([value]) for name, value in values.items()}
+        values = {
+            "norm": reading.total_norm,
+            "limit": limit,
+            "non_finite": not reading.finite,
+            "too_many_zeros": too_many_zeros,
+        }
+        columns = {name: np.array([value], np.float64) for name, value in values.items()}
         return self._detectors.see(Observation(step, (ALL,), np.ones(1, np.bool_), columns, expected_overflow))
 
     def _take(self, probed: _Probed) -> None:

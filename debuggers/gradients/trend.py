@@ -1,4 +1,4 @@
-"""Trends that single outliers do not bend: of norms over steps, and of norms over the depth of a network."""
+"""Trends that are robust to outliers: of norms over steps, and over the depth of a network."""
 
 from __future__ import annotations
 

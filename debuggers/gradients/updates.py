@@ -1,4 +1,4 @@
-"""Measures what an optimizer's step does: weights after it, their changes, and the optimizer's own state."""
+"""Measures an optimizer's step: the weights after it, their changes, and the optimizer's state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.values.tensors import plain_tensor
 
 from debuggers.gradients.loss_scale import step_was_skipped
 from debuggers.gradients.parameters import Gradients
-from debuggers.host_arrays.deferred import DeferredTensor, plain_tensor
+from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
@@ -27,6 +28,7 @@ from debuggers.measurement.summary_stream import SummaryStream
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from debuggers.torch_internals import foreach
+from debuggers.torch_internals.optimizers import held_parameters, is_stepping
 
 RATIO_EPSILON = 1e-9
 """Added to |w| before dividing by it, as SageMaker Debugger's rule UpdateRatio does."""
@@ -75,7 +77,6 @@ class UpdateMeasurement:
         isolation: Isolation,
         stopwatch: Stopwatch,
     ) -> None:
-        """Hooks the end of the optimizer's step."""
         self.skipped = 0
         self._optimizer = optimizer
         self._emitter = emitter
@@ -100,10 +101,10 @@ class UpdateMeasurement:
 
         Or inside of it, in a closure: the first of several calls counts, which finds the weights as they were.
         """
-        if self._is_stepping and self._armed is not None:
+        if self._is_inside_step() and self._armed is not None:
             return
         self.disarm()
-        owned = {id(parameter) for group in self._optimizer.param_groups for parameter in group["params"]}
+        owned = set(map(id, held_parameters(self._optimizer)))
         mine = [id(parameter) in owned for parameter in gradients.parameters]
         parameters = [parameter for parameter, own in zip(gradients.parameters, mine, strict=True) if own]
         self._names = tuple(name for name, own in zip(gradients.names, mine, strict=True) if own)
@@ -118,7 +119,7 @@ class UpdateMeasurement:
 
     def disarm(self) -> None:
         """Has the coming optimizer step not measured; an armed step that is still waiting for one was skipped."""
-        if not self._is_stepping:
+        if not self._is_inside_step():
             self._forget_step()
 
     def wait(self) -> None:
@@ -138,8 +139,13 @@ class UpdateMeasurement:
         self.skipped += self._armed is not None
         self._armed = None
 
+    def _is_inside_step(self) -> bool:
+        # No hook is called after a step that raised.
+        self._is_stepping = self._is_stepping and is_stepping(self._optimizer)
+        return self._is_stepping
+
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._is_stepping:  # an exception ended the last one
+        if self._is_stepping:  # the last step raised
             self._forget_step()
         self._is_stepping = True
 
@@ -211,7 +217,7 @@ class UpdateMeasurement:
 
 def _local(parameter: torch.Tensor) -> torch.Tensor:
     """The values: of a DTensor the local shard."""
-    return parameter if type(parameter) in _ORDINARY else plain_tensor(parameter)
+    return parameter if type(parameter) in _ORDINARY else plain_tensor("parameter", parameter)
 
 
 def _fit(buffers: list[torch.Tensor], values: list[torch.Tensor]) -> bool:

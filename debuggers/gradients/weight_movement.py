@@ -1,13 +1,18 @@
-"""Whether training moves the weights at all: a few elements of each parameter, compared with what they were."""
+"""Whether training changes the weights at all: compares a few elements of each parameter with their first values."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from debuggers.host_arrays.deferred import DeferredTensor, is_freed, plain_tensor
+from tracker_adapters.values.tensors import plain_tensor
+
+from debuggers.host_arrays.deferred import DeferredTensor
+from debuggers.host_arrays.readable import is_freed
 from debuggers.torch_import import torch
+from debuggers.torch_internals import foreach
 
 SAMPLES = 64
 _TAKEN = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
@@ -30,42 +35,48 @@ class WeightMovement:
     @torch.no_grad()
     def compare(self, parameters: Mapping[str, torch.Tensor]) -> Movement:
         """Compares parameters with what they were; those that are not known yet are left out."""
-        names, changes = [], []
+        pairs: dict[torch.device, dict[str, tuple[torch.Tensor, torch.Tensor]]] = defaultdict(dict)
         for name, parameter in parameters.items():
             before = self._before.get(parameter)
             after = None if before is None else _sample(parameter)
-            if before is None or after is None or before.shape != after.shape or before.device != after.device:
-                continue
-            names.append(name)
-            changes.append(torch.stack([(after - before).norm(), torch.maximum(after.norm(), before.norm())]))
-        return Movement(names, [DeferredTensor(change) for change in changes])
+            if after is not None and before.shape == after.shape and before.device == after.device:
+                pairs[after.device][name] = before, after
+        return Movement([(tuple(named), _norms(*zip(*named.values(), strict=True))) for named in pairs.values()])
 
 
 class Movement:
-    """How far parameters moved; it may still be on its way from a device."""
+    """How far parameters moved; it may still be on its way from devices."""
 
-    __slots__ = ("_changes", "_names")
+    __slots__ = ("_parts",)
 
-    def __init__(self, names: list[str], changes: list[DeferredTensor]) -> None:
-        self._names, self._changes = names, changes
+    def __init__(self, parts: list[tuple[tuple[str, ...], DeferredTensor]]) -> None:
+        """Takes for each device the names, and two rows: norms of the elements' change, and their own."""
+        self._parts = parts
 
     def ready(self) -> bool:
         """Whether ``resolve`` need not wait."""
-        return all(change.ready() for change in self._changes)
+        return all(norms.ready() for _, norms in self._parts)
 
     def resolve(self) -> dict[str, tuple[float, float]]:
         """Waits for the devices; returns by name the norm of the elements' change, and their own, the larger one."""
-        return {
-            name: (float(change.resolve()[0]), float(change.resolve()[1]))
-            for name, change in zip(self._names, self._changes, strict=True)
-        }
+        found: dict[str, tuple[float, float]] = {}
+        for names, norms in self._parts:
+            found.update(zip(names, zip(*norms.resolve().tolist(), strict=True), strict=True))
+        return found
+
+
+def _norms(before: tuple[torch.Tensor, ...], after: tuple[torch.Tensor, ...]) -> DeferredTensor:
+    """Starts to copy the norms of the elements' change, and of the elements where they are larger: (2, tensors)."""
+    changes = [new - old for old, new in zip(before, after, strict=True)]
+    change, old, new = (torch.stack(foreach.norm(list(tensors))) for tensors in (changes, before, after))
+    return DeferredTensor(torch.stack([change, torch.maximum(old, new)]))
 
 
 def _sample(parameter: torch.Tensor) -> torch.Tensor | None:
     """Some elements in float64; None where there are none to take."""
     if parameter.is_meta or parameter.is_sparse or parameter.is_quantized or parameter.dtype not in _TAKEN:
         return None
-    values = plain_tensor(parameter)
+    values = plain_tensor("parameter", parameter)
     if not values.numel() or values.layout is not torch.strided or is_freed(values):
         return None
     return torch.take(values, _places(values.numel(), values.device)).double()

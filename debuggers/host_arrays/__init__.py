@@ -1,1 +1,1 @@
-"""Tensors as arrays on the host: copied, held in blocks, compared."""
+"""Tensors as arrays on the host: copies, block memory, comparison."""

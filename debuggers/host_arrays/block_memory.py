@@ -1,4 +1,4 @@
-"""Memory for the arrays that pages keep: in large blocks, which come in huge pages and go back as a whole."""
+"""Memory for the arrays of pages, in large blocks, which the system can back with huge pages and free as a whole."""
 
 from __future__ import annotations
 

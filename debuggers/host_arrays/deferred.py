@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from tracker_adapters.emitter import PendingArray
 from tracker_adapters.errors import ArtifactError
-from tracker_adapters.values.arrays import check_readable
 
 from debuggers.host_arrays.block_memory import Empty
 from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
+from debuggers.host_arrays.readable import readable_tensor
 from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import is_in_transform
 
 _NARROW_DTYPES = {getattr(torch, name): dtype for name, dtype in NARROW_FLOATS.items() if hasattr(torch, name)}
 _SAME_SIZE = {1: torch.uint8, 2: torch.int16}
@@ -93,67 +92,3 @@ def defer_tensor(tensor: torch.Tensor) -> DeferredTensor:
             that NumPy and ml_dtypes lack.
     """
     return DeferredTensor(tensor)
-
-
-def plain_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the values as a dense tensor without gradient: the local shard of a DTensor, dequantised.
-
-    It may share memory with ``tensor``.
-
-    Raises:
-        ArtifactError: For meta, sparse and nested tensors.
-    """
-    values = tensor.detach()
-    if hasattr(values, "to_local"):
-        values = values.to_local()
-    if values.is_complex() and not values.is_meta and values.layout == torch.strided:
-        return values.resolve_conj().resolve_neg()
-    check_readable("tensor", values)
-    if values.is_quantized:
-        values = values.dequantize()
-    return values.resolve_neg()
-
-
-def readable_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the values as ``plain_tensor`` does, if they can be read.
-
-    Raises:
-        ArtifactError: For meta, sparse and nested tensors; for subclasses that keep their values out of reach, such as
-            FakeTensor; inside ``torch.vmap`` and ``torch.func.grad``; for a DTensor with sums still to be formed, of
-            which each rank holds a summand; and where the memory was freed, as FSDP does with parameters.
-    """
-    if is_in_transform(tensor):
-        raise ArtifactError("tensor: got one inside a torch.func transformation; expected a tensor outside of it")
-    if _is_partial(tensor):
-        raise ArtifactError("tensor: got a DTensor with sums still to be formed; expected tensor.full_tensor()")
-    values = plain_tensor(tensor)
-    if type(values).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-        raise ArtifactError(
-            f"tensor: got a {type(values).__name__}, whose values cannot be read; expected a torch.Tensor"
-        )
-    if is_freed(values):
-        raise ArtifactError(f"tensor: the memory of one of shape {tuple(values.shape)} was freed; expected values")
-    return values
-
-
-def may_be_cloned(tensor: torch.Tensor) -> bool:
-    """Whether a copy can be made on the spot.
-
-    Of a freed storage it would end the process, and of a DTensor with sums still to be formed it would wait for the
-    other ranks.
-    """
-    return not is_freed(tensor) and not _is_partial(tensor)
-
-
-def is_freed(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's memory was freed, as FSDP and offloading do with parameters: reading it ends the process."""
-    if tensor.layout is not torch.strided or not tensor.numel():
-        return False
-    try:
-        return not tensor.untyped_storage().nbytes()
-    except (RuntimeError, NotImplementedError):  # made of other tensors, or inside a transformation
-        return False
-
-
-def _is_partial(tensor: torch.Tensor) -> bool:
-    return any(placement.is_partial() for placement in getattr(tensor, "placements", ()))

@@ -1,4 +1,4 @@
-"""How two arrays differ element by element. Needs no torch."""
+"""The element-wise difference of two arrays. Needs no torch."""
 
 from __future__ import annotations
 

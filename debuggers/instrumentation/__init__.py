@@ -1,1 +1,1 @@
-"""Attaches to a model and a loop, and leaves both as they were."""
+"""Attaches to a model and a training loop, and leaves both unchanged."""

@@ -1,4 +1,4 @@
-"""Lets functions see the calls of a module, and leaves nothing in it that a copy, a file or a compiler would keep."""
+"""Calls functions at the calls of a module, and leaves nothing in it that a copy, a file or a compiler would keep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, cast
 
 from debuggers.instrumentation import compiled_code
-from debuggers.instrumentation.compiled_code import runs_as_it_is, uncompiled
+from debuggers.instrumentation.compiled_code import never_compiled, uncompiled
 from debuggers.torch_import import torch
 from debuggers.torch_internals.modules import COMPILED_CALL, PLAIN_CALL, is_replica, keep_out_of_scripts
 
@@ -18,7 +18,7 @@ Event: TypeAlias = Literal["begin", "end", "output"]
 """``begin``: function(module, args, kwargs), before the forward and all its hooks. ``end``: function(module), after it,
 also when it raised. ``output``: function(module, args, output), with what the caller gets."""
 
-runs_as_it_is(is_replica)  # dynamo looks at what a function calls that it leaves alone
+never_compiled(is_replica)  # dynamo would trace what a skipped function calls
 
 
 class Observer:
@@ -28,23 +28,24 @@ class Observer:
 
     def __init__(self, module: torch.nn.Module, event: Event, function: Callable[..., None]) -> None:
         compiled_code.prepare()
-        _keep_out_of_scripts()
-        # The same for all observers, also when one comes while the module runs that another has left.
-        self._call = _known_call(module) or _ObservedCall(module)
+        # A class without annotations gives torch.jit those of torch.nn.Module, and torch.jit cannot express this one.
+        keep_out_of_scripts(COMPILED_CALL)
         self._event, self._function = event, function
         self.silent_in: tuple[int, ...] = ()
-        self._call.observers[event].append(self)
-        self._call.install(module)
+        with _changing:
+            # All observers of a module share one, also those added during a call whose observers were all removed.
+            self._call = _known_call(module) or _ObservedCall(module)
+            self._call.observers[event][self] = None
+            self._call.install(module)
 
     def remove(self) -> None:
-        """Takes the function away; calling it again does nothing."""
-        observers = self._call.observers[self._event]
-        if self in observers:
-            self._function = _nothing  # the event that goes on may come to it yet
-            observers.remove(self)
+        """Removes the function, from any thread; calling it again does nothing."""
+        self._function = _nothing  # a call in progress in this or another thread may still reach this observer
+        with _changing:
+            self._call.observers[self._event].pop(self, None)
             self._call.uninstall_if_idle()
 
-    @runs_as_it_is
+    @never_compiled
     def __call__(self, *arguments: Any) -> None:
         """Calls the function, whatever torch compiles around it."""
         if not self.silent_in or threading.get_ident() not in self.silent_in:
@@ -60,15 +61,16 @@ class _ObservedCall:
 
     A forward hook would stay in every copy of the module and in files, keep it from being scripted, switch off the
     fused path of ``TransformerEncoderLayer``, and have compiled code compiled anew. torch leaves out this place when it
-    pickles and copies a module, and compiled code that the module is a part of never looks at it. What does copy it
-    finds None there. What a user compiled in place is called as before.
+    pickles and copies a module, and compiled code that contains the module never reads it. A copy has None
+    there. What a user compiled in place is called as before.
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._module = weakref.ref(module)
         _calls[id(module)] = self
         self._compiled: Callable[..., Any] | None = None
-        self.observers: dict[Event, list[Observer]] = {"begin": [], "end": [], "output": []}
+        # Dicts as ordered sets: their changes are atomic, also where a garbage collection interrupts one by another.
+        self.observers: dict[Event, dict[Observer, None]] = {"begin": {}, "end": {}, "output": {}}
 
     @property
     def wraps_compiled_code(self) -> bool:
@@ -88,14 +90,14 @@ class _ObservedCall:
         if module is None or any(self.observers.values()) or module.__dict__.get(COMPILED_CALL) is not self:
             return
         if self._compiled is None:
-            del module.__dict__[COMPILED_CALL]
+            module.__dict__.pop(COMPILED_CALL, None)
         else:
             module.__dict__[COMPILED_CALL] = self._compiled
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()
 
-    @runs_as_it_is
+    @never_compiled
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         module = self._module()
         assert module is not None  # who calls it holds it
@@ -106,7 +108,7 @@ class _ObservedCall:
         is_copy = caller is not module and is_replica(caller)
         return self._observed(cast(torch.nn.Module, caller) if is_copy else module, args, kwargs)
 
-    @runs_as_it_is
+    @never_compiled
     def _observed(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         forward = self._compiled or getattr(module, PLAIN_CALL)
         for observer in tuple(self.observers["begin"]):
@@ -114,7 +116,7 @@ class _ObservedCall:
         try:
             output = forward(*args, **kwargs)
         finally:
-            for observer in tuple(reversed(self.observers["end"])):
+            for observer in reversed(tuple(self.observers["end"])):
                 observer(module)
         for observer in tuple(self.observers["output"]):
             observer(module, args, output)
@@ -123,11 +125,8 @@ class _ObservedCall:
 
 # By identity: a class of modules may define equality. An entry lives as long as an observer, or a call that runs.
 _calls: weakref.WeakValueDictionary[int, _ObservedCall] = weakref.WeakValueDictionary()
-
-
-def _keep_out_of_scripts() -> None:
-    # A class without annotations shows torch.jit those of torch.nn.Module, and it cannot express the one of this place.
-    keep_out_of_scripts(COMPILED_CALL)
+# Reentrant: a garbage collection within it may remove observers.
+_changing = threading.RLock()
 
 
 def _known_call(module: torch.nn.Module) -> _ObservedCall | None:
@@ -148,7 +147,7 @@ def unobserved(model: torch.nn.Module) -> Iterator[None]:
     One thread at a time may be in such a block of a model.
     """
     calls = [call for module in model.modules() if (call := _known_call(module)) is not None]
-    present = [observer for call in calls for event in call.observers.values() for observer in event]
+    present = [observer for call in calls for event in call.observers.values() for observer in tuple(event)]
     here = threading.get_ident()
     for observer in present:
         observer.silent_in = (*observer.silent_in, here)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from debuggers.instrumentation import compiled_code
 from debuggers.instrumentation.call_observers import Observer
-from debuggers.instrumentation.compiled_code import graph_must_be_whole, runs_as_it_is, uncompiled
+from debuggers.instrumentation.compiled_code import graph_must_be_whole, never_compiled, uncompiled
 from debuggers.instrumentation.inner_steps import is_inner_step
 from debuggers.torch_import import torch
 
@@ -24,7 +23,7 @@ OptimizerFunction = Callable[[torch.optim.Optimizer], None]
 
 
 class _Hook:
-    """A hook that does nothing in copies of what it hangs on; what was pickled can be read without this package."""
+    """A hook that copies of its module, tensor or optimizer do not call; pickles are read without this package."""
 
     __slots__ = ("_function",)
 
@@ -37,7 +36,7 @@ class _Hook:
 
 
 class OutputHook(_Hook):
-    """Puts what a function makes of a module's output in the output's place."""
+    """Replaces a module's output by the result of a function of it."""
 
     __slots__ = ()
 
@@ -47,7 +46,7 @@ class OutputHook(_Hook):
 
 
 class SeparateHook(_Hook):
-    """Does nothing, but a fused kernel that would not call the module is not taken where it is there."""
+    """Does nothing; its presence keeps torch from a fused kernel that would not call the module."""
 
     __slots__ = ()
 
@@ -59,7 +58,7 @@ class SeparateHook(_Hook):
 
 
 class ArgumentsHook(_Hook):
-    """Puts what a function makes of a module's arguments in their place."""
+    """Replaces a module's arguments by the result of a function of them."""
 
     __slots__ = ()
 
@@ -79,13 +78,13 @@ class ChangeEndHook(_Hook):
 
 
 class GradientHook(_Hook):
-    """Hands the gradient with respect to a tensor to a function, and never changes it."""
+    """Passes the gradient with respect to a tensor to a function, and never changes it."""
 
     __slots__ = ()
     # Tells torch not to warn that the hook is left out when the tensor is saved.
     __torch_unserializable__ = True
 
-    @runs_as_it_is
+    @never_compiled
     def __call__(self, gradient: torch.Tensor) -> None:
         """Called by torch in the backward pass, once the gradient is complete."""
         if not (torch.compiler.is_compiling() and graph_must_be_whole()):
@@ -93,14 +92,14 @@ class GradientHook(_Hook):
 
 
 class OptimizerHook(_Hook):
-    """Hands an optimizer to a function before or after its step, and never changes the step's arguments.
+    """Calls a function with an optimizer before or after its step, and never changes the step's arguments.
 
-    Of a step inside another one, see ``inner_steps``, nothing is told.
+    Nested steps are left out; see ``inner_steps``.
     """
 
     __slots__ = ()
 
-    @runs_as_it_is
+    @never_compiled
     def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> None:
         """Called by torch around ``optimizer.step``; where that is compiled, between two graphs."""
         if torch.compiler.is_compiling():
@@ -112,14 +111,14 @@ class OptimizerHook(_Hook):
 
 
 class GradientsReadyHook(_Hook):
-    """Hands an optimizer to a function once in a step, when its gradients are there and its weights are still the old.
+    """Calls a function with an optimizer once a step, when its gradients are complete and its weights unchanged.
 
     That is before the step, or where it is given a closure, when the closure has returned for the first time.
     """
 
     __slots__ = ()
 
-    @runs_as_it_is
+    @never_compiled
     def __call__(self, optimizer: torch.optim.Optimizer, arguments: Any, keywords: Any) -> Any:
         """Called by torch before ``optimizer.step``; gives it a closure that does what the caller's does."""
         if torch.compiler.is_compiling():
@@ -131,13 +130,13 @@ class GradientsReadyHook(_Hook):
         ready = partial(uncompiled, self._function, optimizer)
         if not callable(closure):
             return ready()
-        told = _ToldOfFirstCall(closure, ready)
+        notifying = _NotifyingClosure(closure, ready)
         if "closure" in keywords:
-            return arguments, {**keywords, "closure": told}
-        return (arguments[0], told, *arguments[2:]), keywords
+            return arguments, {**keywords, "closure": notifying}
+        return (arguments[0], notifying, *arguments[2:]), keywords
 
 
-class _ToldOfFirstCall:
+class _NotifyingClosure:
     """A closure that calls a function when it has returned for the first time."""
 
     __slots__ = ("_closure", "_function")
@@ -146,7 +145,7 @@ class _ToldOfFirstCall:
         self._closure = closure
         self._function: Callable[[], object] | None = function
 
-    @runs_as_it_is
+    @never_compiled
     def __call__(self) -> Any:
         result = self._closure()
         function, self._function = self._function, None
@@ -156,7 +155,7 @@ class _ToldOfFirstCall:
 
 
 class Hooks:
-    """The hooks of one owner. The handles lie here, never in the model; ``remove`` takes all of them away.
+    """The hooks of one owner. The handles are kept here, never in the model; ``remove`` removes all of them.
 
     As a context manager it removes them when the block ends, also after an exception.
     """
@@ -248,7 +247,5 @@ class Hooks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.remove()

@@ -1,17 +1,17 @@
-"""Tells an optimizer's step from one inside of it, as a class that calls ``super().step()`` makes."""
+"""Distinguishes an optimizer's step from a nested one, as in a class that calls ``super().step()``."""
 
 from __future__ import annotations
 
 import sys
 
-from debuggers.instrumentation.compiled_code import runs_as_it_is
+from debuggers.instrumentation.compiled_code import never_compiled
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import hooked_steps
 
-runs_as_it_is(hooked_steps)  # dynamo looks at what a function calls that it leaves alone
+never_compiled(hooked_steps)  # dynamo would trace what a skipped function calls
 
 
-@runs_as_it_is
+@never_compiled
 def is_inner_step(optimizer: torch.optim.Optimizer) -> bool:
     """Whether the step whose hook calls this runs inside another step of the same optimizer.
 

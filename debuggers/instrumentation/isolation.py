@@ -10,6 +10,9 @@ from types import TracebackType
 from typing import Literal
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.values.checked_values import check_value
+
+from debuggers.errors import DebuggerConfigError
 
 OnError = Literal["isolate", "raise"]
 _log = logging.getLogger(__name__)
@@ -23,21 +26,20 @@ class Isolation:
     """
 
     def __init__(self, on_error: OnError, report: Callable[[str], None]) -> None:
-        """Says what to do with exceptions.
+        """Sets what happens to exceptions.
 
         Args:
             on_error: ``isolate`` catches; ``raise`` lets exceptions pass.
             report: Called with the message of each new cause.
         """
-        if on_error not in ("isolate", "raise"):
-            raise ValueError(f"on_error is {on_error!r}; expected 'isolate' or 'raise'")
+        check_value("on_error", on_error, OnError, DebuggerConfigError)
         self.on_error = on_error
         self.counts: dict[tuple[str, str], int] = {}
         self._report = report
         self._lock = threading.Lock()
 
     def guard(self, place: str) -> AbstractContextManager[None, bool]:
-        """Runs a block whose exceptions go no further, unless ``on_error`` is ``raise``."""
+        """Catches and records the exceptions of a block, unless ``on_error`` is ``raise``."""
         return _Guard(self, place)
 
     def record(self, place: str, error: Exception) -> None:
@@ -89,5 +91,5 @@ def describe(error: Exception) -> str:
     """Returns an exception's type and message."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # its __str__ is anyone's code
+    except Exception:  # its __str__ is arbitrary code
         return f"{type(error).__name__}, whose message cannot be read"

@@ -1,4 +1,4 @@
-"""Runs a model once more without leaving a trace: in its weights and buffers, the generators, or other debuggers."""
+"""Runs a model again without side effects on its weights and buffers, the generators, or other debuggers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
+from tracker_adapters.values.tensors import is_sharded
+
 from debuggers.errors import DebuggerConfigError
-from debuggers.host_arrays.deferred import is_freed
+from debuggers.host_arrays.readable import is_freed
 from debuggers.instrumentation.call_observers import is_compiled_in_place, unobserved
 from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.instrumentation.random_state import preserved_random_state
@@ -59,9 +61,8 @@ def run_aside(model: torch.nn.Module, work: Callable[[], Result], *, gradients: 
         _one_replay_at_a_time,
         torch.inference_mode(False),
         torch.set_grad_enabled(gradients),
-        preserved_random_state(),
-        _preserved_device_states(model),
-        unobserved(model),  # this run is none of other debuggers' business
+        preserved_random_state(model.parameters()),
+        unobserved(model),  # other debuggers do not capture this run
         _without_compilation(),
         _without_fast_attention(model),
     ):
@@ -176,7 +177,7 @@ def _needs_other_processes(module: torch.nn.Module) -> bool:
     # By name: importing the class of sharded modules is slow.
     if any(cls.__name__ in _PARALLEL for cls in type(module).__mro__):
         return True
-    if any(hasattr(parameter, "to_local") for parameter in module.parameters(recurse=False)):
+    if any(map(is_sharded, module.parameters(recurse=False))):
         return True
     synchronized = isinstance(module, torch.nn.SyncBatchNorm) and module.training
     distributed = torch.distributed
@@ -188,15 +189,9 @@ def _needs_other_processes(module: torch.nn.Module) -> bool:
     )
 
 
-def _preserved_device_states(model: torch.nn.Module) -> AbstractContextManager[None]:
-    """The states of the devices that hold parameters; ``preserved_random_state`` keeps that of the current one."""
-    devices = sorted({parameter.device.index for parameter in model.parameters() if parameter.is_cuda})
-    return torch.random.fork_rng(devices, device_type="cuda") if devices else nullcontext()
-
-
 def _without_compilation() -> AbstractContextManager[Any]:
-    # Nothing is compiled where this was never imported, and importing it takes a second. The stance is as of torch 2.6.
-    if not dynamo.is_imported() or not hasattr(torch.compiler, "set_stance"):
+    # Nothing is compiled where this was never imported, and importing it takes a second.
+    if not dynamo.is_imported():
         return nullcontext()
     return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""Notices what is added to a model, exchanged in it or removed from it, in a fraction of the time of a walk."""
+"""Detects modules that were added to a model, replaced or removed, much faster than by walking through it."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def _compiled_expression(selector: str) -> re.Pattern[str]:
     try:
         return re.compile(selector.removeprefix(_EXPRESSION))
     except re.error as error:
-        raise DebuggerConfigError(f"module selector {selector!r} is no regular expression: {error}") from error
+        raise DebuggerConfigError(f"module selector {selector!r} is not a regular expression: {error}") from error
 
 
 def _named(model: torch.nn.Module, modules: list[NamedModule], name: str) -> NamedModule | None:

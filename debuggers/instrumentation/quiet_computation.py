@@ -1,4 +1,4 @@
-"""Lets a debugger compute in the middle of a forward pass without anything there noticing it."""
+"""Runs torch operations of a debugger during a forward pass, unseen by modes that are active there."""
 
 from __future__ import annotations
 

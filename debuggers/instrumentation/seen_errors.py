@@ -1,4 +1,4 @@
-"""Knows which exceptions were looked at, without keeping them: their tracebacks hold on to all that failed."""
+"""Remembers which exceptions were handled without keeping them: their tracebacks would keep all locals alive."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class SeenErrors:
         return self._number in vars(error).get(_MARK, ())
 
     def add(self, error: BaseException) -> None:
-        """Says that an exception was looked at."""
+        """Marks an exception as handled."""
         vars(error).setdefault(_MARK, set()).add(self._number)

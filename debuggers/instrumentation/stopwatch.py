@@ -1,4 +1,4 @@
-"""Adds up the time that watching takes."""
+"""Adds up the time that measuring takes."""
 
 from __future__ import annotations
 

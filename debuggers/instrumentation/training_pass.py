@@ -1,4 +1,4 @@
-"""Tells a forward pass of a training from others that run through the same hooks."""
+"""Distinguishes forward passes of a training from others that run through the same hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a layer's output has its channels: (batch, channels, *positions), or (batch, *positions, channels)."""
+"""The position of the channels in a layer's output: (batch, channels, *positions), or (batch, *positions, channels)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOLERANCE = 0.1
 
 
 def order_of_type(module: torch.nn.Module) -> Order | None:
-    """Returns the order that a type of modules says, or None.
+    """Returns the channel order that a module's type implies, or None.
 
     Channels come first where a name ends in ``1d``, ``2d`` or ``3d`` (convolution, pooling, batch norm, and the
     ``LayerNorm2d`` of several libraries), and last in a linear layer or a layer norm over one dimension.
@@ -33,7 +33,7 @@ def order_of_type(module: torch.nn.Module) -> Order | None:
 
 
 def orders_inside(module: torch.nn.Module) -> set[Order]:
-    """Returns the orders that the types of a module and of those in it say."""
+    """Returns the channel orders that the types of a module and its submodules imply."""
     return {order for part in module.modules() if (order := order_of_type(part)) is not None}
 
 
@@ -54,7 +54,7 @@ def has_channels_last(module: torch.nn.Module, values: torch.Tensor, given: bool
     Args:
         module: The layer: without ``given``, its own type decides, or else the types in it if all say the same.
         values: Its output.
-        given: What the user said.
+        given: The user's setting.
     """
     if values.ndim < 3 or given is not None:
         return bool(given) and values.ndim >= 3

@@ -8,13 +8,14 @@ from typing import Any
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.base_debugger import Picture
-from debuggers.host_arrays.deferred import readable_tensor
+from debuggers.host_arrays.readable import readable_tensor
 from debuggers.layer_values.picture_grid import picture_grid
-from debuggers.measurement.kernel_compilation import compilation
+from debuggers.measurement.kernels.availability import is_usable
+from debuggers.measurement.kernels.spread import spread_of
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 
-_COMPILED_FROM = 1 << 14  # elements; torch's operations are as fast on fewer, and numba takes a second to import
+_COMPILED_FROM = 1 << 14  # elements; torch's operations are as fast on fewer
 _SPREAD = ("mean", "std", "min", "max")
 Number = float | torch.Tensor
 """A float; on a device a 0-d tensor, because reading it would make the host wait."""
@@ -122,14 +123,12 @@ def _may_be_compiled(values: torch.Tensor) -> bool:
         and values.dtype in (torch.float32, torch.float64)
         and values.numel() >= _COMPILED_FROM
         and torch.ops.aten.is_non_overlapping_and_dense(values)
-        and compilation.is_ready()
+        and is_usable()
     )
 
 
 def _compiled_spread(values: torch.Tensor, copy: torch.Tensor | None) -> dict[str, Number] | None:
     """The same in one pass, a tenth as long; None for what is not finite. ``copy`` has the strides of the values."""
-    from debuggers.measurement.kernels.spread import spread_of
-
     found = spread_of(values, copy)
     return None if found is None else dict(zip(_SPREAD, found, strict=True))
 

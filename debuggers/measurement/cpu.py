@@ -1,52 +1,41 @@
-"""Measures host memory with the compiled kernel, large amounts in torch's threads. Importing this imports numba."""
+"""Measures host memory with the compiled kernel, large amounts in torch's threads."""
 
 from __future__ import annotations
 
-import logging
-import time
-from functools import cache
-
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.compilation import compile_cached, compile_for_threads
 from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.native.extension import kernels
 
-from debuggers.measurement.kernels import shares as measurement_shares
-from debuggers.measurement.kernels.torch_threads import openmp, team_size
+from debuggers.measurement.kernels.torch_threads import team
 from debuggers.measurement.summary_table import SummaryTable
 
-_log = logging.getLogger(__name__)
-_MIN_SHARE = 1 << 16  # elements, 40 microseconds' work: as long as to start the threads and to join what they found
-compiled_measure = compile_cached(measurement_shares.measure)
+_MIN_SHARE = 1 << 16  # elements, 30 microseconds' work: as long as to start the threads and to join what they found
+_DTYPES = (np.int64, np.float64, np.int64, np.float64, np.int64, np.uint16, np.int64)
 
 
 def measure_segments(segments: npt.NDArray[np.int64], elements: int) -> SummaryTable:
     """Measures tensors that lie in one or several segments of host memory each.
 
-    Moments depend in their last bits on where the work is cut: on the lengths, and on how many threads torch uses.
+    Moments depend in their last bits on where the work is cut: on the lengths, and on how many threads torch uses. They
+    do not depend on the processor. Needs the compiled code; see ``kernels.availability``.
 
     Args:
-        segments: (k, 5), as ``kernels.rows`` has them; the caller keeps the memory alive.
+        segments: int64 (k, 5), as ``tracker_adapters.native._kernels.measure`` has them; the caller keeps the memory
+            alive.
         elements: The sum of their lengths.
     """
     if len(segments) == 0:
         return SummaryTable.of(())
-    threads = team_size()
+    start, threads = team()
     number = max(1, min(threads, elements // _MIN_SHARE))
-    tallies, moments, signed, l1, ends, bins, counts = compiled_measure(segments, number, openmp(), _work(), threads)
+    found = kernels().measure(segments, number, start, threads)  # type: ignore[union-attr]
+    tallies, moments, signs, l1, ends, bins, counts = map(np.frombuffer, found, _DTYPES)
+    negative, positive = signs.reshape(2, -1)
     return SummaryTable(
-        HistogramColumns(tallies, moments, ends, bins, counts),
-        negative=signed[0],
-        positive=signed[1],
+        HistogramColumns(tallies.reshape(len(ends), -1), moments.reshape(len(ends), -1), ends, bins, counts),
+        negative=negative,
+        positive=positive,
         l1=l1,
-        local_shard=np.zeros(len(l1), np.bool_),
+        local_shard=np.zeros(len(ends), np.bool_),
     )
-
-
-@cache
-def _work() -> int:
-    begun = time.perf_counter()
-    address = compile_for_threads(measurement_shares.work)
-    compiled_measure(np.zeros((1, 5), np.int64), 1, 0, address, 1)
-    _log.info("the kernel was compiled, or loaded, in %.2f s", time.perf_counter() - begun)
-    return address

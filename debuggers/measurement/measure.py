@@ -1,7 +1,7 @@
 """Measures many tensors at once: statistics and a mergeable histogram of each.
 
-Host tensors go through one call of a compiled kernel where numba is installed; tensors on CUDA are measured there,
-with one copy to the host. Nothing here draws random numbers or changes a tensor.
+Host tensors go through one call of a compiled kernel where it can be used; tensors on CUDA are measured there, with one
+copy to the host. Nothing here draws random numbers or changes a tensor.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
+
+from tracker_adapters.values.tensors import is_sharded
 
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.compiled_code import between_graphs
 from debuggers.measurement import torch_operations as measurement_torch
-from debuggers.measurement.batches import DeviceBatch, HostBatch, load_kernel
+from debuggers.measurement.batches import DeviceBatch, HostBatch
+from debuggers.measurement.kernels.availability import is_usable
 from debuggers.measurement.plain_values import MAX_LENGTH, address, difference_pieces, pieces, plain_values
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.measurement.tensor_summary import TensorSummary
@@ -115,21 +119,20 @@ def measure(
     ``Difference`` of plain host tensors is never stored.
     """
     names, values = (list(tensors), tensors.values()) if isinstance(tensors, Mapping) else (None, tensors)
-    kernel = load_kernel()
-    host = HostBatch(kernel) if kernel else None
+    host = HostBatch() if is_usable() else None
     devices: dict[torch.device, DeviceBatch] = {}
     shards: list[int] = []
     for index, tensor in enumerate(values):
         what = index if names is None else names[index]
+        if host and _is_plain(tensor):
+            host.add(index, what, tensor)
+            continue
         if isinstance(tensor, Difference):
             after, before = tensor.after, tensor.before
             if host and _is_plain(after) and _is_plain(before) and _lie_alike(after, before):
                 host.add(index, what, after, before)
                 continue
-            parts, local_shard = difference_pieces(what, after, before), hasattr(after, "to_local")
-        elif host and _is_plain(tensor):
-            host.add(index, what, tensor)
-            continue
+            parts, local_shard = difference_pieces(what, after, before), is_sharded(after)
         else:
             flat, local_shard = plain_values(what, tensor)
             address(what, flat)  # reading freed memory to convert it would end the process
@@ -147,17 +150,13 @@ def measure(
 
 
 def prepare() -> float:
-    """Loads the kernel, so that the first step need not; returns the seconds.
-
-    So it does with what the run store packs histograms with. Where the kernel is not compiled yet, see
-    ``kernel_compilation``.
-    """
+    """Loads the kernel, so that the first step need not; returns the seconds."""
     start = time.perf_counter()
-    load_kernel()
+    is_usable()
     return time.perf_counter() - start
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def _is_plain(tensor: Any) -> TypeGuard[torch.Tensor]:
     """Whether the kernel can read the memory as it is; a fraction of a microsecond for each of many tensors."""
     return (
         type(tensor) in _ORDINARY

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tracker_adapters.errors import ArtifactError
-from tracker_adapters.values.arrays import check_readable
+from tracker_adapters.values.tensors import is_sharded, local_part, plain_tensor
 
 from debuggers.torch_import import torch
 
 MAX_LENGTH = 1 << 31  # elements of a piece; the kernel counts in 32 bits
+_MAX_OFFSET = 1 << 44  # bytes
 _CONVERTED_LENGTH = 1 << 22  # bounds the memory of copies
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 _WITHIN_FLOAT32 = frozenset(
@@ -95,8 +95,8 @@ def address(what: int | str, tensor: torch.Tensor) -> int:
         pointer = tensor.data_ptr()
     except RuntimeError as error:
         raise unreadable(called(what), tensor, error) from error
-    offset = tensor.storage_offset()
-    if pointer == (offset and offset * tensor.element_size()) and tensor.numel():  # counted from nowhere
+    # A storage without memory begins at 0; beyond what an offset can be, the memory is there.
+    if pointer < _MAX_OFFSET and pointer == tensor.storage_offset() * tensor.element_size() and tensor.numel():
         raise ArtifactError(f"{called(what)}: the storage of shape {tuple(tensor.shape)} was freed; expected values")
     return pointer
 
@@ -113,20 +113,14 @@ def unreadable(what: str, tensor: torch.Tensor, error: Exception) -> ArtifactErr
 
 
 def _flat(what: str, tensor: torch.Tensor) -> tuple[torch.Tensor, bool]:
-    values: Any = tensor.detach()
-    local_shard = hasattr(values, "to_local")
-    if local_shard:
-        values = values.to_local()
+    values, local_shard = local_part(tensor.detach()), is_sharded(tensor)
     if values.layout == torch.sparse_coo and not values.is_meta:
         values = values.coalesce().values()
     elif values.layout in _COMPRESSED and not values.is_meta:
         values = values.values()
-    check_readable(what, values.real if values.is_complex() else values)
-    if values.is_quantized:
-        values = values.dequantize()
+    values = plain_tensor(what, values)
     if values.device.type not in {"cpu", "cuda"}:
         values = values.cpu()
-    values = values.resolve_neg()
     if not values.is_contiguous() and torch.ops.aten.is_non_overlapping_and_dense(values):
         return values.as_strided((values.numel(),), (1,)), local_shard
     # Of an expanded tensor a reshape is a view that has no memory for each element.

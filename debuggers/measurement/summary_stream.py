@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from debuggers.errors import DebuggerConfigError
 from debuggers.measurement.arrival_queue import ArrivalQueue, Measurement
@@ -17,6 +20,10 @@ from debuggers.measurement.summary_table import SummaryTable
 
 OnTable: TypeAlias = Callable[[int, Sequence[str], SummaryTable], None]
 _Names: TypeAlias = tuple[str, ...]
+_AT_ONCE = 10
+"""Steps to merge at once: a merge takes some thirty NumPy operations, however many steps there are."""
+_MAX_HELD = 1 << 20
+"""Bins that may wait to be merged, of ten bytes each."""
 
 
 class SummaryStream:
@@ -48,8 +55,7 @@ class SummaryStream:
         Raises:
             DebuggerConfigError: When ``histogram_every`` is below 1.
         """
-        if histogram_every is not None and histogram_every < 1:
-            raise DebuggerConfigError(f"histogram_every is {histogram_every}; expected at least 1, or None")
+        check_value("histogram_every", histogram_every, at_least(1) | None, DebuggerConfigError)
         self._group = group
         self._emitter = emitter
         self._histogram_every = histogram_every
@@ -74,11 +80,10 @@ class SummaryStream:
         if self._emitter is not None:
             if not self._said_shards and table.local_shard.any():
                 self._say_shards(self._emitter, step, table)
-            norms = table.l2
-            values = np.append(norms, np.linalg.norm(norms))
+            values = np.concatenate((table.l2, (table.total_l2,)))
             self._emitter.scalars(norm_names(self._group, names), values, step=step, time_ns=time_ns)
             if self._histogram_every is not None:
-                self._window.add(step, names, table, time_ns)
+                self._window.add(step, names, table.columns, time_ns)
                 if self._window.steps >= self._histogram_every:
                     self._emit_histograms(self._emitter)
         if self._on_table is not None:
@@ -95,8 +100,8 @@ class SummaryStream:
         emitter.alert(
             "sharded_tensors",
             f"{int(table.local_shard.sum())} of {len(table)} {self._group} are sharded over ranks: their histograms "
-            "and norms are of the part on this rank, since a look at the others would need a collective. The norm of "
-            "the whole is the root of the sum of the squares of what the ranks store; a stability manager tells it",
+            "and norms are those of this rank's part, because a global norm needs a collective. The global norm is the "
+            "root of the sum of the squares of the norms of all ranks; a stability manager reports it",
             step=step,
             level="info",
         )
@@ -106,9 +111,10 @@ class SummaryStream:
 
     def _emit_histograms(self, emitter: Emitter) -> None:
         window, self._window = self._window, _Window()
-        if window.table is not None:
-            names = histogram_names(self._group, window.names)
-            emitter.histograms(names, window.table.columns, step=window.step, time_ns=window.time_ns)
+        if window.steps:
+            names, columns = window.merged()
+            names = histogram_names(self._group, names)
+            emitter.histograms(names, columns, step=window.step, time_ns=window.time_ns)
 
 
 class _Window:
@@ -116,18 +122,23 @@ class _Window:
 
     def __init__(self) -> None:
         self.steps = self.step = self.time_ns = 0
-        self.names: _Names = ()
-        self.table: SummaryTable | None = None
+        self._parts: list[tuple[_Names, HistogramColumns]] = []
 
-    def add(self, step: int, names: _Names, table: SummaryTable, time_ns: int) -> None:
+    def add(self, step: int, names: _Names, columns: HistogramColumns, time_ns: int) -> None:
         self.steps += 1
         self.step, self.time_ns = step, time_ns
-        if self.table is None:
-            self.names, self.table = names, table
-        elif names == self.names:
-            self.table = self.table.merge(table)
-        else:
-            both = (*self.names, *names)
-            self.names = tuple(dict.fromkeys(both))
-            rows = {name: row for row, name in enumerate(self.names)}
-            self.table = SummaryTable.concatenate([self.table, table]).grouped([rows[name] for name in both])
+        self._parts.append((names, columns))
+        if len(self._parts) == _AT_ONCE or sum(part.bins.size for _, part in self._parts) > _MAX_HELD:
+            self._parts = [self.merged()]
+
+    def merged(self) -> tuple[_Names, HistogramColumns]:
+        """Merges in the order of the steps, which gives the same bits however many wait."""
+        if len(self._parts) == 1:
+            return self._parts[0]
+        groups = [names for names, _ in self._parts]
+        columns = HistogramColumns.joined([columns for _, columns in self._parts])
+        first = groups[0]
+        if all(names == first for names in groups):
+            return first, columns.merged(np.tile(np.arange(len(first)), len(groups)))
+        rows = {name: row for row, name in enumerate(dict.fromkeys(chain.from_iterable(groups)))}
+        return tuple(rows), columns.merged(np.array([rows[name] for name in chain.from_iterable(groups)], np.int64))

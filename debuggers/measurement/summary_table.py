@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self, overload
 
 import numpy as np
@@ -18,9 +19,11 @@ _TALLY = {name: index for index, name in enumerate(TALLIES)}
 _MOMENT = {name: index for index, name in enumerate(MOMENTS)}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class SummaryTable(Sequence[TensorSummary]):
     """Summaries of n tensors, in their order; ``table[i]`` is one as an object.
+
+    What is computed of them is kept: several readers of a step ask for the same. Nobody changes an array of a table.
 
     Attributes:
         columns: Histograms, counts, extremes and moments; see ``HistogramColumns``.
@@ -97,15 +100,7 @@ class SummaryTable(Sequence[TensorSummary]):
         """
         if len(self) != len(other):
             raise ValueError(f"a table of {len(other)} tensors was given to merge; expected {len(self)}")
-        with np.errstate(over="ignore"):
-            l1 = self.l1 + other.l1
-        return SummaryTable(
-            HistogramColumns.joined([self.columns, other.columns]).merged(np.tile(np.arange(len(self)), 2)),
-            negative=self.negative + other.negative,
-            positive=self.positive + other.positive,
-            l1=l1,
-            local_shard=self.local_shard | other.local_shard,
-        )
+        return self.concatenate([self, other]).grouped(np.tile(np.arange(len(self)), 2))
 
     def scaled(self, exponent: int) -> SummaryTable:
         """Returns the table of the tensors times ``2**exponent``; see ``HistogramColumns.scaled``, l1 being exact."""
@@ -141,7 +136,7 @@ class SummaryTable(Sequence[TensorSummary]):
         """Returns ``min``, ``max``, ``mean`` or ``m2`` of every tensor; see ``TensorSummary`` for NaN."""
         return self.columns.moments[:, _MOMENT[name]]
 
-    @property
+    @cached_property
     def non_finite(self) -> npt.NDArray[np.int64]:
         """Elements that are NaN or infinite."""
         return self.tally("nan") + self.tally("pos_inf") + self.tally("neg_inf")
@@ -156,13 +151,18 @@ class SummaryTable(Sequence[TensorSummary]):
         """Population standard deviations of the finite elements; NaN where there is none."""
         return self.columns.stds
 
-    @property
+    @cached_property
     def l2(self) -> Floats:
         """Euclidean norms of the finite elements; 0 where there is none."""
         n = self.finite_count
         with np.errstate(invalid="ignore", over="ignore"):
             norms = np.hypot(np.sqrt(self.moment("m2")), np.sqrt(n) * self.moment("mean"))
         return np.where(n > 0, norms, 0.0)
+
+    @cached_property
+    def total_l2(self) -> float:
+        """The Euclidean norm of the finite elements of all tensors."""
+        return float(np.linalg.norm(self.l2))
 
     @property
     def mean_magnitude(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Measures tensors with torch operations alone: on CUDA, and on the host where numba is not installed.
+"""Measures tensors with torch operations alone: on CUDA, and on the host where the compiled code cannot be used.
 
 Tensors of a group are laid end to end, so that their number does not multiply the operations. Every operation is
 deterministic and none waits for the device: results are rows of one table, copied once.

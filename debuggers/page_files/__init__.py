@@ -1,1 +1,1 @@
-"""Pages on the disk: written, indexed, read, checked, compared."""
+"""Pages on disk: writing, index, reading, validation, comparison."""

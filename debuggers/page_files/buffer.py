@@ -1,4 +1,4 @@
-"""The page being filled: gathers datapoints, and hands a page over when it is full."""
+"""The page being filled: collects datapoints, and submits a page when it is full."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from shutil import copyfileobj
 from typing import Any
 
-from tracker_adapters.own_process import TemporaryFolder
-from tracker_adapters.whole_files import whole_file
+from tracker_adapters.atomic_files import atomic_file
+from tracker_adapters.fork_safe import TemporaryFolder
 
 from debuggers.errors import PageError
 from debuggers.page_files.index import INDEX_NAME, add_to_index, clear_pages, page_name, page_number, read_index
@@ -132,7 +132,7 @@ class PageBuffer:
 
     @property
     def has_lost_datapoints(self) -> bool:
-        """Whether datapoints were added of which nobody said where to."""
+        """Whether datapoints were added and no folder was given for them."""
         return self.folder is None and (self.page_idx > self._saved_pages or bool(self.page_data))
 
     def reset(self, timeout_s: float) -> None:
@@ -210,7 +210,7 @@ def _move_pages(source: Path, folder: Path, first: int) -> None:
     """
     for record in read_index(source):
         name = page_name(page_number(record.page) - first)
-        with (source / record.page).open("rb") as old, whole_file(folder, name, sync="name") as new:
+        with (source / record.page).open("rb") as old, atomic_file(folder, name, sync="name") as new:
             copyfileobj(old, new, 1 << 20)
         add_to_index(folder, replace(record, page=name))
     (source / INDEX_NAME).unlink()

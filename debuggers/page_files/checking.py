@@ -1,4 +1,4 @@
-"""Checks what was read from a page: plain values only, nested like debug outputs and not like a trap."""
+"""Validates the content of a page: plain values only, nested within the limits of debug outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_page(page: Any, nbytes: int, limits: PageLimits = LIMITS) -> None:
     Args:
         page: What its file of ``nbytes`` bytes says.
         nbytes: Its size.
-        limits: What is refused as too much.
+        limits: The limits beyond which the page is refused.
 
     Raises:
         PageError: Unless it is ``{datapoint_idx: {debugger_name: outputs}}``, whose outputs are arrays and plain values

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from tracker_adapters.atomic_files import finished_name, write_atomically
 from tracker_adapters.safe_files import open_file, read_file
-from tracker_adapters.whole_files import finished_name, write_whole
 
 from debuggers.errors import PageError
 from debuggers.page_files.limits import LIMITS, PageLimits
@@ -55,14 +55,14 @@ def read_index(folder: Path, limits: PageLimits = LIMITS) -> list[PageRecord]:
         PageError: When the folder does not exist, or its index has an unknown version.
     """
     if not folder.is_dir():
-        raise PageError(f"{folder} is no folder; expected one that holds page_<n>.pkl files")
+        raise PageError(f"{folder} is not a folder; expected one that holds page_<n>.pkl files")
     records = {record.page: record for record in _listed(folder)}
     for path in folder.iterdir():
         if _PAGE_NAME.fullmatch(path.name) and path.name not in records:
             try:
                 records[path.name] = _measured(folder, path.name, limits)
             except PageError as error:
-                _log.warning("left out of the index of %s: %s", folder, error)
+                _log.warning("omitted from the index of %s: %s", folder, error)
     return _in_order(records.values())
 
 
@@ -70,7 +70,7 @@ def write_index(folder: Path, records: Sequence[PageRecord]) -> None:
     """Replaces the folder's index in one step."""
     # Not durable: an index that a power cut damages is read as missing, and rebuilt from the pages.
     content = msgspec.json.encode(_Index(schema_version=SCHEMA_VERSION, pages=tuple(records)))
-    write_whole(folder, INDEX_NAME, content, sync="nothing")
+    write_atomically(folder, INDEX_NAME, content, sync="nothing")
 
 
 def add_to_index(folder: Path, record: PageRecord) -> None:

@@ -1,8 +1,12 @@
-"""How much a page may ask of whoever reads it: a few bytes can describe more objects than memory holds."""
+"""Limits for reading a page: a few bytes can describe more objects than fit in memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from tracker_adapters.values.checked_values import at_least, check_value
+
+from debuggers.errors import DebuggerConfigError
 
 _BYTES_AN_OBJECT = 50
 _BYTES_AN_OPERATION = 8
@@ -12,7 +16,9 @@ MAX_FRAME_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLimits:
-    """What a page is refused beyond. Pages that SequentialDebugger writes with ``page_size_mb=100`` stay far below.
+    """The limits beyond which a page is refused.
+
+    Pages that SequentialDebugger writes with ``page_size_mb=100`` stay far below them.
 
     Attributes:
         file_bytes: The size of the file.
@@ -30,9 +36,7 @@ class PageLimits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ValueError(f"{name} is {value!r}; expected an int from 1")
+            check_value(name, getattr(self, name), at_least(1), DebuggerConfigError)
 
     def objects_of(self, nbytes: int) -> int:
         """Returns how many objects a file of so many bytes may hold."""

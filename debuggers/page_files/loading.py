@@ -41,7 +41,7 @@ def load_page(
             other programs (with torch tensors inside) that you would also run as code.
         size: What the index says: bytes.
         sha256: What the index says: hexadecimal digits.
-        limits: What is refused as too much.
+        limits: The limits beyond which the page is refused.
 
     Raises:
         PageError: For a page that is missing, damaged, too large, no page, or not what the index says.
@@ -75,7 +75,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:  # ValueError: a path with a null byte
-        reason = "is no regular file" if isinstance(error, IsADirectoryError) else error
+        reason = "is not a regular file" if isinstance(error, IsADirectoryError) else error
         raise PageError(f"{path}: cannot be read: {reason}") from error
 
 
@@ -86,7 +86,7 @@ def _open_at_once(path: str, flags: int) -> int:
 def _check_file(path: Path, file: BinaryIO, limits: PageLimits, size: int | None, sha256: str | None) -> None:
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        raise PageError(f"{path}: cannot be read: is no regular file")
+        raise PageError(f"{path}: cannot be read: is not a regular file")
     if status.st_size > limits.file_bytes:
         raise PageError(
             f"{path}: has {status.st_size} bytes; expected at most {limits.file_bytes}: if you trust its writer, pass "

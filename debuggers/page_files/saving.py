@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from joblib.numpy_pickle import NumpyArrayWrapper, NumpyPickler
-from tracker_adapters.whole_files import whole_file
+from tracker_adapters.atomic_files import atomic_file
 
 from debuggers.page_files.index import PageRecord
 from debuggers.page_files.stream import Checksum, PageStream
@@ -28,7 +28,7 @@ def write_page(folder: Path, number: int, datapoints: Mapping[int, Mapping[str, 
             them, which nothing may change meanwhile. Device tensors that are still on their way are waited for.
     """
     name = f"page_{number}.pkl"
-    with Checksum() as checksum, whole_file(folder, name, sync="name") as file:
+    with Checksum() as checksum, atomic_file(folder, name, sync="name") as file:
         stream = PageStream(file, checksum)
         _PagePickler(stream, protocol=PICKLE_PROTOCOL).dump(_resolved(datapoints, {}))
     return PageRecord(page=name, size=stream.size, sha256=checksum.sha256, datapoints=tuple(datapoints))

@@ -7,7 +7,6 @@ import os
 import threading
 from contextlib import suppress
 from queue import SimpleQueue
-from types import TracebackType
 from typing import BinaryIO, Self
 
 Piece = bytes | memoryview
@@ -41,9 +40,7 @@ class Checksum:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self._batch:
             self._hand_over()
         self._batches.put([])
@@ -92,6 +89,6 @@ class PageStream:
         """Lets the disk work while the rest is written, instead of only at the end."""
         if hasattr(os, "posix_fadvise"):
             self._file.flush()
-            # Linux begins to write what it is told to forget, and forgets only what is on the disk already.
+            # On this advice Linux starts to write, and drops from its cache only what is on the disk already.
             os.posix_fadvise(self._file.fileno(), self._begun, self.size - self._begun, os.POSIX_FADV_DONTNEED)
         self._begun = self.size

@@ -1,4 +1,4 @@
-"""Rebuilds what a page says from an allow-list of pickle operations, arrays and dtypes; nothing else is ever called."""
+"""Rebuilds the content of a page from an allow-list of pickle operations, arrays and dtypes; nothing else is called."""
 
 from __future__ import annotations
 

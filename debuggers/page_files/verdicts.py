@@ -1,4 +1,4 @@
-"""Whether the model got a datapoint right, and how wrong it was, from what a page keeps of the datapoint."""
+"""Whether a prediction was correct, and by how much it was wrong, from the datapoint that a page keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The writer thread: writes finished pages behind the training, within a fixed amount of memory."""
+"""The writer thread: writes finished pages in the background, within a fixed amount of memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracker_adapters.own_process import finalize
+from tracker_adapters.fork_safe import finalize
 
 from debuggers.errors import PageError
 from debuggers.page_files.index import PageRecord, add_to_index
@@ -53,7 +53,7 @@ class PageWriter:
         on_error: OnError,
         stall_timeout_s: float = STALL_TIMEOUT_S,
     ) -> None:
-        """Starts nothing yet.
+        """No thread is started yet.
 
         Args:
             budget_bytes: Memory for the pages that are not on the disk yet.
@@ -80,7 +80,7 @@ class PageWriter:
         self._begin()
 
     def submit(self, page: FinishedPage) -> None:
-        """Hands a page over, once there is room for it.
+        """Submits a page, once there is room for it.
 
         Raises:
             PageError: When there was no room for ``stall_timeout_s``; the page is not written.
@@ -88,7 +88,7 @@ class PageWriter:
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_room(page), self._stall_timeout_s):
                 raise PageError(
-                    f"{page.folder / f'page_{page.number}.pkl'}: not written: the disk took no page for "
+                    f"{page.folder / f'page_{page.number}.pkl'}: not written: no page was written for "
                     f"{self._stall_timeout_s:g} s, and {self._held_bytes} bytes are waiting"
                 )
             self._waiting.append(page)
@@ -128,7 +128,7 @@ class PageWriter:
             try:
                 self._write(page)
             finally:
-                del page  # its memory is free before the room is given away
+                del page  # frees its memory before its room is released
                 with self._changed:
                     self._held_bytes -= nbytes
                     self._changed.notify_all()

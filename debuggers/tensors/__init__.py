@@ -1,1 +1,1 @@
-"""Single tensors that a loop hands over."""
+"""Inspection of single tensors that a training loop passes in."""

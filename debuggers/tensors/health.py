@@ -14,7 +14,7 @@ _READ_AS_THEY_ARE = frozenset({torch.float32, torch.float64, torch.float16, torc
 def any_non_finite(name: str, tensor: torch.Tensor) -> torch.Tensor:
     """Returns whether any element is NaN or infinite: int64 (1,), on the tensor's device, which nothing waits for.
 
-    The extremes tell: NaN propagates to them, and an infinity is one.
+    From the extremes: NaN propagates to them, and an infinity is one.
 
     Raises:
         ArtifactError: For what ``measure`` refuses; ``name`` is the tensor's in the message.

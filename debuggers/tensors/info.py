@@ -1,4 +1,4 @@
-"""What the tensor inspector knows of one tensor: where it came from, its health, statistics and values."""
+"""The result of inspecting one tensor: its origin, health, statistics and values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HealthLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorQuality:
-    """How sound a tensor's elements are; a count is None where the level did not take it.
+    """Counts of a tensor's elements by kind; a count is None where the level does not include it.
 
     Attributes:
         elements: Elements of the tensor; of a distributed one those of this rank's shard.

@@ -10,8 +10,10 @@ import numpy as np
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.values.arrays import as_array
+from tracker_adapters.values.tensors import local_part
 
 from debuggers.host_arrays.deferred import DeferredTensor
+from debuggers.host_arrays.readable import dense
 from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.measurement.plain_values import called
 from debuggers.tensors.health import any_non_finite, non_finite_counts
@@ -51,14 +53,15 @@ class PendingInspection:
         else:
             self._summaries = measure({name: tensor})
         if level == HealthLevel.FULL_TENSOR:
-            self._copy = DeferredTensor(_dense(tensor))
-        self._elements = _local(tensor).numel()
+            self._copy = DeferredTensor(dense(tensor.detach()))
+        dtype = getattr(value, "dtype", tensor.dtype)
+        self._elements = local_part(tensor.detach()).numel()
         self._described: dict[str, Any] = {
             "name": name,
             "level": level,
             "time_ns": time.time_ns(),
             "shape": tuple(tensor.shape),
-            "dtype": _dtype_name(getattr(value, "dtype", tensor.dtype)),
+            "dtype": str(getattr(dtype, "name", dtype)).removeprefix("torch."),
             "device": str(tensor.device),
             "memory_bytes": memory_bytes,
             **described,
@@ -99,10 +102,6 @@ def as_tensor(name: str, value: object) -> torch.Tensor:
     narrowed = {"f": np.float64, "c": np.complex128}.get(array.dtype.kind) if array.dtype.itemsize > 8 else None
     array = np.asarray(array, narrowed or array.dtype.newbyteorder("="), order="C")
     return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _dtype_name(dtype: Any) -> str:
-    return str(getattr(dtype, "name", dtype)).removeprefix("torch.")
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Looks into single tensors that a training loop hands over: statistics, health, memory, leaks and comparisons."""
+"""Inspects single tensors that a training loop passes in: statistics, health, memory, leaks and comparisons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TensorInspector:
     be called from any thread.
 
     With an emitter, a tensor at FULL emits the histogram ``tensors/<name>``; the first NaN or infinity under a name
-    emits an alert ``non_finite_tensor``, at any level; memory that piles up under it, an alert ``tensor_leak``, and
+    emits an alert ``non_finite_tensor``, at any level; memory that accumulates under it, an alert ``tensor_leak``, and
     ``tensor_leak_ended`` when it stops to.
 
     Attributes:
@@ -54,7 +54,7 @@ class TensorInspector:
         """Sets it up.
 
         Args:
-            max_tracked_tensors: Results that are kept; the oldest go first.
+            max_tracked_tensors: Number of results that are kept; the oldest are dropped first.
             sampling_rate: The share of calls under each name that is measured; see ``EvenSampling``.
             level: What is measured, unless a call says otherwise.
             enabled: Whether anything is: without, all calls are counted as skipped, and no memory is followed.
@@ -193,7 +193,7 @@ class TensorInspector:
             return self._lifetimes.live_bytes()
 
     def leaks(self) -> list[TensorLeak]:
-        """Returns the names whose memory piles up, as of the last step that ended; see ``TensorLeak`` for the rule."""
+        """Returns the names whose memory keeps growing, as of the last step that ended; see ``TensorLeak``."""
         with self._lock:
             return self._lifetimes.leaks()
 
@@ -216,7 +216,7 @@ class TensorInspector:
 
     @property
     def dropped(self) -> int:
-        """Results that went for newer ones, because ``max_tracked_tensors`` were kept."""
+        """Results that were dropped in favour of newer ones, because of ``max_tracked_tensors``."""
         return self._tracked.dropped
 
     def _count_round(self, tensor: tuple[str, str | None, str | None]) -> None:
@@ -233,7 +233,7 @@ class TensorInspector:
                 self._leaking.add(leak.name)
         for name in [name for name in self._leaking if self._lifetimes.has_ended(name)]:
             self._leaking.discard(name)
-            message = f"{name}: no more memory than before: what was told as a leak was something that fills up"
+            message = f"{name}: no more memory than before: the reported leak was a cache or buffer that filled up"
             self._alert_once("tensor_leak_ended", name, message, self._step, level="info")
         self._step = step
 
@@ -244,7 +244,9 @@ class TensorInspector:
     def _known(self, tensor_id: int) -> TensorInfo:
         info = self.get_tensor_info(tensor_id)
         if info is None:
-            raise UnknownTensorError(f"tensor id {tensor_id} is not tracked: left out, dropped or cleared")
+            raise UnknownTensorError(
+                f"tensor id {tensor_id} is not tracked: it was skipped by sampling, dropped or cleared"
+            )
         return info
 
     def _emit(self, info: TensorInfo, columns: HistogramColumns | None) -> None:

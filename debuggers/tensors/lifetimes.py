@@ -1,4 +1,4 @@
-"""Follows what inspected tensors keep in memory, by weak references, and tells which names keep ever more of it."""
+"""Tracks the memory of inspected tensors by weak references, and reports names whose memory keeps growing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from tracker_adapters.values.tensors import local_part
 
 from debuggers.torch_import import torch
 from debuggers.torch_internals.tensors import sparse_indices, sparse_values
@@ -18,7 +19,7 @@ RISES = 5
 
 @dataclass(frozen=True, slots=True)
 class TensorLeak:
-    """A name whose tensors pile up.
+    """A name whose tensors accumulate in memory.
 
     The rule: at each of the last 5 steps at which the name was seen there were more live tensors than at the one
     before; or at each of the last 10 there were more live bytes. Tensors of varying size can grow a few times by
@@ -41,7 +42,7 @@ class TensorLeak:
     def message(self) -> str:
         """The evidence in one sentence."""
         return (
-            f"{self.name}: memory that piles up: {self.live_tensors[0]} live tensors with "
+            f"{self.name}: memory accumulates: {self.live_tensors[0]} live tensors with "
             f"{self.live_bytes[0]:,} bytes at step {self.steps[0]}, {self.live_tensors[-1]} with "
             f"{self.live_bytes[-1]:,} at step {self.steps[-1]}, and more at each observed step between"
         )
@@ -61,7 +62,8 @@ class TensorLifetimes:
 
     A storage counts once, however many tensors and views share it, and lives as long as anything uses it: also one
     that only an autograd graph holds on to. Nothing is kept alive here, and what dies is forgotten, so that this
-    takes memory for live storages only. A step costs what was born and died in it. Calls must not overlap.
+    takes memory for live storages only. The cost of a step depends on the storages that were created and freed in it.
+    Calls must not overlap.
     """
 
     def __init__(self) -> None:
@@ -162,8 +164,7 @@ def _storages(value: object) -> list[Any]:
 
 
 def _parts(tensor: Any) -> list[torch.Tensor]:
-    if hasattr(tensor, "to_local"):
-        return _parts(tensor.to_local())
+    tensor = local_part(tensor)
     if tensor.layout is torch.sparse_coo:
         return [sparse_indices(tensor), sparse_values(tensor)]
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):

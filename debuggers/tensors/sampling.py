@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from tracker_adapters.values.checked_values import Share, check_value
+
 from debuggers.errors import DebuggerConfigError
 
 REMEMBERED_NAMES = 10_000
@@ -21,9 +23,8 @@ class EvenSampling:
         Raises:
             DebuggerConfigError: For any other value.
         """
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= 1:
-            raise DebuggerConfigError(f"sampling_rate is {rate!r}; expected a share above 0 and at most 1, such as 0.1")
-        # What is written is meant: as a binary fraction, 0.1 is a little more than a tenth.
+        check_value("sampling_rate", rate, Share, DebuggerConfigError)
+        # The decimal number is meant: as a binary fraction, 0.1 is a little more than a tenth.
         self._rate = Fraction(str(float(rate)))
         self._calls: dict[str, int] = {}
 

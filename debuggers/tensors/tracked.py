@@ -1,4 +1,4 @@
-"""Keeps the results of inspections, the oldest of which go first, and hands each on once, in order."""
+"""Keeps the results of the last inspections, and passes each on once, in order."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from time import monotonic
 
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from debuggers.errors import DebuggerConfigError
 from debuggers.tensors.info import TensorInfo
@@ -26,7 +27,7 @@ class _Entry:
 
 
 class TrackedTensors:
-    """At most ``limit`` results by id; ``dropped`` counts those that went for newer ones.
+    """At most ``limit`` results by id; ``dropped`` counts those that were dropped for newer ones.
 
     Each result is handed to ``on_result`` when it has arrived on the host, also after it was dropped.
     """
@@ -37,8 +38,7 @@ class TrackedTensors:
         Raises:
             DebuggerConfigError: Unless it is a whole number of at least 1.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise DebuggerConfigError(f"max_tracked_tensors is {limit!r}; expected a whole number of at least 1")
+        check_value("max_tracked_tensors", limit, at_least(1), DebuggerConfigError)
         self.dropped = 0
         self._limit = limit
         self._on_result = on_result
@@ -53,7 +53,7 @@ class TrackedTensors:
             del self._entries[next(iter(self._entries))]
             self.dropped += 1
         self._waiting.append(entry)
-        while self._waiting and _has_arrived(self._waiting[0]):
+        while self._waiting and ((first := self._waiting[0].pending) is None or first.ready()):
             self._take_first()
 
     def get(self, tensor_id: int) -> TensorInfo | None:
@@ -97,7 +97,3 @@ class TrackedTensors:
         entry.info, columns = entry.pending.resolve()
         entry.pending = None
         self._on_result(entry.info, columns)
-
-
-def _has_arrived(entry: _Entry) -> bool:
-    return entry.pending is None or entry.pending.ready()

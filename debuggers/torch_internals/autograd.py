@@ -1,4 +1,4 @@
-"""The autograd engine: which backward pass runs, the nodes' numbers, and what they have saved (torch 2.4 to 2.13)."""
+"""The autograd engine: which backward pass runs, the nodes' numbers, and what they have saved (torch 2.7 to 2.13)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ is_profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
 """Returns whether any profiler of torch runs in this thread; a second one would raise."""
 
 next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
-"""Returns the number that the next node made in this thread gets; always 0 where torch does not tell."""
+"""Returns the number that the next node made in this thread gets; always 0 where torch does not expose it."""
 current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
-"""Returns the node whose backward runs in this thread; None outside, and where torch does not tell."""
+"""Returns the node whose backward runs in this thread; None outside, and where torch does not expose it."""
 node_number: Callable[[Any], int] = methodcaller("_sequence_nr")
 """Returns the number of a node: nodes made in one thread have them in rising order, leaves the largest of all."""
 
@@ -56,7 +56,7 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def is_result(name: str) -> bool:
-    """Whether what a node saved under this name is what its operator put out, and not what it was given."""
+    """Whether what a node saved under this name is a result of its operator, not an input."""
     return name.startswith(_RESULTS)
 
 

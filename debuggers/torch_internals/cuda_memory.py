@@ -1,4 +1,4 @@
-"""The history of the CUDA allocator (torch 2.4 to 2.13).
+"""The history of the CUDA allocator (torch 2.7 to 2.13).
 
 torch's page "Understanding CUDA Memory Usage" describes it, by these names.
 """
@@ -17,5 +17,5 @@ dump_snapshot: Callable[[str], Any] = torch.cuda.memory._dump_snapshot
 
 
 def is_recording() -> bool:
-    """Whether anybody records; call it only where CUDA is there: other builds of torch do not have it."""
+    """Whether a recording is active; call it only where CUDA is there: other builds of torch do not have it."""
     return bool(torch._C._cuda_isHistoryEnabled())

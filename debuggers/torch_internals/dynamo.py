@@ -1,4 +1,4 @@
-"""The compiler's front end, ``torch._dynamo`` (torch 2.4 to 2.13).
+"""The compiler's front end, ``torch._dynamo`` (torch 2.7 to 2.13).
 
 Importing it takes a second or more, so that no function here does but where it is there already, or says so.
 """
@@ -11,8 +11,6 @@ from importlib import import_module
 from types import CodeType
 from typing import Any
 
-from debuggers.torch_import import torch
-
 
 def is_imported() -> bool:
     """Whether dynamo was imported in this process; before that nothing is compiled."""
@@ -24,8 +22,10 @@ def callback_setter() -> Callable[[Any], Any]:
 
     Reading it by dynamo's own function takes a reference from it in some versions of torch. Imports dynamo.
     """
-    import_module("torch._dynamo.eval_frame")
-    return torch._C._dynamo.eval_frame.set_eval_frame  # torch 2.4 has no module to import it from
+    import_module("torch._dynamo")
+    from torch._C._dynamo.eval_frame import set_eval_frame
+
+    return set_eval_frame
 
 
 def skip_frames(codes: list[CodeType]) -> None:

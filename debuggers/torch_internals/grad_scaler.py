@@ -1,4 +1,4 @@
-"""What a ``torch.amp.GradScaler`` knows, read without waiting for a device (torch 2.4 to 2.13).
+"""What a ``torch.amp.GradScaler`` knows, read without waiting for a device (torch 2.7 to 2.13).
 
 ``get_scale`` and ``state_dict`` are public, and wait.
 """
@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -21,8 +22,6 @@ first_scale_of: Callable[[torch.amp.GradScaler], float] = attrgetter("_init_scal
 """Returns the scale that it was made with."""
 pending_scale: Callable[[torch.amp.GradScaler], torch.Tensor | None] = methodcaller("_get_scale_async")
 """Returns what ``scale_of`` does; ``get_scale`` makes a number of it."""
-TENSORS = ("_scale", "_growth_tracker")
-"""The attributes that hold all that a scaler changes of itself: 0-d tensors, or None before the first use."""
 
 
 def optimizer_states(scaler: torch.amp.GradScaler) -> dict[int, dict[str, Any]]:
@@ -32,23 +31,42 @@ def optimizer_states(scaler: torch.amp.GradScaler) -> dict[int, dict[str, Any]]:
 
 
 def is_unscaled(state: dict[str, Any]) -> bool:
-    """Whether an optimizer's gradients were unscaled, also by its step, as its entry of ``optimizer_states`` tells."""
+    """Whether an entry of ``optimizer_states`` says that the optimizer's gradients were unscaled, also by its step."""
     return bool(state["stage"].name != "READY")
 
 
-def forget_optimizers(scaler: torch.amp.GradScaler) -> None:
-    """Has a scaler begin anew with every optimizer, as after ``update``, in a table that is new.
+@contextmanager
+def scaler_aside(scaler: torch.amp.GradScaler | None) -> Iterator[None]:
+    """Lets a repeated step scale and unscale by a scaler as if the step had just begun; afterwards it is as before.
 
-    ``optimizer_states`` as they were before stay as they are, for who has kept them.
+    Inside, ``optimizer_states`` is a new table, so that the old one stays as it is for who has kept it. The values of
+    the scaler's tensors are none of this: a replay puts all memory back that it wrote to.
     """
-    # The factory that the table has makes the state of an optimizer that was not unscaled yet.
-    scaler._per_optimizer_states = copy.copy(scaler._per_optimizer_states)
-    scaler._per_optimizer_states.clear()
+    if scaler is None or not scaler.is_enabled():
+        yield
+        return
+    before = dict(scaler.__dict__)
+    try:
+        # The factory that the table has makes the state of an optimizer that was not unscaled yet.
+        scaler._per_optimizer_states = copy.copy(scaler._per_optimizer_states)
+        scaler._per_optimizer_states.clear()
+        yield
+    finally:
+        scaler.__dict__.update(before)
 
 
-def is_fused_step(optimizer: Any) -> bool:
-    """Whether a scaler has handed a fused optimizer, for its step, ``grad_scale`` and ``found_inf``: 0-d tensors.
+def tensors_of(scaler: torch.amp.GradScaler | None) -> dict[str, torch.Tensor]:
+    """Returns all that a scaler changes of itself, 0-d tensors by name; none before the first use."""
+    attributes = {name: getattr(scaler, name, None) for name in ("_scale", "_growth_tracker")}
+    return {name: value for name, value in attributes.items() if value is not None}
 
-    It takes them away when the step is done.
+
+def handed_to(optimizer: Any) -> tuple[torch.Tensor | None, torch.Tensor] | None:
+    """Returns the scale and the overflow that a scaler has handed a fused optimizer for its step; None outside of one.
+
+    Both are 0-d tensors, the overflow above 0 where the optimizer is to update nothing; without a scale the gradients
+    were unscaled before. The scaler takes them away when the step is done.
     """
-    return hasattr(optimizer, "found_inf") and hasattr(optimizer, "grad_scale")
+    if hasattr(optimizer, "found_inf") and hasattr(optimizer, "grad_scale"):
+        return optimizer.grad_scale, optimizer.found_inf
+    return None

@@ -1,8 +1,13 @@
-"""How torch calls the hooks of an optimizer's step, and what it marks it with (torch 2.4 to 2.13)."""
+"""How torch calls the hooks of an optimizer's step, and how one step is left out (torch 2.7 to 2.13).
+
+What is done to an optimizer, and how it is undone: ``SkippedStep`` sets ``step`` in its ``__dict__`` and takes it away
+again; the mark of a step that was taken, which is also in the ``__dict__``, stays. Nothing is done to its class.
+"""
 
 from __future__ import annotations
 
-from types import FrameType
+import sys
+from types import FrameType, MethodType
 from typing import Any
 
 from debuggers.torch_import import torch
@@ -14,19 +19,66 @@ def hooked_steps(optimizer: torch.optim.Optimizer) -> list[Any]:
     torch puts such a function, marked ``hooked``, in the place of ``step`` of each class of which there was an
     instance. All have the same ``__code__`` and a variable ``self``.
     """
-    hooked = []  # filled by a loop: a comprehension is a function of its own, which dynamo would look at
+    hooked = []  # filled by a loop: a comprehension is a function of its own, which dynamo would trace
     for kind in type(optimizer).__mro__:
-        step = vars(kind).get("step")
-        if getattr(step, "hooked", False):
+        step = kind.__dict__.get("step")
+        if step is not None and getattr(step, "hooked", False):
             hooked.append(step)
     return hooked
 
 
-def is_step_of(frame: FrameType, optimizer: torch.optim.Optimizer) -> bool:
-    """Whether a frame is a step of an optimizer, or torch's function around it, which is called ``wrapper``."""
-    return frame.f_code.co_name in ("step", "wrapper") and frame.f_locals.get("self") is optimizer
+def is_stepping(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether this is called from within ``optimizer.step``, by a closure or a hook.
+
+    In the way is the frame of a function called ``step``, or of torch's function around it, which is called
+    ``wrapper``.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in ("step", "wrapper") and frame.f_locals.get("self") is optimizer:
+            return True
+        frame = frame.f_back
+    return False
 
 
-def mark_as_stepped(optimizer: torch.optim.Optimizer) -> None:
-    """Keeps schedulers from warning that the loop never stepped the optimizer."""
-    optimizer.__dict__["_opt_called"] = True
+def held_parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """Returns the parameters of all groups."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+class SkippedStep:
+    """Takes the place of ``optimizer.step`` for one call, which does nothing where no parameter has a gradient.
+
+    A hook could not: to keep a step from running it has to raise. Schedulers see the step as taken. The call
+    undoes the exchange, or else ``release``.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._pending = True
+        self._before = optimizer.__dict__.get("step")
+        step: Any = optimizer.step
+        bound = getattr(step, "__self__", None) is optimizer
+        step = step.__func__ if bound else step
+
+        def stand_in(owner: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+            pending, self._pending = self._pending, False
+            self.release(owner)
+            if pending and all(parameter.grad is None for parameter in held_parameters(owner)):
+                owner.__dict__["_opt_called"] = True  # without it schedulers warn that the loop never steps
+                return None
+            return step(owner, *args, **kwargs) if bound else step(*args, **kwargs)
+
+        # Schedulers and GradScaler inspect the signature and the attributes of the function.
+        stand_in.__dict__.update(getattr(step, "__dict__", {}))
+        self._function = stand_in
+        optimizer.__dict__["step"] = MethodType(stand_in, optimizer)
+
+    def release(self, optimizer: torch.optim.Optimizer) -> None:
+        """Puts back what was there, unless a scheduler has wrapped the stand-in meanwhile: then it only passes on."""
+        self._pending = False
+        if getattr(optimizer.__dict__.get("step"), "__func__", None) is not self._function:
+            return
+        if self._before is None:
+            del optimizer.__dict__["step"]
+        else:
+            optimizer.__dict__["step"] = self._before

@@ -1,4 +1,4 @@
-"""What tensors and their memory tell of themselves without a look at a value (torch 2.4 to 2.13)."""
+"""Metadata of tensors and their memory, without reading a value (torch 2.7 to 2.13)."""
 
 from __future__ import annotations
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tracker_adapters.names_on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
-
-def __getattr__(name: str) -> Any:
-    if name == "SequentialDebugger":
-        from debuggers.wrappers.sequential_debugger import SequentialDebugger
-
-        return SequentialDebugger
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
+__getattr__, __dir__ = names_on_demand(__name__, {"SequentialDebugger": "debuggers.wrappers.sequential_debugger"})
 __all__ = ["SequentialDebugger"]

@@ -69,7 +69,7 @@ def _nested_arguments(what: str, key: str, rest: dict[Any, Any]) -> Mapping[Any,
     arguments = plain(rest.pop(arguments_key, None) or {})
     if rest:
         raise DebuggerConfigError(
-            f"{what}: beside {key!r} stands {next(iter(rest))!r}; expected nothing but {arguments_key!r}"
+            f"{what}: unexpected {next(iter(rest))!r} beside {key!r}; expected only {arguments_key!r}"
         )
     if not isinstance(arguments, Mapping):
         raise DebuggerConfigError(f"{what}: {arguments_key!r} is {arguments!r}; expected a dict of keyword arguments")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from debuggers.errors import DatapointError
+from debuggers.host_arrays.readable import readable_tensor
 from debuggers.torch_import import torch
 
 _EXPECTED = "expected an int for the whole batch, or a list or tensor with a different int for each of its rows"
@@ -19,28 +21,28 @@ def datapoint_indices(datapoint: Mapping[str, Any]) -> int | list[int]:
     (N, 1) is read as (N,). A list of one is that of a batch of one. An index that lies on a device is waited for.
 
     Raises:
-        ValueError: When it is missing, holds anything but whole numbers, one of them twice, or several of which none
+        DatapointError: When it is missing, holds anything but whole numbers, one of them twice, or several while none
             of the inputs, labels and outputs has as many rows.
     """
     try:
         idx = datapoint["meta_info"]["idx"]
     except (KeyError, TypeError) as error:
-        raise ValueError(
+        raise DatapointError(
             "the datapoint has no ['meta_info']['idx']; expected its index, or one index for each of its rows"
         ) from error
     try:
-        values = np.asarray(idx.detach().cpu() if isinstance(idx, torch.Tensor) else idx)
+        values = np.asarray(readable_tensor(idx).cpu() if isinstance(idx, torch.Tensor) else idx)
     except Exception as error:  # a tensor without values, or a list that is no array
-        raise ValueError(f"['meta_info']['idx'] is {_shown(idx)}, which cannot be read; {_EXPECTED}") from error
+        raise DatapointError(f"['meta_info']['idx'] is {_shown(idx)}, which cannot be read; {_EXPECTED}") from error
     if values.dtype.kind not in "iu" or not values.size or (values.ndim > 1 and len(values) != values.size):
         hint = "; keep text under another key of meta_info" if values.dtype.kind in "US" else ""
-        raise ValueError(f"['meta_info']['idx'] is {_shown(idx)}; {_EXPECTED}{hint}")
+        raise DatapointError(f"['meta_info']['idx'] is {_shown(idx)}; {_EXPECTED}{hint}")
     if values.ndim == 0:
         return int(values)
     indices = [int(value) for value in values.reshape(-1)]
     if len(set(indices)) < len(indices):
         twice = next(index for row, index in enumerate(indices) if index in indices[:row])
-        raise ValueError(f"['meta_info']['idx'] is {_shown(idx)}, which has {twice} twice; {_EXPECTED}")
+        raise DatapointError(f"['meta_info']['idx'] is {_shown(idx)}, which has {twice} twice; {_EXPECTED}")
     _check_rows(datapoint, len(indices), idx)
     return indices
 
@@ -50,7 +52,7 @@ def _check_rows(datapoint: Mapping[str, Any], count: int, idx: Any) -> None:
     found = {rows for part in _PARTS if part in datapoint for rows in _row_counts(datapoint[part])}
     if count > 1 and found and count not in found:
         rows = ", ".join(map(str, sorted(found)))
-        raise ValueError(
+        raise DatapointError(
             f"['meta_info']['idx'] is {_shown(idx)}, {count} indices, and inputs, labels and outputs have {rows} rows; "
             f"{_EXPECTED}"
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from sys import float_info
+from typing import Annotated, Any
+
+from msgspec import Meta
+from tracker_adapters.values.checked_values import check_value
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
@@ -18,6 +21,7 @@ from debuggers.wrappers.debugger_registry import find_class
 from debuggers.wrappers.layer_captures import WatchedLayers
 
 _BYTES_PER_MB = 1024 * 1024
+_Megabytes = Annotated[float, Meta(gt=0, le=float_info.max, description="a positive number")]
 KEPT_PARTS = ("inputs", "labels", "outputs", "meta_info", "scores", "correct")
 
 
@@ -94,10 +98,9 @@ def page_bytes(page_size_mb: Any) -> int:
     """Returns a page's size in bytes.
 
     Raises:
-        ValueError: For anything but a positive number of MB.
+        DebuggerConfigError: For anything but a positive number of MB.
     """
-    if isinstance(page_size_mb, bool) or not isinstance(page_size_mb, (int, float)) or not 0 < page_size_mb < math.inf:
-        raise ValueError(f"page_size_mb is {page_size_mb!r}; expected a positive number")
+    check_value("page_size_mb", page_size_mb, _Megabytes, DebuggerConfigError)
     return int(page_size_mb * _BYTES_PER_MB)
 
 
@@ -118,7 +121,7 @@ def _name_and_config(entry: Any) -> tuple[Any, Any]:
     config = rest.pop("debugger_config")
     if rest:
         raise DebuggerConfigError(
-            f"debugger {entry['name']!r}: beside 'debugger_config' stands {next(iter(rest))!r}; expected only 'name'"
+            f"debugger {entry['name']!r}: has {next(iter(rest))!r} beside 'debugger_config'; expected 'name' only"
         )
     return entry["name"], config
 

@@ -1,4 +1,4 @@
-"""Which names in a configuration stand for debugger classes: of built-in ones, of plug-ins, and at allowed paths."""
+"""Resolves names in a configuration to debugger classes: built-in ones, plug-ins, and allowed dotted paths."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def find_class(name: str, allow_imports: Sequence[str]) -> Any:
     if module and any(_is_under(name, prefix) for prefix in allow_imports):
         return _imported(name, module, attribute)
     raise DebuggerConfigError(
-        f"{name!r} is no registered debugger and not allowed to be imported; expected one of {', '.join(BUILT_IN)}, "
+        f"{name!r} is not a registered debugger and not allowed to be imported; expected one of {', '.join(BUILT_IN)}, "
         f"an entry point of the group {ENTRY_POINT_GROUP!r}, or a dotted path that allow_imports covers: "
         f"{list(allow_imports)!r}"
     )

@@ -33,7 +33,7 @@ def emit_outputs(
         emitter: Where to.
         name: The name of the outputs.
         outputs: What a debugger returned.
-        guard: Returns a context for each value, so that one that cannot be emitted costs no other.
+        guard: Returns a context for each value, so that a failure does not affect the others.
         levels: How deep dicts may be nested.
     """
     items: list[tuple[Any, Any]] = []
@@ -76,7 +76,7 @@ def page_contents(datapoints: Mapping[int, Mapping[str, Any]]) -> Iterator[PageE
         for debugger, outputs in by_debugger.items():
             picture = b""
             if left > 0:
-                with suppress(Exception):  # unusual arrays fail in unusual ways, and cost no more than their picture
+                with suppress(Exception):  # unusual arrays raise anything, and lose only their picture
                     picture = preview(outputs)
             left -= len(picture)
             yield PageEntry(datapoint=idx, debugger=debugger, summary=summary(outputs)[:_MAX_SUMMARY], picture=picture)

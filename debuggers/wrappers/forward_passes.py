@@ -13,7 +13,7 @@ from debuggers.wrappers.layer_captures import LayerCaptures
 
 
 class ForwardPass:
-    """What the current forward pass of one thread has left so far.
+    """The state of the current forward pass of one thread.
 
     Attributes:
         captures: Those of each debugger, by its name.
@@ -46,9 +46,8 @@ class ForwardPasses:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Takes the names of the debuggers that capture."""
         self._names = tuple(names)
-        self._here = _Here()
+        self._here = _ThreadState()
         self._lock = threading.Lock()
         # Weakly: what a thread leaves goes with it.
         self._all: WeakSet[ForwardPass] = WeakSet()
@@ -80,7 +79,7 @@ class ForwardPasses:
 
     @contextmanager
     def paused(self) -> Iterator[ForwardPass]:
-        """Ends the pass of this thread, gives it out, and captures no calls of layers in this thread meanwhile."""
+        """Ends the pass of this thread and yields it; calls of layers in this thread are not captured meanwhile."""
         here = self.here()
         here.is_evaluating = True
         here.pauses += 1
@@ -99,5 +98,5 @@ class ForwardPasses:
             one.forget()
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     found: ForwardPass | None = None

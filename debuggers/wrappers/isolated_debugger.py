@@ -1,4 +1,4 @@
-"""A debugger whose failures and random draws stay its own."""
+"""Isolates the failures and random draws of a debugger."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from debuggers.wrappers.forward_passes import ForwardPass
 
 
 class IsolatedDebugger:
-    """A debugger by name: whatever is called of it cannot stop the run, or change its random numbers."""
+    """A named debugger whose methods can neither stop the run nor change its random numbers."""
 
     def __init__(self, name: str, debugger: BaseDebugger, isolation: Isolation) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class IsolatedDebugger:
         return f"debugger {self.name!r} at layer {selector_text(self.debugger.layer_name)}"
 
     def random_state_kept(self) -> AbstractContextManager[None]:
-        """Puts the random number generators back after something that the debugger does."""
+        """Restores the random number generators after a call of the debugger."""
         return preserved_random_state() if self.debugger.draws_random_numbers else nullcontext()
 
     def attempt(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -46,7 +46,7 @@ class IsolatedDebugger:
             return failure
 
     def fail(self, error: Exception) -> dict[str, str]:
-        """Records what went wrong, and returns it as the slot of the debugger says it."""
+        """Records an exception, and returns what the debugger's slot holds instead of outputs."""
         self._isolation.record(self.place, error)
         return {"error": describe(error)}
 

@@ -19,7 +19,7 @@ from debuggers.wrappers.watched_debugger import WatchedDebugger
 
 
 class LayerWatch:
-    """The hooks of forward debuggers, while attached: they hand each call of a layer to its debuggers.
+    """The hooks of forward debuggers, while attached: they pass each call of a layer to its debuggers.
 
     A forward pass of the model forgets what an earlier one of its thread left; see ``ForwardPasses``. Ignored are calls
     inside ``torch.compile``, calls that activation checkpointing repeats in the backward pass, and calls that a
@@ -77,7 +77,7 @@ class LayerWatch:
 
     @contextmanager
     def taken(self) -> Iterator[ForwardPass]:
-        """Gives out the pass of this thread, ignores calls of layers in it meanwhile, and drops the pass."""
+        """Yields the pass of this thread, ignores calls of layers in it meanwhile, and drops the pass."""
         with self._passes.paused() as of_pass:
             try:
                 yield of_pass

@@ -1,4 +1,4 @@
-"""Emits what the debuggers returned for a datapoint: a debugger that cannot be emitted costs no other."""
+"""Emits the outputs of debuggers for a datapoint; a failure of one does not affect the others."""
 
 from __future__ import annotations
 

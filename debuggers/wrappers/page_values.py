@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tracker_adapters.artifacts import Histogram
 
 from debuggers.base_debugger import Picture
+from debuggers.errors import ArgumentTypeError
 from debuggers.host_arrays.block_memory import Empty
 from debuggers.host_arrays.deferred import DeferredRow, DeferredTensor
 from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
@@ -34,7 +35,7 @@ def host_copy(outputs: Any, empty: Empty = np.empty) -> Any:
     Tensors and arrays become NumPy arrays (on a device: pending ones), 0-d ones plain numbers. Named tuples,
     data classes and mappings become dicts, sets and arrays of text or dates lists. What cannot be kept
     becomes ``{"error": reason}``; a path its text. A ``Picture`` becomes its array, which belongs to every datapoint of
-    a batch, and the arrays in a ``TensorSummary`` or ``Histogram`` lists. A tensor that is met twice is copied once.
+    a batch, and the arrays in a ``TensorSummary`` or ``Histogram`` lists. A tensor that occurs twice is copied once.
 
     Args:
         outputs: What debuggers returned, nested in any structure.
@@ -47,13 +48,13 @@ def check_outputs(outputs: Any) -> None:
     """Checks that something is ``{debugger_name: outputs}``, whatever the outputs are.
 
     Raises:
-        TypeError: For anything else.
+        ArgumentTypeError: For anything else.
     """
     if not isinstance(outputs, Mapping):
-        raise TypeError(f"outputs: got a {type(outputs).__name__}; expected a dict {{debugger_name: outputs}}")
+        raise ArgumentTypeError(f"outputs: got a {type(outputs).__name__}; expected a dict {{debugger_name: outputs}}")
     for name in outputs:
         if not isinstance(name, str):
-            raise TypeError(f"outputs: a debugger's name is {name!r}; expected a str")
+            raise ArgumentTypeError(f"outputs: a debugger's name is {name!r}; expected a str")
 
 
 def by_datapoint(copies: dict[str, Any], indices: int | Sequence[int]) -> dict[int, dict[str, Any]]:

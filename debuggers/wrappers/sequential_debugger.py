@@ -11,7 +11,7 @@ from typing import Any
 from tracker_adapters.emitter import Emitter
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.errors import PageError
+from debuggers.errors import ClosedDebuggerError, DebuggerConfigError, PageError
 from debuggers.forward_debugger import ForwardDebugger
 from debuggers.host_arrays.block_memory import PageMemory
 from debuggers.instrumentation.closing import Closing
@@ -132,7 +132,7 @@ class SequentialDebugger(BaseDebugger, Closing):
     @enabled.setter
     def enabled(self, value: bool) -> None:
         if value and self._closed:
-            raise RuntimeError("this SequentialDebugger is closed and cannot be enabled again")
+            raise ClosedDebuggerError("this SequentialDebugger is closed and cannot be enabled again")
         if value and not self._enabled:
             self._watch.attach()
         elif not value:
@@ -210,15 +210,15 @@ class SequentialDebugger(BaseDebugger, Closing):
                 different int for each of its rows.
 
         Raises:
-            ValueError: When it says anything else; see ``datapoint_index.datapoint_indices``.
-            TypeError: When the outputs are no such dict.
-            RuntimeError: When this is closed.
+            DatapointError: When it says anything else; see ``datapoint_index.datapoint_indices``.
+            ArgumentTypeError: When the outputs are no such dict.
+            ClosedDebuggerError: After ``close``.
         """
         self._add(outputs, datapoint, self.step)
 
     def _add(self, outputs: Mapping[str, Any], datapoint: Mapping[str, Any], step: int) -> None:
         if self._closed:
-            raise RuntimeError("this SequentialDebugger is closed: what is added now would never be saved")
+            raise ClosedDebuggerError("this SequentialDebugger is closed: further outputs would not be saved")
         check_outputs(outputs)
         indices = datapoint_indices(datapoint)
         kept = {part: datapoint[part] for part in self.keep if part in datapoint}
@@ -237,11 +237,13 @@ class SequentialDebugger(BaseDebugger, Closing):
         raised an alert; with ``on_error="raise"`` they raise PageError here.
 
         Raises:
-            ValueError: When no folder was ever given.
+            DebuggerConfigError: When no folder was ever given.
         """
         folder = self._wanted_dir if output_dir is None else output_dir
         if folder is None:
-            raise ValueError("save_all: no output_dir; pass one, or set it before the epoch by begin_epoch(output_dir)")
+            raise DebuggerConfigError(
+                "save_all: no output_dir; pass one, or set it before the epoch by begin_epoch(output_dir)"
+            )
         with self._isolation.guard("saving the pages"):
             saved = self._buffer.saved_folder
             if saved is not None and Path(folder).absolute() != saved:
@@ -285,7 +287,8 @@ class SequentialDebugger(BaseDebugger, Closing):
             return
         with self._isolation.guard("emitting a page"):
             contents = tuple(page_contents(page.datapoints))
-            self._emitter.at(page.step).page(page.folder / record.page, contents=contents)
+            path = page.folder / record.page
+            self._emitter.at(page.step).page(path, contents=contents, sha256=record.sha256)
 
     def _page_failed(self, page: FinishedPage, error: Exception) -> None:
         # Its text only: the frames in its traceback hold the page.

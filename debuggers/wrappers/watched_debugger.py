@@ -1,4 +1,4 @@
-"""A forward debugger at its layers: hands it their calls one by one, and makes its slot of what it captured."""
+"""A forward debugger with its layers: passes it their calls one by one, and returns its captures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_RUN = (
 _OPAQUE = "the layer runs inside a module that torch.compile or torch.jit compiled, where no forward hook is called"
 _UNSURE = (
     "it was called in a thread that never called the model itself, while several forward passes or debuggers were "
-    "running: whose call it was cannot be told"
+    "running: the call cannot be attributed"
 )
 _SHOWN = 5
 

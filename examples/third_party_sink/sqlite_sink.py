@@ -3,7 +3,6 @@
 import json
 import sqlite3
 
-from tracker_adapters.artifacts import KINDS
 from tracker_adapters.sink import StartOver, checked_options
 
 COLUMNS = "run, seq INTEGER, kind, name, step INTEGER, time_ns INTEGER, value REAL, content"
@@ -14,7 +13,7 @@ CONTENT = {"text": ["text"], "alert": ["level", "message"], "histogram": ["finit
 class SQLiteSink:
     """Option: ``target``, the database; ``artifacts.sqlite`` in the run's folder by default."""
 
-    kinds = frozenset(KINDS)
+    kinds = frozenset({"scalar", "image", *CONTENT})  # other kinds, such as curves, come as tables
 
     def __init__(self, target):
         self.target, self._rows, self._seq, self._connection = target, [], 0, None

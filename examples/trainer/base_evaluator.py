@@ -21,7 +21,7 @@ class BaseEvaluator:
     """Evaluates a checkpoint as a configuration describes; every datapoint is debugged.
 
     ``work_dir`` gets ``evaluation_scores.json`` and the pages in ``debugger``. The configuration's ``debugger``
-    and ``run`` may be left out.
+    and ``run`` are optional.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ class BaseTrainer:
     """Trains what a configuration describes, validates it after each epoch, and saves the checkpoint epochs.
 
     ``work_dir/epoch_<n>`` holds ``checkpoint.pt``, ``validation_scores.json`` and the pages in ``debugger``.
-    The configuration's ``debugger`` and ``run`` may be left out.
+    The configuration's ``debugger`` and ``run`` are optional.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:

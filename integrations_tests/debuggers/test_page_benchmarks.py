@@ -29,6 +29,7 @@ def test_pages_are_compared_with_joblib(tmp_path):
     assert saved["pages: growth of the peak, in pages"] > 0
 
 
+@pytest.mark.slow
 def test_debuggers_are_compared_with_plain_steps_and_bare_copies(tmp_path):
     off, maps = run(tmp_path, "debuggers_step.py").values()
     assert 0 < off["share of the step, %"] < 100

@@ -59,10 +59,7 @@ def test_deliveries_that_are_killed_stopped_and_told_to_end(folder: Path, fault_
             fault_report.add(
                 f"all four sinks: delivery processes {what}", runs=len(SINKS), recovery_s=time.monotonic() - start
             )
-        children = run.delivery_processes()
-        assert len(children) == len(SINKS)
-        for child in children:
-            child.suspend()
+        children = run.suspend_deliveries(len(SINKS))
         run.go_on()
         run.wait_for_step(120)
         until(lambda: stored_counts(folder) == emitted_by(121))

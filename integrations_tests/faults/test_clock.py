@@ -37,6 +37,7 @@ with stepscope.open_run(sys.argv[1], sinks={SINKS!r}, resume=True) as run:
 """
 
 
+@pytest.mark.slow
 def test_series_keep_their_order_when_the_clock_goes_back(tmp_path: Path, fault_report: FaultReport) -> None:
     folder = prepared(tmp_path / "run")
     with program(folder, SOURCE) as run:

@@ -13,7 +13,7 @@ import odd_sinks
 import pytest
 from fault_training import emitted_by
 from faults import FaultReport, accounts, training
-from tracker_adapters.delivery.lane import EXIT_CODES
+from tracker_adapters.delivery.worker import EXIT_CODES
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.ledger import Ledger
 from tracker_adapters.store.lock import is_locked
@@ -63,9 +63,7 @@ def test_a_delivery_killed_again_and_again_delivers_each_artifact_once(
     with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=pauses, environment=installed) as run:
         for step in pauses:
             run.wait_for_step(step)
-            until(run.delivery_processes)
-            for child in run.delivery_processes():
-                child.kill()
+            run.kill_deliveries()
             run.go_on()
         assert run.result()["complete"]
     assert_all_there(tmp_path / "run")
@@ -88,7 +86,7 @@ def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(
         second.stdin.close()
         busy = synced(tmp_path / "run", installed)
         assert busy.returncode == 1
-        assert "another process delivers to it now" in busy.stdout
+        assert "another process is delivering to it" in busy.stdout
         run.go_on()
         assert run.result()["complete"]
         assert second.wait(60) == EXIT_CODES["done"]

@@ -83,7 +83,7 @@ def test_a_full_disk_delays_and_loses_nothing(small_disk: Path, fault_report: Fa
         filler = fill(small_disk)
         run.go_on()
         run.wait_for_step(400)
-        until(lambda: "it keeps trying" in run.errors())
+        until(lambda: "; retrying" in run.errors())
         assert stored_counts(folder) == emitted_by(101)
         filler.unlink()
         recovery = until(lambda: stored_counts(folder) == emitted_by(401))
@@ -173,7 +173,7 @@ def test_a_run_whose_folder_goes_away_trains_on(tmp_path: Path, how: str, fault_
     told = [line for line in run.errors().splitlines() if "a day at this pace" not in line]
     assert [line for line in told if "lost and not in the run store" in line] == told[-1:]  # when the run is closed
     told.pop()
-    assert sum("was deleted or moved; it keeps trying" in line for line in told) == 1
+    assert sum("was deleted or moved; retrying" in line for line in told) == 1
     # Deleting takes a moment, in which the ledger may be looked into.
     assert len(told) == 1 or (how == "deleted" and len(told) == 2), told
     if how == "deleted":
@@ -195,7 +195,7 @@ def test_a_folder_that_comes_back_gets_everything(tmp_path: Path) -> None:
         folder.rename(away)
         run.go_on()
         run.wait_for_step(200)
-        until(lambda: "it keeps trying" in run.errors())
+        until(lambda: "; retrying" in run.errors())
         away.rename(folder)
         run.go_on()
         found = run.result()
@@ -216,8 +216,8 @@ def test_a_delivery_that_found_no_folder_is_started_again_when_it_is_waited_for(
     if leaves == "while it starts":  # importing takes it longer than this
         folder.rename(away)
         until(lambda: not delivery.lives)
-    assert delivery.wait(time.monotonic() + 60)
+    assert delivery.wait_until(time.monotonic() + 60)
     assert not folder.exists()
     away.rename(folder)
-    assert delivery.wait(time.monotonic() + 60)
+    assert delivery.wait_until(time.monotonic() + 60)
     assert accounts(folder)["local"].delivered == 1

@@ -201,7 +201,7 @@ def test_two_runs_with_one_target_at_once(tmp_path: Path, fault_report: FaultRep
         account = accounts(tmp_path / name)
         assert account["tensorboard"].pending == 0
         assert account["local"].pending == (0 if done else stored_counts(tmp_path / name).total())
-        assert done or "expected a folder of its own for each run" in account["local"].error
+        assert done or "expected a separate folder for each run" in account["local"].error
     beside = _native_at_once(tmp_path / "native")
     fault_report.add("two runs in one target folder at once", runs=2, native=beside)
 

@@ -13,7 +13,7 @@ from fault_training import emitted_by
 from faults import FaultReport, accounts, training
 from mlflow_delivery import with_database
 from mlflow_faults import assert_shown_exactly_once, position
-from tracker_adapters.delivery.lane import Lane
+from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.sinks.mlflow import MLflowSink
 
 pytestmark = pytest.mark.fault
@@ -35,7 +35,7 @@ def test_a_broken_package_waits_for_a_later_delivery(tmp_path: Path, fault_repor
     environment = {"PYTHONPATH": str(shadow)}
     with training(folder, [{"type": "mlflow", **options}], steps=40, environment=environment) as run:
         found = run.result()
-        assert "Training goes on" in run.errors()
+        assert "Training continues" in run.errors()
     assert not found["complete"]
     assert found["emitted"] == found["stored"] == emitted_by(40).total()
     account = accounts(folder)["mlflow"]
@@ -48,7 +48,7 @@ def test_a_broken_package_waits_for_a_later_delivery(tmp_path: Path, fault_repor
 
 def deliver_now(folder: Path, target: str, options: dict[str, str]) -> None:
     """Carries a run that has ended into MLflow, with the package as it should be."""
-    assert Lane(folder, 0, "mlflow", target, lambda: MLflowSink(**options)).run() == "done"
+    assert DeliveryWorker(folder, 0, "mlflow", target, lambda: MLflowSink(**options)).run() == "done"
 
 
 def native_import(environment: dict[str, str]) -> str:

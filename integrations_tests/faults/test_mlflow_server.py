@@ -82,6 +82,7 @@ class Steps:
         return wait_until_delivered(self.folder, self.done)
 
 
+@pytest.mark.slow
 def test_refused_silent_overloaded_and_restarted_servers(
     place: Place, options: dict[str, Any], tmp_path: Path, fault_report: FaultReport
 ) -> None:

@@ -45,10 +45,7 @@ def test_what_no_tracker_can_take_is_isolated_in_each(tmp_path: Path, fault_repo
     with program(folder, SOURCE, SUPPORT) as run:
         run.wait_for_line("paused 10")
         wait_until_each_has(folder, emitted_by(11).total())
-        children = run.delivery_processes()
-        assert len(children) == len(SINKS)
-        for child in children:
-            child.suspend()
+        children = run.suspend_deliveries(len(SINKS))
         run.go_on()
         run.wait_for_line(f"paused {STEPS - 1}")
         lying = sorted(

@@ -27,8 +27,8 @@ with stepscope.open_run(sys.argv[1], sinks={SINKS!r}) as run:
         run.scalar("loss", step, step=step)
     print("emitted")
     sys.stdin.readline()
-    print("flushing")
     try:
+        print("flushing")
         run.flush(600)
     finally:
         print("closing")
@@ -45,10 +45,7 @@ def test_a_second_interrupt_while_closing_ends_the_process_at_once(tmp_path: Pat
     folder = prepared(tmp_path / "run")
     with program(folder, FLUSH_AND_CLOSE) as run:
         run.wait_for_line("emitted")
-        children = run.delivery_processes()
-        assert len(children) == len(SINKS)
-        for child in children:
-            child.suspend()
+        children = run.suspend_deliveries(len(SINKS))
         run.go_on()
         run.wait_for_line("flushing")
         run.process.send_signal(signal.SIGINT)
@@ -86,10 +83,7 @@ for run in runs:
     folders = [tmp_path / f"run{name}" for name in ("_a", "_b", "_c")]
     with program(tmp_path / "run", source) as run:
         run.wait_for_line("opened")
-        children = run.delivery_processes()
-        assert len(children) == 3
-        for child in children:
-            child.suspend()
+        children = run.suspend_deliveries(3)
         run.go_on()
         until(lambda: any(stepscope.read_run(folder).info.status == "finished" for folder in folders))
         start = time.monotonic()

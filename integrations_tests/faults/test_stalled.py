@@ -52,10 +52,7 @@ def test_emitting_to_stalled_sinks_is_fast_small_and_loses_nothing(tmp_path: Pat
     folder, wanted = tmp_path / "run", SCALARS + IMAGES + 200
     with program(folder, EMIT) as run:
         run.wait_for_line("ready")
-        children = run.delivery_processes()
-        assert len(children) == 2
-        for child in children:
-            child.suspend()
+        children = run.suspend_deliveries(2)
         run.go_on()
         found = json.loads(run.wait_for_line("{", 120))
         seconds = float(run.wait_for_line("closed").split()[1])
@@ -91,10 +88,7 @@ if {how == "close"}:
     folder = tmp_path / "run"
     with program(folder, source) as run:
         run.wait_for_line("opened")
-        children = run.delivery_processes()
-        assert len(children) == len(SINKS)
-        for child in children:
-            child.suspend()
+        children = run.suspend_deliveries(len(SINKS))
         run.go_on()
         if how == "close":
             _, complete, seconds = run.wait_for_line("closed").split()

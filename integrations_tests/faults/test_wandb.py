@@ -104,9 +104,7 @@ def test_the_process_that_writes_is_killed(tmp_path: Path, fault_report: FaultRe
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[50, 150, 250]) as run:
         for step in (50, 150, 250):
             run.wait_for_step(step)
-            until(run.delivery_processes)
-            for child in run.delivery_processes():
-                child.kill()
+            run.kill_deliveries()
             started = time.monotonic()
             run.go_on()
         assert_done(run)
@@ -195,8 +193,7 @@ def test_a_file_that_was_torn_after_a_kill_goes_on(tmp_path: Path, fault_report:
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[200]) as run:
         run.wait_for_step(200)
         until(lambda: delivered(run.folder) == emitted_by(201).total())
-        for child in run.delivery_processes():
-            child.kill()
+        run.kill_deliveries()
         run.process.kill()
         run.process.wait(60)
     (folder,) = run_folders({"target": str(tmp_path / "run")})

@@ -112,8 +112,8 @@ class TestFiles:
     def test_a_replay_in_other_batches_doubles_nothing(self, options: dict[str, Any], tmp_path: Path) -> None:
         artifacts = [a for step in range(4) for a in one_of_each(tmp_path, step=step)]
         sink = opened(options)
-        for cut in (8, 16, 24):
-            sink.write(Batch.of(artifacts[cut - 8 : cut], first_seq=cut - 7))
+        for cut in (9, 18, 27):
+            sink.write(Batch.of(artifacts[cut - 9 : cut], first_seq=cut - 8))
         sink = opened(options)
         sink.write(Batch.of(artifacts[:13]))
         sink.write(Batch.of(artifacts[13:], first_seq=14))

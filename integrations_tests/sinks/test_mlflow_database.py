@@ -85,7 +85,7 @@ def test_a_full_disk_while_it_is_made_is_no_failure_of_an_artifact_and_leaves_no
     process = start(LIMITED, path)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert f"SinkUnavailable: cannot make the tracking database {path}" in errors
+    assert f"SinkUnavailable: cannot create the tracking database {path}" in errors
     assert list(tmp_path.iterdir()) == []
     prepare_database(path)
     assert_usable(path)

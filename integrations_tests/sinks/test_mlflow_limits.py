@@ -20,7 +20,7 @@ from mlflow_delivery import client_of, opened, scalars, the_run, with_database
 from readback_mlflow import artifact_paths, read_back
 from tracker_adapters.artifacts import Histogram, Page
 from tracker_adapters.batch import Batch
-from tracker_adapters.delivery.lane import Lane
+from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.errors import MissingPackageError
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.sinks.mlflow.entries import Entry, send_entries, tag_entries
@@ -145,7 +145,7 @@ def test_delivery_skips_the_one_artifact_that_cannot_be_shown(options: dict[str,
     with stepscope.read_run(folder) as record:
         stored = record.files()
     stored[17].path.unlink()
-    assert Lane(folder, 0, "mlflow", options["target"], lambda: MLflowSink(**options)).run() == "done"
+    assert DeliveryWorker(folder, 0, "mlflow", options["target"], lambda: MLflowSink(**options)).run() == "done"
     assert accounts(folder)["mlflow"].failed == {"refused": 1}
     seen = Counter((one.kind, one.step) for one in read_back(options))
     expected = Counter((kind, step) for kind in ("scalar", "file") for step in range(30))

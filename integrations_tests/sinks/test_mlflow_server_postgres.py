@@ -12,14 +12,16 @@ from typing import Any
 import psycopg2
 import pytest
 from mlflow_delivery import client_of, deliver, opened, scalars, the_run
-from mlflow_server import TrackingServer, tracking_server
+from mlflow_server import ServedContract, TrackingServer, tracking_server
 from postgres import PASSWORD, postgres
 from readback_mlflow import read_back
 from tracker_adapters.artifacts import Alert, RunInfo, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkError
 from tracker_adapters.sinks.mlflow import MLflowSink
-from tracker_adapters.testing.contract import TIME_NS, Shown, SinkContract, one_of_each
+from tracker_adapters.testing.contract import TIME_NS, one_of_each
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -28,34 +30,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingServer]
         yield server
 
 
-@pytest.mark.slow
-class TestServedFromPostgres(SinkContract):
-    sink_class = MLflowSink
-
-    @pytest.fixture(autouse=True)
-    def _served(self, server: TrackingServer) -> None:
-        self.address = server.address
-
-    def options(self, folder: Path) -> dict[str, Any]:
-        return MLflowSink.resolve({"target": self.address, "experiment": str(folder)}, folder)
-
-    def read_back(self, options: dict[str, Any]) -> list[Shown]:
-        return read_back(options)
+class TestServedFromPostgres(ServedContract):
+    pass
 
 
-@pytest.mark.slow
-class TestPostgresDirectly(SinkContract):
-    sink_class = MLflowSink
-
-    @pytest.fixture(autouse=True)
-    def _served(self, server: TrackingServer) -> None:
-        self.database = server.database
-
-    def options(self, folder: Path) -> dict[str, Any]:
-        return MLflowSink.resolve({"target": self.database, "experiment": str(folder)}, folder)
-
-    def read_back(self, options: dict[str, Any]) -> list[Shown]:
-        return read_back(options)
+class TestPostgresDirectly(ServedContract):
+    asks = "database"
 
 
 @pytest.fixture
@@ -68,7 +48,7 @@ def test_a_server_restarted_between_and_within_writes(
 ) -> None:
     """A write that meets no server fails, and doubles nothing when it is repeated."""
     parts = [one_of_each(tmp_path, step=step) for step in (1, 2, 3)]
-    batches = [Batch.of(part, first_seq=1 + 8 * number) for number, part in enumerate(parts)]
+    batches = [Batch.of(part, first_seq=1 + len(part) * number) for number, part in enumerate(parts)]
     sink = opened(options)
     sink.write(batches[0])
     token = sink.flush()

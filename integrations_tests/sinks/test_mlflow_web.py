@@ -8,15 +8,14 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from mlflow_server import TrackingServer, tracking_server
-from readback_mlflow import artifact_paths, our_runs, read_back
-from tracker_adapters.batch import Batch
+from mlflow_delivery import deliver
+from mlflow_server import ServedContract, TrackingServer, tracking_server
+from readback_mlflow import artifact_paths, our_runs
 from tracker_adapters.sinks.mlflow import MLflowSink
-from tracker_adapters.testing.contract import INFO, Shown, SinkContract, one_of_each
+from tracker_adapters.testing.contract import INFO, one_of_each
 
 
 @pytest.fixture(scope="module")
@@ -25,29 +24,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingServer]
         yield server
 
 
-class TestMLflowSinkOverHTTP(SinkContract):
-    sink_class = MLflowSink
-
-    @pytest.fixture(autouse=True)
-    def _served(self, server: TrackingServer) -> None:
-        self.address = server.address
-
-    def options(self, folder: Path) -> dict[str, Any]:
-        return MLflowSink.resolve({"target": self.address, "experiment": str(folder)}, folder)
-
-    def read_back(self, options: dict[str, Any]) -> list[Shown]:
-        return read_back(options)
+@pytest.mark.slow  # make test has the same contract on a database, and HTTP under faults
+class TestMLflowSinkOverHTTP(ServedContract):
+    pass
 
 
 def test_a_run_in_a_database_is_served(server: TrackingServer, tmp_path: Path) -> None:
     address = server.address
     options = MLflowSink.resolve({"target": server.database, "experiment": "in the database"}, tmp_path / "exp1")
-    sink = MLflowSink(**options)
-    sink.open(INFO, None)
-    sink.write(Batch.of(one_of_each(tmp_path)))
-    sink.flush()
-    sink.finish("finished")
-    sink.close()
+    deliver(options, one_of_each(tmp_path))
     [run] = our_runs(options)
     url = f"{address}/api/2.0/mlflow/runs/get?run_id={run.info.run_id}"
     with urllib.request.urlopen(url, timeout=30) as response:

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from tensorboard_runs import opened, tensorboard
 from tracker_adapters.artifacts import Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
-from tracker_adapters.testing.contract import INFO, TIME_NS
+from tracker_adapters.testing.contract import TIME_NS
 from waiting import until
 
 Points = list[tuple[int, float]]
-
-
-@contextmanager
-def tensorboard(runs: Path, load_fast: str) -> Iterator[str]:
-    """Starts TensorBoard on a free port, looking for news each second; yields its address."""
-    options = ["--logdir", str(runs), "--host", "127.0.0.1", "--port", "0", "--reload_interval", "1"]
-    command = [sys.executable, "-m", "tensorboard.main", *options, "--load_fast", load_fast]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        try:
-            addresses = (re.search(r"http://127\.0\.0\.1:\d+/", line) for line in server.stderr)
-            yield next(match[0] for match in addresses if match)
-        finally:
-            server.terminate()
 
 
 def shown(address: str) -> Points:
@@ -51,10 +33,9 @@ def write(sink: TensorBoardSink, steps: range, attempt: int, *, first_seq: int) 
 
 @pytest.mark.parametrize("load_fast", ["true", "false"], ids=["data-server", "python-loader"])
 def test_a_rewind_is_followed(tmp_path: Path, load_fast: str) -> None:
-    sink = TensorBoardSink(str(tmp_path / "exp1"))
-    sink.open(INFO, None)
+    sink = opened(tmp_path / "exp1")
     write(sink, range(20), 1, first_seq=1)
-    with tensorboard(tmp_path, load_fast) as address:
+    with tensorboard(tmp_path, "--reload_interval", "1", "--load_fast", load_fast) as address:
         until(lambda: len(shown(address)) == 20)
         write(sink, range(10, 15), 2, first_seq=21)
         wanted = [(step, 1.0) for step in range(10)] + [(step, 2.0) for step in range(10, 15)]

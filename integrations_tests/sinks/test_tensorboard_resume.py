@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from readback_tensorboard import read_back
+from tensorboard_runs import carried, opened
 from tracker_adapters.artifacts import Alert, Artifact, Histogram, Image, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkUnavailable, StartOver
@@ -27,12 +28,6 @@ def series(steps: Sequence[int]) -> Batch:
     return Batch.of([Scalar(name="loss", value=step / 4, step=step, time_ns=TIME_NS + step) for step in steps])
 
 
-def opened(folder: Path, token: bytes | None) -> TensorBoardSink:
-    sink = TensorBoardSink(target=str(folder))
-    sink.open(INFO, token)
-    return sink
-
-
 def event_file(folder: Path) -> Path:
     (path,) = (path for path in folder.iterdir() if path.name != FOREIGN)
     return path
@@ -44,25 +39,19 @@ def shown_steps(folder: Path) -> list[int]:
 
 @pytest.mark.parametrize("tail", [b"\x18", bytes(4096), b"\xff" * 100], ids=["torn", "nul-filled", "noise"])
 def test_a_damaged_tail_disappears(tmp_path: Path, tail: bytes) -> None:
-    sink = opened(tmp_path, None)
+    sink = opened(tmp_path)
     sink.write(series([0, 1]))
     token = sink.flush()
     sink.write(series([2]))
     sink.close()
     with event_file(tmp_path).open("ab") as stream:
         stream.write(tail)
-    sink = opened(tmp_path, token)
-    sink.write(series([2, 3]))
-    sink.flush()
-    sink.close()
+    carried(tmp_path, series([2, 3]), token)
     assert shown_steps(tmp_path) == [0, 1, 2, 3]
 
 
 def test_a_resumed_sink_knows_the_last_steps(tmp_path: Path) -> None:
-    sink = opened(tmp_path, None)
-    sink.write(series(range(10)))
-    token = sink.flush()
-    sink.close()
+    token = carried(tmp_path, series(range(10)))
     sink = opened(tmp_path, token)
     assert sink.write(series([5, 9, 10])) == {"late_step": 2}
     sink.flush()
@@ -71,14 +60,10 @@ def test_a_resumed_sink_knows_the_last_steps(tmp_path: Path) -> None:
 
 
 def test_starting_over_removes_this_run_only(tmp_path: Path) -> None:
-    sink = opened(tmp_path, None)
-    sink.write(series([0, 1, 2]))
-    sink.flush()
+    carried(tmp_path, series([0, 1, 2]))
     first = event_file(tmp_path)
     (tmp_path / FOREIGN).write_bytes(b"")
-    sink = opened(tmp_path, None)
-    sink.write(series([0]))
-    sink.flush()
+    carried(tmp_path, series([0]))
     assert event_file(tmp_path).name != first.name, "a running TensorBoard would not open the file again"
     assert (tmp_path / FOREIGN).exists()
     assert shown_steps(tmp_path) == [0]
@@ -96,10 +81,7 @@ def test_starting_over_removes_this_run_only(tmp_path: Path) -> None:
 )
 def test_lost_output_asks_to_start_over(tmp_path: Path, damage: object, message: str) -> None:
     assert callable(damage)
-    sink = opened(tmp_path, None)
-    sink.write(series([0, 1]))
-    token = sink.flush()
-    sink.close()
+    token = carried(tmp_path, series([0, 1]))
     damage(event_file(tmp_path))
     sink = TensorBoardSink(target=str(tmp_path))
     with pytest.raises(StartOver, match=message):
@@ -123,7 +105,7 @@ def test_a_power_cut_at_any_place_costs_nothing(damage: object, data: st.DataObj
     assert callable(damage)
     folder = Path(tempfile.mkdtemp())
     batches = [Batch.of(one_each(step), first_seq=1 + 3 * step) for step in range(7)]
-    sink, token = opened(folder, None), None
+    sink, token = opened(folder), None
     for batch in batches[:flushed]:
         sink.write(batch)
         token = sink.flush()
@@ -136,7 +118,7 @@ def test_a_power_cut_at_any_place_costs_nothing(damage: object, data: st.DataObj
     try:
         sink, left = opened(folder, token), batches[flushed:] if token else batches
     except StartOver:
-        sink, left = opened(folder, None), batches
+        sink, left = opened(folder), batches
     for batch in left:
         assert sink.write(batch) == {}
     sink.flush()
@@ -165,7 +147,7 @@ def file_size_limit(size: int) -> Iterator[None]:
 
 
 def test_a_full_disk_is_reported_and_recovered_from(tmp_path: Path) -> None:
-    sink = opened(tmp_path, None)
+    sink = opened(tmp_path)
     sink.write(series(range(10)))
     token = sink.flush()
     with file_size_limit(event_file(tmp_path).stat().st_size + 10):
@@ -173,10 +155,7 @@ def test_a_full_disk_is_reported_and_recovered_from(tmp_path: Path) -> None:
         with pytest.raises(SinkUnavailable, match=r"cannot write to .*: File too large"):
             sink.flush()
         sink.close()
-    sink = opened(tmp_path, token)
-    sink.write(series([10]))
-    sink.flush()
-    sink.close()
+    carried(tmp_path, series([10]), token)
     assert shown_steps(tmp_path) == list(range(11))
 
 
@@ -207,7 +186,7 @@ def test_crashes_leave_no_trace(plan: list[Delivery]) -> None:
     root = Path(tempfile.mkdtemp())
     calm, troubled = root / "calm", root / "troubled"
     batches = [Batch.of(delivery.artifacts) for delivery in plan]
-    sink = opened(calm, None)
+    sink = opened(calm)
     unshown = 0
     for batch in batches:
         unshown += sum(sink.write(batch).values())
@@ -215,7 +194,7 @@ def test_crashes_leave_no_trace(plan: list[Delivery]) -> None:
     sink.close()
 
     token = None
-    sink = opened(troubled, None)
+    sink = opened(troubled)
     for delivery, batch in zip(plan, batches, strict=True):
         if delivery.dies:
             sink.write(batch)

@@ -14,18 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from readback_tensorboard import read_back, read_with_python
+from tensorboard_runs import carried, opened
 from tracker_adapters.artifacts import Alert, Artifact, Histogram, Scalar
 from tracker_adapters.batch import Batch
-from tracker_adapters.sinks.tensorboard import TensorBoardSink
-from tracker_adapters.testing.contract import INFO, TIME_NS
+from tracker_adapters.testing.contract import TIME_NS
 
 import stepscope
-
-
-def opened(folder: Path, token: bytes | None) -> TensorBoardSink:
-    sink = TensorBoardSink(target=str(folder))
-    sink.open(INFO, token)
-    return sink
 
 
 def scalars(name: str, steps: Sequence[int], value: float) -> list[Artifact]:
@@ -38,7 +32,7 @@ def points(folder: Path, name: str) -> list[tuple[int, float]]:
 
 def deliver(folder: Path, *attempts: Sequence[Artifact]) -> list[int]:
     """Delivers one batch an attempt; returns how many artifacts of each came too late."""
-    sink, token = opened(folder, None), b""
+    sink, token = opened(folder), b""
     late = []
     for number, artifacts in enumerate(attempts, start=1):
         late.append(sink.write(Batch.of(artifacts, attempt=number)).get("late_step", 0))
@@ -78,7 +72,7 @@ def test_a_name_keeps_its_tag_whatever_the_new_attempt_begins_with(tmp_path: Pat
 
 
 def test_an_attempt_that_goes_on_where_the_last_one_ended_rewrites_nothing(tmp_path: Path) -> None:
-    sink = opened(tmp_path, None)
+    sink = opened(tmp_path)
     sink.write(Batch.of(scalars("loss", range(10), 1.0)))
     before = list(tmp_path.iterdir())
     sink.write(Batch.of(scalars("loss", range(10, 20), 2.0), attempt=2))
@@ -98,18 +92,11 @@ def test_the_new_file_sorts_behind_the_old_one_also_when_the_clock_was_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A TensorBoard that runs looks for a file whose name sorts behind the one that it follows."""
-    sink = opened(tmp_path, None)
-    sink.write(Batch.of(scalars("loss", range(10), 1.0)))
-    token = sink.flush()
-    sink.close()
+    token = carried(tmp_path, Batch.of(scalars("loss", range(10), 1.0)))
     (first,) = tmp_path.iterdir()
     now = time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: now - 3600 * 10**9)
-    sink = opened(tmp_path, token)
-    sink.write(Batch.of(scalars("loss", [5], 2.0), attempt=2))
-    sink.flush()
-    sink.finish("finished")
-    sink.close()
+    carried(tmp_path, Batch.of(scalars("loss", [5], 2.0), attempt=2), token, status="finished")
     (second,) = tmp_path.iterdir()
     assert second.name > first.name
     assert points(tmp_path, "loss")[-1] == (5, 2.0)
@@ -118,7 +105,7 @@ def test_the_new_file_sorts_behind_the_old_one_also_when_the_clock_was_put_back(
 @pytest.mark.parametrize("which", ["old", "new"])
 def test_after_a_crash_either_token_finds_its_file(tmp_path: Path, which: str) -> None:
     """The old file stays until delivery has stored the token of the new one."""
-    sink = opened(tmp_path, None)
+    sink = opened(tmp_path)
     sink.write(Batch.of(scalars("loss", range(10), 1.0)))
     old = sink.flush()
     again = Batch.of(scalars("loss", range(5, 8), 2.0), first_seq=11, attempt=2)
@@ -217,7 +204,7 @@ def expected_after(plan: Sequence[Delivery]) -> tuple[dict[tuple[str, str], list
 @given(st.lists(deliveries, min_size=1, max_size=6))
 def test_rewinds_and_crashes_at_any_moment_show_what_the_rule_says(plan: list[Delivery]) -> None:
     folder = Path(tempfile.mkdtemp())
-    sink, token, attempt, late = opened(folder, None), None, 1, 0
+    sink, token, attempt, late = opened(folder), None, 1, 0
     for delivery in plan:
         attempt += delivery.attempt_begins
         batch = Batch.of(delivery.artifacts, attempt=attempt)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
+from tensorboard_runs import carried, tensorboard
 from tracker_adapters.artifacts import Artifact, Histogram, Image
 from tracker_adapters.batch import Batch
-from tracker_adapters.sinks.tensorboard import TensorBoardSink
-from tracker_adapters.testing.contract import INFO, one_of_each
+from tracker_adapters.testing.contract import one_of_each
+from waiting import until
 
 Get: TypeAlias = Callable[..., bytes]
 NAMES = ("scalar", "histogram", "image", "text", "alert", "table", "page", "file")
@@ -36,30 +33,16 @@ def get(
 ) -> Iterator[Get]:
     """Starts TensorBoard on a free port; yields a function that fetches a path below ``/data/``."""
     runs = tmp_path_factory.mktemp("runs")
-    sink = TensorBoardSink(**TensorBoardSink.resolve({"target": str(runs / "exp1")}, runs))
-    sink.open(INFO, None)
-    sink.write(Batch.of(artifacts))
-    sink.flush()
-    sink.close()
-    options = ["--logdir", str(runs), "--host", "127.0.0.1", "--port", "0", "--load_fast", request.param]
-    command = [sys.executable, "-m", "tensorboard.main", *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        try:
-            addresses = (re.search(r"http://127\.0\.0\.1:\d+/", line) for line in server.stderr)
-            address = next(match[0] for match in addresses if match)
+    carried(runs / "exp1", Batch.of(artifacts))
+    with tensorboard(runs, "--load_fast", request.param) as address:
 
-            def fetch(path: str, **query: object) -> bytes:
-                with urlopen(f"{address}data/{path}{'?' if query else ''}{urlencode(query)}", timeout=30) as reply:
-                    content: bytes = reply.read()
-                return content
+        def fetch(path: str, **query: object) -> bytes:
+            with urlopen(f"{address}data/{path}{'?' if query else ''}{urlencode(query)}", timeout=30) as reply:
+                content: bytes = reply.read()
+            return content
 
-            deadline = time.monotonic() + 60
-            while not json.loads(fetch("plugin/histograms/tags")).get("exp1", {}).get("huge"):
-                assert time.monotonic() < deadline, "TensorBoard has not loaded the run"
-            yield fetch
-        finally:
-            server.terminate()
+        until(lambda: json.loads(fetch("plugin/histograms/tags")).get("exp1", {}).get("huge"))
+        yield fetch
 
 
 def decoded(get: Get, path: str, **query: object) -> Any:
@@ -78,7 +61,9 @@ def test_every_tag_is_listed(get: Get) -> None:
     assert set(decoded(get, "plugin/histograms/tags")["exp1"]) == {
         "histogram", "empty", "huge", f"{shared} (histogram)",
     }  # fmt: skip
-    assert set(decoded(get, "plugin/images/tags")["exp1"]) == {"image", "every %22kind%22%0A"}
+    assert set(decoded(get, "plugin/images/tags")["exp1"]) == {
+        "image", "curve", "every %22kind%22%0A", "every %22kind%22%0A (curve)",
+    }  # fmt: skip
     assert decoded(get, "plugin/images/tags")["exp1"]["every %22kind%22%0A"]["displayName"] == shared
     texts = ("text", "alert", "table", "page", "file")
     assert set(decoded(get, "plugin/text/tags")["exp1"]) == {*texts, *(f"{shared} ({kind})" for kind in texts)}

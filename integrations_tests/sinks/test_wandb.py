@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from readback_wandb import history, read_back, records, run_folders
-from tracker_adapters.artifacts import Artifact, Histogram, RunInfo, Scalar, Table, Text
+from tracker_adapters.artifacts import Artifact, Curve, Histogram, RunInfo, Scalar, Table, Text
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkConfigError
 from tracker_adapters.sinks.wandb import WandbSink
@@ -179,6 +180,28 @@ class TestRows:
         text = "<script>alert('x')</script> &amp;\r\n\ttab\rreturn \x00\x7f\u2028 😀"
         deliver(tmp_path, [Text(name="notes", text=text, step=0)])
         assert [seen.value for seen in read_back(WandbSink.resolve({}, tmp_path))] == [text]
+
+
+class TestCurves:
+    def test_the_chart_is_described_as_the_sdk_describes_it(self, tmp_path: Path) -> None:
+        import wandb
+
+        curve = Curve(name="val/roc", x=[0, 1], y=[0.5, math.nan], x_label="fpr", y_label="tpr", title="ROC", step=3)
+        folder = deliver(tmp_path, [curve])
+        table = wandb.Table(columns=["fpr", "tpr"], data=[[0.0, 0.5]])
+        chart = wandb.plot.line(table, "fpr", "tpr", title="ROC", split_table=True)
+        chart.set_key("val/roc")
+        (item,) = record_of(folder, "config").update
+        assert (tuple(item.nested_key), json.loads(item.value_json)) == (chart.spec.config_key, chart.spec.config_value)
+        (row,) = history(folder)
+        assert row[chart.spec.table_key]["_type"] == "table-file"
+
+    def test_of_a_long_one_ten_thousand_points_are_shown_with_both_ends(self, tmp_path: Path) -> None:
+        deliver(tmp_path, [Curve(name="c", x=np.arange(25_000), y=np.zeros(25_000), step=0)])
+        (seen,) = read_back(WandbSink.resolve({}, tmp_path))
+        x, _ = seen.value
+        assert (len(x), x[0], x[-1]) == (10_000, 0.0, 24_999.0)
+        assert (np.diff(x) > 0).all()
 
 
 class TestRun:

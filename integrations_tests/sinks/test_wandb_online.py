@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tracker_adapters.errors import StartOver
-from tracker_adapters.sinks.wandb import WandbSink, online
+from tracker_adapters.sinks.wandb import WandbSink, sdk_run
 from tracker_adapters.testing.contract import INFO
 from waiting import until
 from wandb_runs import batch, carried, opened, services
@@ -63,7 +63,7 @@ def test_a_killed_service_is_an_error_and_a_new_run_takes_over(
 def test_a_service_that_hangs_is_killed_at_the_deadline(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(online, "STOP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(sdk_run, "STOP_TIMEOUT_S", 0.5)
     sink = opened(options)
     sink.write(batch(0))
     token = sink.flush()

@@ -141,7 +141,7 @@ def test_two_sinks_in_one_process_do_not_disturb_each_other(
     sinks[1].write(Batch.of(one_of_each(tmp_path)))
     sinks[1].flush()
     sinks[1].close()
-    assert [len(read_back(one)) for one in (options, other)] == [8, 16]
+    assert [len(read_back(one)) for one in (options, other)] == [9, 18]
     for one in (options, other):
         assert str(one["target"]) in _staged_table(one)
     assert dict(os.environ) == before

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram, Scalar
 from tracker_adapters.batch import HistogramRows, ScalarColumns
+from tracker_adapters.formats.protobuf import varint
 from tracker_adapters.sinks.wandb import records
 from tracker_adapters.sinks.wandb.histograms import HistogramEncoder
 from tracker_adapters.sinks.wandb.history import Encoded, HistoryEncoder, ItemHeads
 from tracker_adapters.sinks.wandb.keys import Keys, escape
-from tracker_adapters.sinks.wandb.records import varint
 from tracker_adapters.sinks.wandb.rows import artifact_rows
 from tracker_adapters.sinks.wandb.scalars import ScalarEncoder
 from wandb.proto import wandb_internal_pb2

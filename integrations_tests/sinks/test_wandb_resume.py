@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,14 +12,16 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from readback_wandb import history, read_back, run_folders, run_of
 from tracker_adapters.artifacts import Artifact, Histogram, Image, RunInfo, Scalar
 from tracker_adapters.batch import Batch
-from tracker_adapters.errors import SinkError, StartOver
+from tracker_adapters.errors import SinkError, SinkUnavailable, StartOver
 from tracker_adapters.sinks.wandb import WandbSink
+from tracker_adapters.sinks.wandb.log_file import LogFile
 from tracker_adapters.testing.contract import INFO, one_of_each
 from wandb_runs import batch, carried, in_python, opened, steps_shown
 
@@ -49,6 +52,14 @@ def test_it_goes_on_in_the_same_file(options: dict[str, Any], tmp_path: Path) ->
     }  # fmt: skip
 
 
+def test_a_full_disk_is_no_fault_of_an_artifact(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = opened(options)
+    with monkeypatch.context() as patch, pytest.raises(SinkUnavailable, match=r"sink 'wandb': cannot write to .* left"):
+        patch.setattr(LogFile, "append", Mock(side_effect=OSError(errno.ENOSPC, "no space left")))
+        sink.write(batch(0))
+    sink.close()
+
+
 def test_what_was_written_after_the_token_is_cut_off(options: dict[str, Any]) -> None:
     sink = opened(options)
     sink.write(batch(0))
@@ -77,20 +88,14 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     done = in_python(script, json.dumps(options))
     assert done.returncode == -signal.SIGKILL
-    sink = opened(options, bytes.fromhex(done.stdout))
-    sink.write(batch(1000))
-    sink.flush()
-    sink.close()
+    carried(options, batch(1000), bytes.fromhex(done.stdout), status=None)
     assert steps_shown(options) == list(range(1001))
     assert run_folders(options, superseded=True) == []
 
 
 @pytest.mark.parametrize("damage", ["gone", "short", "other"])
 def test_a_file_without_what_was_delivered_starts_over(options: dict[str, Any], damage: str) -> None:
-    sink = opened(options)
-    sink.write(batch(0))
-    token = sink.flush()
-    sink.close()
+    token = carried(options, batch(0), status=None)
     (folder,) = run_folders(options)
     match damage:
         case "gone":
@@ -254,35 +259,20 @@ def series(kind: str, steps: range) -> Sequence[Artifact]:
 @pytest.mark.parametrize("kind", ["scalar", "histogram", "image"])
 class TestAttempts:
     def test_one_that_goes_back_gets_a_run_of_its_own(self, options: dict[str, Any], kind: str) -> None:
-        sink = opened(options)
-        sink.write(Batch.of(series(kind, range(10)), attempt=1))
-        before = sink.flush()
-        for token in (before, before):  # the second time as after a crash: the child exists already
-            sink.close()
-            sink = opened(options, token)
-            sink.write(Batch.of(series(kind, range(6, 12)), first_seq=11, attempt=2))
-            sink.flush()
-        token = sink.flush()
-        sink.close()
-        sink = opened(options, token)
-        sink.write(Batch.of(series(kind, range(12, 14)), first_seq=17, attempt=2))
-        sink.flush()
-        sink.close()
+        before = carried(options, Batch.of(series(kind, range(10)), attempt=1), status=None)
+        for _ in range(2):  # the second time as after a crash: the child exists already
+            again = Batch.of(series(kind, range(6, 12)), first_seq=11, attempt=2)
+            token = carried(options, again, before, status=None)
+        carried(options, Batch.of(series(kind, range(12, 14)), first_seq=17, attempt=2), token, status=None)
         shown = {run_of(folder).run_id: [row["step"] for row in history(folder)] for folder in run_folders(options)}
         assert shown == {"contract": list(range(10)), "contract-a2": list(range(6, 14))}
         assert len(run_folders(options, superseded=True)) == 1
         assert len(read_back(options)) == 18
 
     def test_one_that_goes_on_stays_in_its_run(self, options: dict[str, Any], kind: str) -> None:
-        sink = opened(options)
-        sink.write(Batch.of(series(kind, range(5)), attempt=1))
-        token = sink.flush()
-        sink.close()
-        sink = opened(options, token)
+        token = carried(options, Batch.of(series(kind, range(5)), attempt=1), status=None)
         late = Scalar(name="a name that is new", value=0.0, step=0)
-        sink.write(Batch.of([late, *series(kind, range(5, 9))], first_seq=6, attempt=2))
-        sink.flush()
-        sink.close()
+        carried(options, Batch.of([late, *series(kind, range(5, 9))], first_seq=6, attempt=2), token, status=None)
         (folder,) = run_folders(options)
         assert sorted(row["step"] for row in history(folder)) == [0, *range(9)]
 
@@ -291,5 +281,5 @@ def test_no_thread_and_no_process_is_started(options: dict[str, Any]) -> None:
     before = set(threading.enumerate())
     sink = opened(options)
     sink.write(batch(0))
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
     sink.close()

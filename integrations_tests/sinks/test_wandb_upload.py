@@ -108,10 +108,7 @@ def test_folders_of_one_run_are_uploaded_in_their_order_at_once(
 ) -> None:
     token = None
     for step in range(3):
-        sink = opened(options, token)
-        sink.write(batch(step))
-        token = sink.flush()
-        sink.close()
+        token = carried(options, batch(step), token, status=None)
         for folder in run_folders(options):
             Path(folder, "run-contract.wandb.synced").touch()
     for folder in run_folders(options):

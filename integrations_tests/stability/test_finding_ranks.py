@@ -1,8 +1,6 @@
 """The rank at fault repeats its step alone, and none hangs; a model that is sharded stops at the module."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,13 +9,9 @@ TRAINING = Path(__file__).with_name("finding_ranks.py")
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def told(tmp_path_factory, warm_python):
     folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    run = subprocess.run(
-        [*command, str(TRAINING), str(folder)], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
+    warm_python.run_ranks([str(TRAINING), str(folder)], folder=folder)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 

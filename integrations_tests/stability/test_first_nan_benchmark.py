@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 COMMAND = Path(__file__).parents[2] / "benchmarks" / "first_nan.py"
 
 
+@pytest.mark.slow
 def test_the_watch_stands_beside_detect_anomaly_and_the_replay_is_counted_in_steps(tmp_path):
     command = [sys.executable, "-W", "ignore", str(COMMAND), "--tiny", "--turns", "2"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)

@@ -9,6 +9,7 @@ from torch import nn
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 STEPS, FAULT_EVERY = 2000, 50
+OTHERS = ["adaptive", "replace", "gradient_zeroing", "gradient_scaling"]
 
 
 def train(handling_type, *, fault_every=FAULT_EVERY):
@@ -54,7 +55,7 @@ def undisturbed():
 
 
 @pytest.mark.parametrize(
-    "handling_type", ["skip", "restore", "adaptive", "replace", "gradient_zeroing", "gradient_scaling"]
+    "handling_type", ["skip", "restore", *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS)]
 )
 def test_a_run_with_a_fault_every_50th_step_ends_as_well_as_one_without(handling_type, undisturbed):
     loss, faults = train(handling_type)

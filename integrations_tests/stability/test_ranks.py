@@ -1,8 +1,6 @@
 """Two processes under torchrun, NaN on one of them: both decide the same, none hangs, and the rank is named."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,18 +25,10 @@ SCENARIOS = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def told(tmp_path_factory, warm_python):
     """What rank 0 and rank 1 tell of each scenario; all are run one after another by one torchrun."""
     folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    run = subprocess.run(
-        [*command, str(TRAINING), str(folder), json.dumps(list(SCENARIOS.values()))],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
+    warm_python.run_ranks([str(TRAINING), str(folder), json.dumps(list(SCENARIOS.values()))], folder=folder)
     ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
     return dict(zip(SCENARIOS, zip(*ranks, strict=True), strict=True))
 

@@ -1,10 +1,12 @@
 """Fully sharded gradients are clipped as whole ones, alike on every rank."""
 
+import json
 import math
 
 import pytest
+import sharded_training
 import torch
-from sharded_training import RANKS, backward, clip, network, run_rank
+from sharded_training import RANKS, backward, clip, network
 
 CASES = {
     "norm": ({"max_norm": 0.1}, 1.0),
@@ -21,13 +23,13 @@ REFUSED = ["percentile", "agc"]
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
+def outcomes(tmp_path_factory, warm_python):
     """Each rank's outcomes: of the cases, of the poisoned ones, of the refused ones."""
-    folder = str(tmp_path_factory.mktemp("ranks"))
+    folder = tmp_path_factory.mktemp("ranks")
     cases = [(fields, scale, False) for fields, scale in CASES.values()]
     cases += [(fields, 1.0, True) for fields in POISONED]
     cases += [({"clipping_type": name}, 1.0, False) for name in REFUSED]
-    torch.multiprocessing.spawn(run_rank, (folder, cases), nprocs=RANKS)
+    warm_python.run_ranks([sharded_training.__file__, str(folder), json.dumps(cases)], folder=folder)
     return [torch.load(f"{folder}/rank_{rank}.pt", weights_only=True) for rank in range(RANKS)]
 
 

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 COMMAND = Path(__file__).parents[2] / "benchmarks" / "stability_step.py"
 
 
+@pytest.mark.slow
 def test_every_way_of_clipping_stands_beside_clip_grad_norm(tmp_path):
     command = [sys.executable, str(COMMAND), "--turns", "1", "--values", "40000"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)

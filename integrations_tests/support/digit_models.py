@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from sklearn.datasets import load_digits
+from digits_data import digits_data
 from torch import nn
 
 
@@ -35,6 +35,5 @@ def digit_network(seed: int = 0) -> DigitNetwork:
 
 def digits(count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns images (count, 1, 8, 8), float32 from 0 to 1, and labels (count,)."""
-    data = load_digits()
-    images = torch.tensor(data.images[:count], dtype=torch.float32)[:, None] / 16
-    return images, torch.tensor(data.target[:count])
+    pictures, labels = (torch.tensor(values[:count]) for values in digits_data())
+    return pictures.float().unflatten(1, (1, 8, 8)) / 16, labels

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from sklearn.datasets import load_digits
+from digits_data import digits_data
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
@@ -14,8 +14,8 @@ PRESETS = ["economy", "standard", "full"]
 
 def load():
     """Pictures (N, 1, 8, 8), and their labels."""
-    data = load_digits()
-    return torch.tensor(data.data / 16, dtype=torch.float32).unflatten(1, (1, 8, 8)), torch.tensor(data.target)
+    pictures, labels = digits_data()
+    return torch.tensor(pictures / 16, dtype=torch.float32).unflatten(1, (1, 8, 8)), torch.tensor(labels)
 
 
 def network():

@@ -8,14 +8,13 @@ waits for a line on standard input, so that a fault can be done at a known momen
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from digits_data import digits_data
 
 NAMES = ("loss", "accuracy", "grad/norm", "weight/norm")
 HISTOGRAM_EVERY, IMAGE_EVERY, TEXT_EVERY = 5, 20, 50
@@ -39,9 +38,8 @@ class Regression:
     """Softmax regression on the digits, by gradient descent on batches of 64."""
 
     def __init__(self) -> None:
-        digits = _digits()
-        self.inputs = digits[:, :-1] / 16.0
-        self.labels = digits[:, -1].astype(int)
+        pictures, self.labels = digits_data()
+        self.inputs = pictures / 16.0
         self.weight = np.random.default_rng(0).normal(0, 0.1, (64, 10))
         self.order = np.random.default_rng(1)
 
@@ -58,15 +56,6 @@ class Regression:
         values = (loss, (logits.argmax(axis=1) == labels).mean())
         norms = (np.linalg.norm(self.gradient), np.linalg.norm(self.weight))
         return dict(zip(NAMES, map(float, (*values, *norms)), strict=True))
-
-
-@functools.cache
-def _digits() -> np.ndarray:
-    """Reads scikit-learn's file of digits, 64 pixels and the label a row: importing scikit-learn takes seconds."""
-    place = importlib.util.find_spec("sklearn")
-    assert place is not None
-    assert place.origin is not None
-    return np.loadtxt(Path(place.origin).parent / "datasets" / "data" / "digits.csv.gz", delimiter=",")
 
 
 @functools.cache

@@ -18,8 +18,10 @@ from typing import Any
 
 import fault_training
 import psutil
+from delivery_processes import delivery_processes
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.store.ledger import Ledger
+from waiting import until
 
 import stepscope
 
@@ -76,6 +78,20 @@ class Training:
     def delivery_processes(self) -> list[psutil.Process]:
         """The training's delivery processes that live."""
         return delivery_processes(self.process.pid)
+
+    def suspend_deliveries(self, number: int) -> list[psutil.Process]:
+        """Stops the delivery processes, of which there are so many; returns them."""
+        children = self.delivery_processes()
+        assert len(children) == number
+        for child in children:
+            child.suspend()
+        return children
+
+    def kill_deliveries(self) -> None:
+        """Kills the delivery processes, of which there is one at least."""
+        until(self.delivery_processes)
+        for child in self.delivery_processes():
+            child.kill()
 
     def end(self, timeout_s: float = 60.0) -> int:
         """Waits until the process has ended; returns its exit code, negative for a signal."""
@@ -178,22 +194,6 @@ def _started(
             child.kill()
         process.wait(60)
         reader.join(60)
-
-
-def delivery_processes(parent: int) -> list[psutil.Process]:
-    """The delivery processes that a process started and that live."""
-    try:
-        children = psutil.Process(parent).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-    found = []
-    for child in children:
-        try:
-            if "tracker_adapters.deliver" in " ".join(child.cmdline()):
-                found.append(child)
-        except psutil.NoSuchProcess:
-            continue
-    return found
 
 
 def stored_counts(folder: Path) -> Counter[str]:

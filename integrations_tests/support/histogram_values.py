@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,6 +16,10 @@ ANY = st.one_of(
     st.sampled_from([2.0**128, -(2.0**128), FLOAT32_MAX * (1 + 2**-26), 1.7e308, -1.7e308, 1.0, 1.125, -1.125]),
 )
 LISTS = st.lists(ANY, max_size=40)
+
+
+def finite(values: list[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
 
 
 def of(values: Any, name: str = "h", step: int = 0) -> Histogram:

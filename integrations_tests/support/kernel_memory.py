@@ -3,9 +3,9 @@
 One process does three things one after the other, and notes in between how long valgrind's log is:
 
 - ``control``: imports and loads everything, and runs torch operations of each kind, and none of the kernel. What
-  valgrind finds here lies in CPython, torch, numpy, LLVM or the system's loader.
+  valgrind finds here lies in CPython, torch, numpy or the system's loader.
 - ``measured``: measures tensors in all the ways there are. Nothing may be found but what the control run has as well: a
-  use of an uninitialised value with the same two innermost frames, outside of compiled code, which has no names.
+  use of an uninitialised value with the same two innermost frames.
 - ``planted``: has the kernel read freed memory and memory behind an end, and write behind an end. Each must be found.
 """
 
@@ -29,8 +29,6 @@ FINDING = re.compile(
 )
 FRAME = re.compile(r"^==\d+==\s+(?:at|by) 0x[0-9A-F]+: (.*)")
 _NEVER_KNOWN = frozenset({"Invalid read", "Invalid write", "Process terminating"})
-# Valgrind shows a processor without AVX-512, for which numba would compile anew, an hour under valgrind.
-NUMBA = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "", "STEPSCOPE_COMPILE": "wait"}
 PHASES = ("control", "measured", "freed memory", "behind the end", "written behind the end")
 
 
@@ -42,14 +40,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kernel-memory-") as name:
         folder = Path(name)
         paths = os.pathsep.join([str(ROOT), str(ROOT / "adapters")])
-        environment = os.environ | NUMBA | {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": paths}
-        here = [sys.executable, __file__]
-        subprocess.run([*here, "compile"], env=environment, check=True, timeout=600)
+        environment = {"PYTHONMALLOC": "malloc", "OMP_NUM_THREADS": "2", "PYTHONPATH": paths}
         log, marks = folder / "valgrind.log", folder / "marks.json"
         valgrind = ["valgrind", "--tool=memcheck", "--error-limit=no", "--num-callers=25", f"--log-file={log}"]
         done = subprocess.run(
-            [*valgrind, *here, "work", str(log), str(marks)],
-            env=environment | {"PYTHONMALLOC": "malloc", "OMP_NUM_THREADS": "2"},
+            [*valgrind, sys.executable, __file__, str(log), str(marks)],
+            env=os.environ | environment,
             check=False,
             timeout=3600,
         )
@@ -122,9 +118,11 @@ def _control() -> None:
     """Everything but the kernel's own work on tensors; it is loaded, with nothing to measure."""
     import torch
 
-    from debuggers.measurement.kernel_compilation import compilation
+    from debuggers.measurement.kernels.availability import is_usable
+    from debuggers.measurement.measure import prepare
 
-    assert compilation.is_ready()
+    prepare()
+    assert is_usable()
     for tensor in _tensors():
         values = tensor.to_dense().to(torch.complex128 if tensor.is_complex() else torch.float64).abs()
         (values - values.clone()).sum().item()
@@ -189,11 +187,7 @@ def _written() -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["compile"]:
-            from debuggers.measurement.kernel_compilation import compile_all
-
-            compile_all()
-        case ["work", log, marks]:
+        case [log, marks]:
             work(Path(log), Path(marks))
         case _:
             sys.exit(main())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import atexit
 import functools
 import shutil
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -34,6 +36,9 @@ def _empty_database() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "mlflow.db"
     MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    with closing(sqlite3.connect(path)) as database:  # else its own experiment has its artifacts where the tests run
+        database.execute("update experiments set artifact_location = ?", (str(folder / "mlartifacts"),))
+        database.commit()
     return path
 
 

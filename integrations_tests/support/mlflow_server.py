@@ -7,8 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
+from mlflow_delivery import with_database
+from readback_mlflow import read_back
 from servers import free_port, serving
+from tracker_adapters.sinks.mlflow import MLflowSink
+from tracker_adapters.testing.contract import Shown, SinkContract
+
+LEAN_SERVER = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+"""The environment of a server without the processes for jobs, which take thrice as much of a processor as itself."""
 
 
 class TrackingServer:
@@ -27,9 +36,8 @@ class TrackingServer:
         command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--workers", "1", "--backend-store-uri", self.database]
         command += ["--serve-artifacts", "--artifacts-destination", str(self._folder / "artifacts")]
-        environment = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
         self._running.enter_context(
-            serving(command, port=self.port, log=self._log, path="/health", environment=environment)
+            serving(command, port=self.port, log=self._log, path="/health", environment=LEAN_SERVER)
         )
 
     def stop(self) -> None:
@@ -44,9 +52,28 @@ class TrackingServer:
 @contextmanager
 def tracking_server(folder: Path, database: str | None = None) -> Iterator[TrackingServer]:
     """Runs a tracking server until the block ends, on a SQLite database in ``folder`` unless another one is given."""
-    server = TrackingServer(folder, database or f"sqlite:///{folder / 'mlflow.db'}")
+    server = TrackingServer(
+        folder, database or with_database({"target": f"sqlite:///{folder / 'mlflow.db'}"})["target"]
+    )
     server.start()
     try:
         yield server
     finally:
         server.stop()
+
+
+class ServedContract(SinkContract):
+    """The contract of the MLflow sink at the fixture ``server``: over HTTP, or at its database where it says so."""
+
+    sink_class = MLflowSink
+    asks = "address"
+
+    @pytest.fixture(autouse=True)
+    def _served(self, server: TrackingServer) -> None:
+        self._target = getattr(server, self.asks)
+
+    def options(self, folder: Path) -> dict[str, Any]:
+        return MLflowSink.resolve({"target": self._target, "experiment": str(folder)}, folder)
+
+    def read_back(self, options: dict[str, Any]) -> list[Shown]:
+        return read_back(options)

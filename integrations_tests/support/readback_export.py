@@ -35,7 +35,7 @@ def read_table(folder: Path, name: str, file_format: str) -> list[dict[str, Any]
 
 
 INTEGERS = {"rank", "attempt", "step", "size", "width", "height", "row", "count", "nan", "pos_inf", "neg_inf", "zero"}
-FLOATS = {"min", "max", "mean", "std", "p01", "p05", "p25", "p50", "p75", "p95", "p99"}
+FLOATS = {"min", "max", "mean", "std", "p01", "p05", "p25", "p50", "p75", "p95", "p99", "x", "y"}
 
 
 def _typed(column: str, value: Any) -> Any:

@@ -74,6 +74,8 @@ def _value_of(folder: Path, line: dict[str, Any]) -> Any:
             return pixel_digest(content)
         case "text":
             return content.decode()
+        case "curve":
+            return tuple(zip(*read_table(content.decode())[1], strict=True))
         case "table":
             return read_table(content.decode())
         case _:

@@ -95,4 +95,6 @@ def _value(kind: str, content: bytes) -> Any:
             table = json.loads(content)
             rows = tuple(tuple(_WORDS.get(cell, cell) for cell in row) for row in table["data"])
             return tuple(table["columns"]), rows
+        case "curve":
+            return tuple(zip(*json.loads(content)["data"], strict=True))
     return hashlib.sha256(content).hexdigest()

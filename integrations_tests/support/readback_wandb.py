@@ -35,11 +35,12 @@ def read_back(options: dict[str, Any]) -> list[Shown]:
 def run_folders(options: dict[str, Any], *, superseded: bool = False) -> list[Path]:
     """Returns the folders of W&B runs, those that are superseded or those that count.
 
-    They are ordered as ``wandb sync`` orders the folders of one run: by the time in their run's record.
+    Those that count are ordered as ``wandb sync`` orders the folders of one run: by the time in their run's record,
+    which one that was superseded may lack, if the SDK was killed before it wrote it.
     """
     logs = (Path(options["target"]) / "wandb").glob("*run-*/run-*.wandb")
     found = [folder.path for log in logs if (folder := folders.RunFolder.of(log)) and folder.superseded == superseded]
-    return sorted(found, key=lambda folder: run_of(folder).start_time.ToNanoseconds())
+    return sorted(found) if superseded else sorted(found, key=lambda it: run_of(it).start_time.ToNanoseconds())
 
 
 def run_of(folder: Path) -> Any:
@@ -109,11 +110,14 @@ def _read_folder(folder: Path) -> Iterator[Shown]:
     for row in history(folder):
         step = row[STEP_KEY]
         for key, value in row.items():
-            name, suffix = unescape(key)
+            chart = re.fullmatch(r"Custom Chart Tables/(.*)_table", key, re.DOTALL)
+            name, suffix = unescape(chart[1] if chart else key)
             name = row.get(NAME_KEY, name)
             if key == STEP_KEY or key.startswith("_") or suffix in _COMPANIONS:
                 continue
             kind, content = _value(folder, value)
+            if chart:
+                kind, content = "curve", tuple(zip(*content[1], strict=True))
             if suffix.startswith("rows from"):
                 first = tables[name, step]
                 columns, rows = found[first].value

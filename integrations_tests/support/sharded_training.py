@@ -1,5 +1,10 @@
-"""Training steps on two ranks with fully sharded parameters, and what clipping makes of their gradients."""
+"""Training steps on two ranks with fully sharded parameters, and what clipping makes of their gradients.
 
+Started by torchrun: ``sharded_training.py FOLDER CASES``, where these are a JSON list of the cases of ``run_rank``.
+"""
+
+import json
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -67,14 +72,14 @@ def train(way, rank):
     return {"norms": norms, "weights": parts, "alerts": alerts}
 
 
-def run_rank(rank, folder, cases):
+def run_rank(folder, cases):
     """Saves each case's statistics, faults and whole gradients, or the text of its error; and what trainings gave.
 
     A case is the fields of a configuration, a factor for the loss, and whether rank 0 puts a NaN into its part of the
     first gradient.
     """
-    store = torch.distributed.FileStore(f"{folder}/store", RANKS)
-    torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
+    torch.distributed.init_process_group("gloo")
+    rank = torch.distributed.get_rank()
     outcomes = []
     for fields, scale, poisoned in cases:
         model = network()
@@ -94,3 +99,7 @@ def run_rank(rank, folder, cases):
     torch.save(outcomes, Path(folder) / f"rank_{rank}.pt")
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    run_rank(sys.argv[1], json.loads(sys.argv[2]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -27,9 +28,11 @@ def module_name(path: Path) -> str:
     raise ValueError(path)
 
 
-def imports(path: Path, *, at_import_time: bool = False) -> set[str]:
+@cache
+def imports(path: Path, *, at_import_time: bool = False) -> frozenset[str]:
     """The modules that a file imports, in full; with ``at_import_time`` without those inside functions."""
-    return {name for node in _nodes(ast.parse(path.read_text()), at_import_time) for name in _imported(path, node)}
+    nodes = _nodes(ast.parse(path.read_text()), at_import_time)
+    return frozenset(name for node in nodes for name in _imported(path, node))
 
 
 def _nodes(tree: ast.AST, at_import_time: bool) -> Iterator[ast.AST]:
@@ -62,6 +65,7 @@ def _imported(path: Path, node: ast.AST) -> Iterator[str]:
             yield submodule if path_of(submodule) else base
 
 
+@cache
 def path_of(module: str) -> Path | None:
     package, *rest = module.split(".")
     if package not in HOMES:

@@ -1,4 +1,4 @@
-"""A TCP proxy that does to a tracking server's clients what networks and overloaded servers do."""
+"""A TCP proxy that does to a server's clients what networks and overloaded servers do."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Fault:
 
     Attributes:
         black_hole: Requests are read, and never answered.
+        closes: Connections are closed.
+        after_bytes: What a connection passes on from its client before either of these two is done to it.
         delay_s: Seconds before each answer.
         status: Answers every request by itself, such as ``429 Too Many Requests``.
         cut: Beginnings of request lines, such as ``b"POST /api/2.0/mlflow/runs/create"``: the first request of each is
@@ -25,6 +27,8 @@ class Fault:
     """
 
     black_hole: bool = False
+    closes: bool = False
+    after_bytes: int = 0
     delay_s: float = 0.0
     status: str = ""
     cut: list[bytes] = field(default_factory=list)
@@ -37,7 +41,7 @@ class TcpProxy:
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.fault: Fault | None = None
-        self.requests = 0
+        self.requests = self.faults = 0
         self.lost_answers = 0
         self._upstream = ("127.0.0.1", upstream_port)
         self._stopping = threading.Event()
@@ -72,7 +76,7 @@ class TcpProxy:
 
     def _serve(self, client: socket.socket, stopping: threading.Event) -> None:
         with suppress(OSError), client, socket.create_connection(self._upstream) as server:
-            request = b""
+            request, passed = b"", 0
             while not stopping.is_set():
                 readable, _, _ = select.select([client, server], [], [], 0.1)
                 fault = self.fault or Fault()
@@ -82,13 +86,19 @@ class TcpProxy:
                         return
                     self.requests += not request
                     request += data
+                    passed += len(data)
+                    is_lost = (fault.black_hole or fault.closes) and passed > fault.after_bytes
+                    self.faults += is_lost
+                    if is_lost and fault.closes:
+                        return
                     if fault.status:
                         if _is_whole(request):
+                            self.faults += 1
                             head = f"HTTP/1.1 {fault.status}\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
                             client.sendall(head.encode())
                             request = b""
                         continue
-                    if not fault.black_hole:
+                    if not is_lost:
                         server.sendall(data)
                 if server in readable:
                     data = server.recv(1 << 16)

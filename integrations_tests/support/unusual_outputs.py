@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collections
+import collections.abc
 import dataclasses
 import types
 from typing import Any
@@ -46,6 +46,23 @@ class Result:
 @dataclasses.dataclass
 class Unset:
     value: int = dataclasses.field(init=False)
+
+
+class BrokenMapping(collections.abc.Mapping):
+    def __getitem__(self, key):
+        raise OSError("gone")
+
+    def __iter__(self):
+        raise OSError("gone")
+
+    def __len__(self):
+        return 1
+
+
+class Unreadable:
+    @property
+    def __class__(self):
+        raise OSError("gone")
 
 
 Pair = collections.namedtuple("Pair", ["left", "right"])

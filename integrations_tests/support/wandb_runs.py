@@ -11,6 +11,7 @@ import psutil
 from readback_wandb import read_back
 from tracker_adapters.artifacts import Scalar
 from tracker_adapters.batch import Batch
+from tracker_adapters.sink import RunStatus
 from tracker_adapters.sinks.wandb import WandbSink
 from tracker_adapters.testing.contract import INFO
 
@@ -21,12 +22,15 @@ def opened(options: dict[str, Any], token: bytes | None = None) -> WandbSink:
     return sink
 
 
-def carried(options: dict[str, Any], shown: Batch, token: bytes | None = None) -> bytes:
-    """Shows a batch in a run that then ends; returns the token to go on from."""
+def carried(
+    options: dict[str, Any], shown: Batch, token: bytes | None = None, *, status: RunStatus | None = "finished"
+) -> bytes:
+    """Shows a batch, and that the run ended unless ``status`` is None; returns the token to go on from."""
     sink = opened(options, token)
     sink.write(shown)
     token = sink.flush()
-    sink.finish("finished")
+    if status is not None:
+        sink.finish(status)
     sink.close()
     return token
 

@@ -1,11 +1,13 @@
-"""Runs programs in forks of a Python that has imported torch: the import takes seconds, a fork takes none.
+"""Runs programs in forks of a Python that has imported torch and scikit-learn: a fork spares them seconds of imports.
 
-To a program it is a process of its own that begins at its first line and ends as any other; only torch is there
-already, with one thread.
+To a program it is a process of its own that begins at its first line and ends as any other; only those packages are
+there already, with one thread.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import select
@@ -68,6 +70,17 @@ class WarmPython:
             output, errors = ((Path(said) / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
         return subprocess.CompletedProcess(list(arguments), code, output, errors)
 
+    def run_ranks(self, arguments: Sequence[str], *, folder: Path, timeout_s: float = 200.0) -> None:
+        """Runs a program as two ranks, by torchrun's launcher.
+
+        Raises:
+            AssertionError: A rank failed.
+            subprocess.TimeoutExpired: They took longer.
+        """
+        launcher = str(Path(__file__).with_name("forked_ranks.py"))
+        done = self.run([launcher, *arguments], folder=folder, environment=os.environ, timeout_s=timeout_s)
+        assert done.returncode == 0, done.stderr[-3000:]
+
 
 def serve() -> dict[str, Any]:
     """Forks for each line of standard input; returns the line's task in the fork, and never in the first process."""
@@ -95,10 +108,27 @@ def become(task: dict[str, Any]) -> None:
     main = types.ModuleType("__main__")
     main.__file__ = str(program)
     sys.modules["__main__"] = main
-    exec(compile(program.read_bytes(), program, "exec"), main.__dict__)
+    try:
+        exec(compile(program.read_bytes(), program, "exec"), main.__dict__)
+    except SystemExit as end:
+        exit_code[0] = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+    exit_code[0] = 0
+
+
+def leave() -> None:
+    """Ends this process without taking apart what its parent has imported, which would be copied for that."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code[0])
 
 
 if __name__ == "__main__":
-    import torch  # noqa: F401
+    exit_code = [1]
+    atexit.register(leave)  # before all others, so that it is called after them
+    import sklearn.datasets  # noqa: F401
+    import torch._dynamo  # which the first optimizer imports  # noqa: F401
 
+    gc.collect()
+    gc.freeze()  # else each fork copies all that is in memory when it ends: a second and a half of a processor
     become(serve())

@@ -14,6 +14,7 @@ from debuggers.torch_internals import foreach
 from stability.clipping.config import GradientClippingConfig
 from stability.errors import StabilityError
 from stability.gradients.measure import Gradients, Norms, measure, shared_norms, wide_dtype
+from stability.results.step import ClippingStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,22 @@ class Clipper(ABC):
             gradients: As they were measured.
             norms: From ``measure``.
         """
+
+    def stats(self, clipped: Clipped, outside_optimizer: int, outside_model: int) -> ClippingStats:
+        """Returns what a step tells of its clipping; the last two are the numbers of ``optimizer_check.Strangers``."""
+        return ClippingStats(
+            clipping_type=self._config.clipping_type,
+            max_norm=self._config.max_norm,
+            norm_type=self._config.norm_type,
+            total_norm=clipped.total_norm,
+            clip_coefficient=clipped.coefficient,
+            clipped=clipped.parameters > 0,
+            clipped_norm=clipped.clipped_norm,
+            threshold=clipped.threshold,
+            clipped_parameters=clipped.parameters,
+            parameters_outside_optimizer=outside_optimizer,
+            parameters_outside_model=outside_model,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint needs: plain values; empty when nothing is remembered."""

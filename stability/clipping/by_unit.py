@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from tracker_adapters.values.tensors import local_part
+
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from stability.clipping.base import Clipped, Clipper, refuse_shards
@@ -16,7 +18,6 @@ from stability.clipping.names import NameTable
 from stability.clipping.true_norms import true_total
 from stability.errors import StabilityError
 from stability.gradients.measure import Gradients, Norms, measure, wide_dtype
-from stability.gradients.sharded import local_part
 
 _SMALLEST_GRADIENT_NORM = 1e-6  # what the paper's code divides by at least
 
@@ -108,7 +109,7 @@ def unit_norms(tensor: torch.Tensor, *, whole: bool, wide: bool) -> torch.Tensor
 
 
 def _weights(gradients: Gradients, index: int) -> torch.Tensor:
-    weights = local_part(gradients.parameters[index].detach())
+    weights: torch.Tensor = local_part(gradients.parameters[index].detach())
     gradient = gradients.coalesced.get(index)
     if gradient is None:
         return weights

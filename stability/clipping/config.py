@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
-from stability.config_checks import Checked, check_choice, check_positive, wrong
+from msgspec import Meta
+from tracker_adapters.values.checked_values import PositiveNumber, is_valid
+
+from stability.config_checks import Checked, wrong
 from stability.errors import StabilityConfigError
 
 ClippingType: TypeAlias = Literal[
     "norm", "none", "value", "global_norm", "adaptive", "layer_wise", "percentile", "exponential", "agc"
 ]
 
+_AboveOne: TypeAlias = Annotated[float, Meta(gt=1, description="a number above 1")]
 FIELDS_OF_TYPE: dict[str, tuple[str, ...]] = {
     "norm": ("max_norm", "norm_type"),
     "value": ("clip_value", "norm_type"),
@@ -66,33 +69,21 @@ class GradientClippingConfig(Checked):
     """
 
     clipping_type: ClippingType = "norm"
-    max_norm: float = 1.0
-    norm_type: float = 2.0
-    clip_value: float = 1.0
-    adaptive_factor: float = 2.0
+    max_norm: PositiveNumber = 1.0
+    norm_type: PositiveNumber = 2.0
+    clip_value: PositiveNumber = 1.0
+    adaptive_factor: _AboveOne = 2.0
     layer_thresholds: Mapping[str, float] = field(default_factory=dict)
-    percentile: float = 99.0
-    exponential_factor: float = 2.0
-    exponential_decay: float = 0.97
-    exponential_floor: float = 0.1
-    agc_clip_factor: float = 0.01
-    agc_eps: float = 1e-3
+    percentile: Annotated[float, Meta(gt=0, lt=100, description="a number above 0 and below 100")] = 99.0
+    exponential_factor: _AboveOne = 2.0
+    exponential_decay: Annotated[float, Meta(ge=0, lt=1, description="a number from 0 to below 1")] = 0.97
+    exponential_floor: Annotated[float, Meta(ge=0, description="a number of at least 0")] = 0.1
+    agc_clip_factor: PositiveNumber = 0.01
+    agc_eps: PositiveNumber = 1e-3
     agc_exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self, "clipping_type", get_args(ClippingType))
-        for name in ("max_norm", "norm_type", "clip_value", "agc_clip_factor", "agc_eps"):
-            check_positive(self, name)
-        for name in ("adaptive_factor", "exponential_factor"):
-            if not getattr(self, name) > 1.0:
-                raise wrong(self, name, "a number above 1")
-        if not 0.0 < self.percentile < 100.0:
-            raise wrong(self, "percentile", "a number above 0 and below 100")
-        if not 0.0 <= self.exponential_decay < 1.0:
-            raise wrong(self, "exponential_decay", "a number from 0 to below 1")
-        if not self.exponential_floor >= 0.0:
-            raise wrong(self, "exponential_floor", "a number of at least 0")
         object.__setattr__(self, "layer_thresholds", self._checked_thresholds())
         object.__setattr__(self, "agc_exclude", self._checked_names())
         self._check_fields_of_type()
@@ -102,8 +93,7 @@ class GradientClippingConfig(Checked):
         if not isinstance(thresholds, Mapping):
             raise wrong(self, "layer_thresholds", "a mapping of names or patterns to numbers above 0")
         for name, bound in thresholds.items():
-            number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
-            if not isinstance(name, str) or not number or math.isnan(bound) or bound <= 0:
+            if not isinstance(name, str) or not is_valid(bound, PositiveNumber):
                 raise StabilityConfigError(
                     f"GradientClippingConfig: layer_thresholds holds {name!r}: {bound!r}; "
                     "expected a name or pattern with a number above 0"
@@ -128,5 +118,5 @@ class GradientClippingConfig(Checked):
             if name not in ("clipping_type", *read) and getattr(self, name) != default:
                 raise StabilityConfigError(
                     f"GradientClippingConfig: {name} is {getattr(self, name)!r}, which the clipping type "
-                    f"{self.clipping_type!r} does not read; expected {default!r}. It reads {', '.join(read)}"
+                    f"{self.clipping_type!r} does not use; expected {default!r}. It uses {', '.join(read)}"
                 )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias
 
+from msgspec import Meta
 from tracker_adapters.artifacts import AlertLevel
+from tracker_adapters.values.checked_values import PositiveInteger, PositiveNumber
 
-from stability.config_checks import Checked, check_choice, check_positive, wrong
+from stability.config_checks import Checked, UpToOne
 from stability.errors import StabilityConfigError
 
 AnomalyMode: TypeAlias = Literal["detect", "raise"]
+_Wait: TypeAlias = Annotated[int, Meta(ge=0, description="a number of steps, 0 or more")]
 Preset: TypeAlias = Literal["development", "testing", "production", "debugging"]
 
 
@@ -72,47 +75,34 @@ class PyTorchDebuggingConfig(Checked):
     memory_profiling: bool = False
     enable_cuda_debugging: bool = False
     cuda_synchronize: bool = False
-    cuda_memory_fraction: float = 1.0
+    cuda_memory_fraction: UpToOne = 1.0
     enable_performance_debugging: bool = False
     profile_autograd: bool = False
     profile_memory: bool = False
     debug_level: AlertLevel = "info"
     verbose_logging: bool = False
-    max_debug_iterations: int = 1000
-    debug_timeout: float = 300.0
+    max_debug_iterations: PositiveInteger = 1000
+    debug_timeout: PositiveNumber = 300.0
     save_debug_info: bool = True
-    debug_output_dir: str = "debug_output"
-    debug_file_prefix: str = "pytorch_debug"
-    max_debug_files: int = 20
-    max_debug_file_mb: float = 64.0
-    grad_check_every: int = 20
-    grad_check_budget_s: float = 1.0
+    debug_output_dir: Annotated[str, Meta(pattern=r"^[^\0]*\Z", description="the path of a folder")] = "debug_output"
+    debug_file_prefix: Annotated[
+        str, Meta(pattern=r"^[^/\0]+\Z", description="the beginning of a file name, without a slash")
+    ] = "pytorch_debug"
+    max_debug_files: PositiveInteger = 20
+    max_debug_file_mb: PositiveNumber = 64.0
+    grad_check_every: PositiveInteger = 20
+    grad_check_budget_s: PositiveNumber = 1.0
     grad_check_forward_mode: bool = False
-    memory_leak_mb: float = 32.0
-    memory_profile_every: int = 100
-    profile_wait: int = 5
-    profile_warmup: int = 1
-    profile_active: int = 3
-    profile_repeat: int = 1
-    check_max_share: float | None = None
+    memory_leak_mb: PositiveNumber = 32.0
+    memory_profile_every: PositiveInteger = 100
+    profile_wait: _Wait = 5
+    profile_warmup: _Wait = 1
+    profile_active: PositiveInteger = 3
+    profile_repeat: PositiveInteger = 1
+    check_max_share: UpToOne | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self, "autograd_anomaly_mode", get_args(AnomalyMode))
-        check_choice(self, "debug_level", get_args(AlertLevel))
-        for name in POSITIVE_FIELDS:
-            check_positive(self, name)
-        for name in ("profile_wait", "profile_warmup"):
-            if getattr(self, name) < 0:
-                raise wrong(self, name, "a number of steps, 0 or more")
-        if not (self.check_max_share is None or _is_share(self.check_max_share)):
-            raise wrong(self, "check_max_share", "a number above 0 and at most 1, or None")
-        if not 0.0 < self.cuda_memory_fraction <= 1.0:
-            raise wrong(self, "cuda_memory_fraction", "a number above 0 and at most 1")
-        if not self.debug_file_prefix or "/" in self.debug_file_prefix or "\0" in self.debug_file_prefix:
-            raise wrong(self, "debug_file_prefix", "the beginning of a file name, without a slash")
-        if "\0" in self.debug_output_dir:
-            raise wrong(self, "debug_output_dir", "the path of a folder")
         for name, (off, tool) in TOOLS_OF_SWITCHES.items():
             if getattr(self, name) != off and not getattr(self, tool):
                 raise StabilityConfigError(
@@ -138,18 +128,6 @@ class PyTorchDebuggingConfig(Checked):
         return cls(**{**PRESETS[name], **fields})
 
 
-POSITIVE_FIELDS = (
-    "max_debug_iterations",
-    "debug_timeout",
-    "max_debug_files",
-    "max_debug_file_mb",
-    "grad_check_every",
-    "grad_check_budget_s",
-    "memory_leak_mb",
-    "memory_profile_every",
-    "profile_active",
-    "profile_repeat",
-)
 TOOLS_OF_SWITCHES: dict[str, tuple[bool | float, str]] = {
     "memory_tracking": (False, "enable_memory_debugging"),
     "memory_profiling": (False, "enable_memory_debugging"),
@@ -166,7 +144,3 @@ PRESETS: dict[Preset, dict[str, bool]] = {
     "debugging": {"enable_autograd_anomaly": True, "enable_grad_check": True, "enable_memory_debugging": True},
 }
 """The use cases and what they switch on."""
-
-
-def _is_share(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 < value <= 1.0

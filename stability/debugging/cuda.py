@@ -94,13 +94,7 @@ def save_cuda_snapshot(folder: Path, prefix: str, most_files: int) -> Path:
 @cache
 def _fraction_setting(device: int) -> ProcessSetting[float]:
     return ProcessSetting(
-        lambda: _memory_fraction(device),
+        lambda: torch.cuda.get_per_process_memory_fraction(device),
         lambda fraction: torch.cuda.set_per_process_memory_fraction(fraction, device),
         min,
     )
-
-
-def _memory_fraction(device: int) -> float:
-    # Reading it is possible as of torch 2.6; before, 1.0 is what a process has that did not set it.
-    read = getattr(torch.cuda, "get_per_process_memory_fraction", None)
-    return 1.0 if read is None else float(read(device))

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -59,7 +59,6 @@ class _Evaluation:
         self.deadline = deadline
         self._function = function
         self._values = values
-        self._devices = sorted({value.base.device.index for value in values if value.base.is_cuda})
         self._weights: dict[int, torch.Tensor] = {}
         self.count = 0
 
@@ -67,15 +66,12 @@ class _Evaluation:
         if time.monotonic() > self.deadline:
             raise SkippedError("out of time")
         self.count += 1
-        with preserved_random_state(), self._device_states():
+        with preserved_random_state(value.base for value in self._values):
             result = self._function([value.put(part) for value, part in zip(self._values, chosen, strict=True)])
         outputs = observed(result, self._weights)
         if not outputs:
             raise SkippedError("no floating-point output")
         return outputs
-
-    def _device_states(self) -> AbstractContextManager[None]:
-        return torch.random.fork_rng(self._devices, device_type="cuda") if self._devices else nullcontext()
 
 
 def check_gradients(

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from debuggers.host_arrays.readable import dense
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 
@@ -85,8 +86,8 @@ def observed(result: Any, weights: dict[int, torch.Tensor]) -> tuple[torch.Tenso
 
 
 def _numbers(tensor: torch.Tensor, weights: dict[int, torch.Tensor]) -> torch.Tensor:
-    dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    flat = (torch.view_as_real(dense) if dense.is_complex() else dense).flatten().double()
+    values = dense(tensor)
+    flat = (torch.view_as_real(values) if values.is_complex() else values).flatten().double()
     if flat.numel() <= WHOLE_OUTPUTS:
         return flat
     if flat.numel() not in weights:
@@ -109,7 +110,7 @@ class _DenseGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        return gradient if gradient.layout is torch.strided else gradient.to_dense()
+        return dense(gradient)
 
     @staticmethod
     def jvp(ctx: Any, tangent: torch.Tensor) -> torch.Tensor:

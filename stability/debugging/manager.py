@@ -9,7 +9,7 @@ from typing import Any
 
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
-from tracker_adapters.own_process import finalize
+from tracker_adapters.fork_safe import finalize
 
 from debuggers.instrumentation.seen_errors import SeenErrors
 from debuggers.torch_import import torch
@@ -18,7 +18,7 @@ from stability.debugging.anomaly_mode import RaisedInBackward, raised_in_backwar
 from stability.debugging.config import PyTorchDebuggingConfig
 from stability.debugging.gradient_check import CheckLimits
 from stability.debugging.module_check import check_function
-from stability.debugging.session import DebugSession, SessionRecord
+from stability.debugging.session import SessionRecord, ToolSession
 from stability.debugging.tool import StepSeen
 from stability.errors import AutogradAnomalyError, StabilityError
 from stability.gradients.measure import Gradients
@@ -52,7 +52,7 @@ class PyTorchDebuggingManager:
         self._config = config
         self._emitter = emitter
         self._record = SessionRecord()
-        self._session: DebugSession | None = None
+        self._session: ToolSession | None = None
         self._at_the_end: weakref.finalize[..., PyTorchDebuggingManager] | None = None
         self._next_step = 0
         self._noted = SeenErrors()
@@ -69,7 +69,7 @@ class PyTorchDebuggingManager:
             raise StabilityError(
                 f"the debug session {running.record.name!r} is running; expected stop_debug_session() first"
             )
-        self._session = DebugSession(name, self._config, self._emitter, self._next_step)
+        self._session = ToolSession(name, self._config, self._emitter, self._next_step)
         self._record = self._session.record
         self._at_the_end = finalize(self, self._session.stop)
 
@@ -84,7 +84,7 @@ class PyTorchDebuggingManager:
                 a snapshot file of the CUDA allocator when memory ran out.
         """
         session = self._running()
-        if session is None or not session.maker.is_here:
+        if session is None or not session.owner_process.is_current:
             return []
         if self._at_the_end is not None:
             self._at_the_end.detach()
@@ -191,6 +191,6 @@ class PyTorchDebuggingManager:
         """Returns the sums of the running or the last session."""
         return self._record.summary([]) if self._session is None else self._session.summary()
 
-    def _running(self) -> DebugSession | None:
+    def _running(self) -> ToolSession | None:
         session = self._session
         return session if session is not None and session.record.stopped is None else None

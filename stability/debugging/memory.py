@@ -52,8 +52,8 @@ class MemoryDebugging:
             ended = watch.ended[-1]
             self._log.event(
                 "memory_leak_ended",
-                f"{what} memory grows no more: {ended['growth_mb']:.0f} MB since step {ended['steps'][0]}, steady or "
-                f"given back by step {step}. What was told as a leak was something that fills up",
+                f"{what} memory stopped growing: {ended['growth_mb']:.0f} MB since step {ended['steps'][0]}, stable "
+                f"or released by step {step}. The reported leak was a cache or buffer that filled up",
                 "info",
             )
         if change != "begun" or watch.leak is None:
@@ -61,6 +61,6 @@ class MemoryDebugging:
         first, last = watch.leak["steps"]
         message = (
             f"{what} memory keeps growing: by {watch.leak['growth_mb']:.0f} MB from step {first} to {last}. A cache or "
-            "buffer that fills looks the same; if the growth ends, this is taken back"
+            "buffer that fills looks the same; if the growth ends, this is withdrawn"
         )
         return [Anomaly(kind="memory_leak", message=message, step=step)]

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tracker_adapters.values.tensors import is_sharded
+
 from debuggers.torch_import import torch
 from debuggers.torch_internals.modules import hook_tables, is_compiled, parameters_of
 from debuggers.utils import apply_tensor_op, tensors_in
@@ -128,7 +130,7 @@ def small_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tupl
 def reason_to_skip(module: torch.nn.Module) -> str | None:
     """Returns why a module is not to be checked, or None."""
     tensors = [*module.parameters(), *module.buffers()]
-    if any(hasattr(tensor, "to_local") for tensor in tensors):
+    if any(map(is_sharded, tensors)):
         return "sharded"
     if sum(tensor.numel() for tensor in tensors) > MOST_PARAMETER_ELEMENTS:
         return f"more than {MOST_PARAMETER_ELEMENTS:,} parameters"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
-from tracker_adapters.own_process import Maker
+from tracker_adapters.fork_safe import OwnerProcess
 
 from debuggers.torch_import import torch
 from stability.debugging.config import PyTorchDebuggingConfig
@@ -104,7 +104,7 @@ class SessionRecord:
         }
 
 
-class DebugSession:
+class ToolSession:
     """Runs the configured tools from its making to ``stop``, or until a limit of the configuration is reached."""
 
     def __init__(self, name: str, config: PyTorchDebuggingConfig, emitter: Emitter | None, step: int) -> None:
@@ -118,7 +118,7 @@ class DebugSession:
         """
         self.record = SessionRecord(name)
         self.config = config
-        self.maker = Maker()
+        self.owner_process = OwnerProcess()
         self._emission = DebugEmission(emitter, memory=config.memory_tracking)
         self._log = DebugLog(name, emitter, config.debug_level)
         self._log.step = step
@@ -231,11 +231,11 @@ class DebugSession:
             return
         self._tools.close()
         self.record.tools_ended = ToolsEnded(tools=self._tools.names, step=self._log.step, reason=limit)
-        raised = "; step() goes on to raise, backward() does not" if self.raises else ""
+        raised = "; step() still raises, backward() does not" if self.raises else ""
         self._log.note(
             "debug_tools_ended",
-            f"the debug session {self.record.name!r} collects no more after {limit}, and its tools are off: "
-            f"{', '.join(self._tools.names) or 'none'}. Anomalies are still found and counted{raised}. "
+            f"the debug session {self.record.name!r} stopped collecting after {limit}; its tools are off: "
+            f"{', '.join(self._tools.names) or 'none'}. Anomalies are still detected and counted{raised}. "
             "For a longer session raise the limit in PyTorchDebuggingConfig",
         )
 

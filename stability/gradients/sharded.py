@@ -13,12 +13,6 @@ RankGroups: TypeAlias = tuple[Any, ...]
 """The process groups, one for each sharded dimension of a mesh, whose ranks hold parts of a tensor; () when whole."""
 
 
-def local_part(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns what of a tensor lies on this rank, in the same memory; call it without gradients enabled."""
-    part: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return part
-
-
 def rank_groups(name: str, tensor: torch.Tensor) -> RankGroups:
     """Returns which ranks hold the other parts of a tensor.
 

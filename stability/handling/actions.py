@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from debuggers.torch_import import torch
 from stability.gradients.measure import Gradients
 from stability.handling.config import NaNHandlingConfig
-from stability.handling.mending import replace_non_finite, scale_gradients, zero_gradients
+from stability.handling.repair import replace_non_finite, scale_gradients, zero_gradients
 from stability.handling.skipping import StepSkipper, check_outside_closure
 from stability.handling.snapshots import SnapshotRing, megabytes
 from stability.results.step import HandlingAction
@@ -59,15 +59,15 @@ class Detect:
         return Handled("none")
 
 
-class Mend:
-    """Makes the gradients finite. When they are and only the loss is not, they are applied as they are.
+class Repair:
+    """Makes the gradients finite. If only the loss is not finite, the gradients are applied unchanged.
 
     A GradScaler skips a step whatever is done to gradients that it has seen; then they are dropped.
     """
 
-    def __init__(self, action: HandlingAction, mend: Callable[[Gradients, list[str]], None], skip: Skip) -> None:
+    def __init__(self, action: HandlingAction, repair: Callable[[Gradients, list[str]], None], skip: Skip) -> None:
         self._action: HandlingAction = action
-        self._mend, self._skip = mend, skip
+        self._repair, self._skip = repair, skip
 
     def handle(self, step: FaultyStep) -> Handled:
         """Changes the gradients in place."""
@@ -75,7 +75,7 @@ class Mend:
             return self._skip.handle(step)
         if not step.share:
             return Handled("none")
-        self._mend(step.gradients, step.faulty)
+        self._repair(step.gradients, step.faulty)
         return Handled(self._action)
 
 
@@ -120,7 +120,7 @@ class Restore:
 class Adaptive:
     """Restores after several faulty steps in a row; skips when the loss or many elements are not finite; replaces."""
 
-    def __init__(self, config: NaNHandlingConfig, replace: Mend, skip: Skip, restore: Restore) -> None:
+    def __init__(self, config: NaNHandlingConfig, replace: Repair, skip: Skip, restore: Restore) -> None:
         self._config = config
         self._replace, self._skip, self._restore = replace, skip, restore
 
@@ -151,7 +151,7 @@ class Handlers:
 
 
 def _choose(config: NaNHandlingConfig, skip: Skip, restore: Restore | None) -> Handler:
-    replace = Mend(
+    replace = Repair(
         "replaced", partial(replace_non_finite, nan_value=config.nan_value, inf_value=config.inf_value), skip
     )
     if restore is not None:
@@ -159,8 +159,8 @@ def _choose(config: NaNHandlingConfig, skip: Skip, restore: Restore | None) -> H
     others: dict[str, Handler] = {
         "detect": Detect(),
         "replace": replace,
-        "gradient_zeroing": Mend("zeroed", zero_gradients, skip),
-        "gradient_scaling": Mend("scaled", partial(scale_gradients, factor=config.scale_factor), skip),
+        "gradient_zeroing": Repair("zeroed", zero_gradients, skip),
+        "gradient_scaling": Repair("scaled", partial(scale_gradients, factor=config.scale_factor), skip),
         "skip": skip,
     }
     return others[config.handling_type]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from torch.nn.parameter import is_lazy
+from tracker_adapters.values.tensors import is_sharded
 
-from debuggers.host_arrays.deferred import is_freed
+from debuggers.host_arrays.readable import is_freed
 from debuggers.torch_import import torch
 from debuggers.torch_internals import foreach
 from debuggers.torch_internals.modules import RunningNorm, buffers_of
@@ -150,7 +151,7 @@ def _plain_buffers(model: torch.nn.Module) -> Iterator[_Place]:
     # Those made in inference mode have no version; sharded ones would make ranks wait for each other.
     for path, module in model.named_modules():
         for key, buffer in buffers_of(module).items():
-            if buffer is None or is_lazy(buffer) or buffer.is_inference() or hasattr(buffer, "to_local"):
+            if buffer is None or is_lazy(buffer) or buffer.is_inference() or is_sharded(buffer):
                 continue
             if is_freed(buffer):
                 continue

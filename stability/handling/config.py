@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from sys import float_info
+from typing import Annotated, Literal, TypeAlias
 
-from stability.config_checks import Checked, check_choice, check_positive, wrong
+from msgspec import Meta
+from tracker_adapters.values.checked_values import PositiveInteger
+
+from stability.config_checks import Checked, UpToOne
 from stability.errors import StabilityConfigError
 
 HandlingType: TypeAlias = Literal[
     "detect", "replace", "skip", "restore", "gradient_zeroing", "gradient_scaling", "adaptive"
 ]
 SnapshotPlace: TypeAlias = Literal["host", "device"]
+_Magnitude: TypeAlias = Annotated[float, Meta(ge=0, le=float_info.max, description="a finite number of at least 0")]
 _REPLACING = ("nan_value", "inf_value")
 _SNAPSHOTS = ("snapshots", "snapshot_every", "snapshot_place")
 FIELDS_OF_TYPE: dict[str, tuple[str, ...]] = {
@@ -58,36 +62,24 @@ class NaNHandlingConfig(Checked):
     """
 
     handling_type: HandlingType = "detect"
-    nan_value: float = 0.0
-    inf_value: float | None = None
-    scale_factor: float = 0.5
-    snapshots: int = 2
-    snapshot_every: int = 10
+    nan_value: Annotated[float, Meta(ge=-float_info.max, le=float_info.max, description="a finite number")] = 0.0
+    inf_value: _Magnitude | None = None
+    scale_factor: UpToOne = 0.5
+    snapshots: PositiveInteger = 2
+    snapshot_every: PositiveInteger = 10
     snapshot_place: SnapshotPlace = "host"
-    adaptive_share: float = 0.01
-    adaptive_restore_after: int = 3
+    adaptive_share: Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")] = 0.01
+    adaptive_restore_after: PositiveInteger = 3
     agree_between_ranks: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self, "handling_type", get_args(HandlingType))
-        check_choice(self, "snapshot_place", get_args(SnapshotPlace))
-        for name in ("snapshots", "snapshot_every", "adaptive_restore_after"):
-            check_positive(self, name)
-        if not math.isfinite(self.nan_value):
-            raise wrong(self, "nan_value", "a finite number")
-        if not (self.inf_value is None or _is_magnitude(self.inf_value)):
-            raise wrong(self, "inf_value", "a finite number of at least 0, or None")
-        if not 0.0 < self.scale_factor <= 1.0:
-            raise wrong(self, "scale_factor", "a number above 0 and at most 1")
-        if not 0.0 <= self.adaptive_share <= 1.0:
-            raise wrong(self, "adaptive_share", "a number from 0 to 1")
         read = FIELDS_OF_TYPE.get(self.handling_type, tuple(DEFAULTS))
         for name, default in DEFAULTS.items():
             if name not in read and getattr(self, name) != default:
                 raise StabilityConfigError(
                     f"NaNHandlingConfig: {name} is {getattr(self, name)!r}, which the handling type "
-                    f"{self.handling_type!r} does not read; expected {default!r}. "
+                    f"{self.handling_type!r} does not use; expected {default!r}. "
                     f"It reads {', '.join(read) or 'none of these fields'}"
                 )
 
@@ -98,7 +90,3 @@ DEFAULTS = {
     if field.name not in ("handling_type", "agree_between_ranks")
 }
 """The fields that not every type reads, with their defaults."""
-
-
-def _is_magnitude(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value < math.inf

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from debuggers.first_nan.finder import FirstNaNFinder
+from debuggers.first_nan.origin import NonFiniteOrigin
+from debuggers.gradients.loss_scale import overflow_is_due_to_scale
 from debuggers.torch_import import torch
 from stability.config_checks import check_config
 from stability.gradients.measure import Gradients, Norms
 from stability.handling.actions import FaultyStep, Handlers
 from stability.handling.buffers import BufferKeeper
 from stability.handling.config import NaNHandlingConfig
-from stability.handling.non_finite import SMALLEST_BLAMED_SCALE, find_faults
-from stability.handling.rank_agreement import Verdict, gather_verdicts, ranks_at_fault
+from stability.handling.non_finite import find_faults
+from stability.handling.rank_agreement import Verdict, gather_verdicts, is_at_fault, ranks_at_fault
 from stability.results.step import NaNStats
 
 
@@ -55,7 +58,7 @@ class FaultHandling:
             nan_count=sum(fault["nan"] for fault in faults),
             inf_count=sum(fault["inf"] for fault in faults),
             parameters=faults,
-            scaler_step=blamed and self._scaler is not None and self._scaler.get_scale() > SMALLEST_BLAMED_SCALE,
+            scaler_step=blamed and overflow_is_due_to_scale(self._scaler),
             norm_overflow=False,
             action="none",
             ranks=[],
@@ -151,3 +154,25 @@ class FaultHandling:
 
     def _has_faulty_gradients(self) -> bool:
         return any(verdict.faulty for verdict in self._verdicts)
+
+
+def find_origin(
+    finder: FirstNaNFinder,
+    number: int,
+    loss: torch.Tensor | float,
+    stats: NaNStats,
+    replay: Callable[[], Any] | None,
+) -> NonFiniteOrigin | None:
+    """Asks where the NaN of a step come from; the answer is put into ``stats`` as ``first_nan``."""
+    answer = finder.look(
+        number,
+        loss,
+        loss_is_finite=stats["loss_finite"],
+        finite=stats["scaler_step"] or (stats["loss_finite"] and stats["gradients_finite"]),
+        is_ours=is_at_fault(stats["ranks"]),
+        replay=replay,
+    )
+    if answer is None:
+        return None
+    stats["first_nan"] = answer.as_dict()
+    return answer.origin

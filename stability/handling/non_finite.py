@@ -11,12 +11,6 @@ from stability.gradients.sharded import whole_sum
 from stability.results.step import NaNStats, ParameterFault
 
 NAMES_IN_MESSAGE = 10
-SMALLEST_BLAMED_SCALE = 1.0
-"""A GradScaler at a scale above this one is itself the likely cause of an overflow.
-
-It starts at 65536 and halves at each overflow (defaults of ``torch.amp.GradScaler``), so a fault that stays is
-alarmed after at most 16 skipped steps.
-"""
 
 
 @torch.no_grad()
@@ -70,7 +64,7 @@ def describe_handling(stats: NaNStats) -> str:
         "zeroed": "; these gradients were set to zero",
         "scaled": "; set to zero, and all gradients scaled down",
         "skipped": "; the optimizer's step is skipped",
-        "restored": f"; training goes back to step {stats['restored_step']}",
+        "restored": f"; training returns to step {stats['restored_step']}",
     }
     ranks = f" (rank {', '.join(map(str, stats['ranks']))})" if stats["ranks"] else ""
     return ranks + done[stats["action"]] + _describe_buffers(stats)
@@ -79,9 +73,9 @@ def describe_handling(stats: NaNStats) -> str:
 def _describe_buffers(stats: NaNStats) -> str:
     text = ""
     if reset := stats.get("buffers_reset"):
-        text += f"; nothing was kept of {_listed(reset)}: what was not finite there begins anew"
+        text += f"; no state of {_listed(reset)} was saved: non-finite values are reinitialised"
     if left := stats.get("buffers_left"):
-        text += f"; {_listed(left)} cannot be put back and are not finite"
+        text += f"; {_listed(left)} cannot be reset and are not finite"
     return text
 
 

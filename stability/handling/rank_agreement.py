@@ -47,6 +47,11 @@ def gather_verdicts(verdict: Verdict, device: torch.device) -> list[Verdict]:
     ]
 
 
+def is_at_fault(ranks: list[int]) -> bool:
+    """Whether this rank is among those at fault; where the ranks have agreed on none, each answers for itself."""
+    return not ranks or torch.distributed.get_rank() in ranks
+
+
 def ranks_at_fault(verdicts: list[Verdict]) -> list[int]:
     """Returns the ranks whose loss is not finite; where all are, those with gradients that are not.
 

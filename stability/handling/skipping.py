@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import weakref
 from functools import cache
 from itertools import chain
-from types import FrameType, MethodType
-from typing import Any
 
 from debuggers.torch_import import torch
-from debuggers.torch_internals.optimizers import is_step_of, mark_as_stepped
+from debuggers.torch_internals.optimizers import SkippedStep, held_parameters, is_stepping
 from stability.errors import StabilityError
 
 
@@ -25,7 +22,7 @@ class StepSkipper:
     """
 
     def __init__(self) -> None:
-        self._stand_ins: weakref.WeakKeyDictionary[torch.optim.Optimizer, _StandIn] = weakref.WeakKeyDictionary()
+        self._stand_ins: weakref.WeakKeyDictionary[torch.optim.Optimizer, SkippedStep] = weakref.WeakKeyDictionary()
 
     def skip(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         """Drops the gradients of both, and makes the next ``optimizer.step()`` do nothing.
@@ -33,60 +30,16 @@ class StepSkipper:
         From inside an optional closure the gradients alone decide: the step that calls it goes on without them.
         """
         self.release(optimizer)
-        for parameter in chain(model.parameters(), _held(optimizer)):
+        for parameter in chain(model.parameters(), held_parameters(optimizer)):
             parameter.grad = None
         if not is_stepping(optimizer):
-            self._stand_ins[optimizer] = _StandIn(optimizer)
+            self._stand_ins[optimizer] = SkippedStep(optimizer)
 
     def release(self, optimizer: torch.optim.Optimizer) -> None:
         """Lets the optimizer step again; without a stand-in it does nothing."""
         stand_in = self._stand_ins.pop(optimizer, None)
         if stand_in is not None:
             stand_in.release(optimizer)
-
-
-class _StandIn:
-    """Takes the place of ``optimizer.step`` for one call."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self._pending = True
-        self._before = optimizer.__dict__.get("step")
-        step: Any = optimizer.step
-        bound = getattr(step, "__self__", None) is optimizer
-        step = step.__func__ if bound else step
-
-        def stand_in(owner: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
-            pending, self._pending = self._pending, False
-            self.release(owner)
-            if pending and all(parameter.grad is None for parameter in _held(owner)):
-                mark_as_stepped(owner)
-                return None
-            return step(owner, *args, **kwargs) if bound else step(*args, **kwargs)
-
-        # Schedulers and GradScaler look at the signature and at marks of the function that they find.
-        stand_in.__dict__.update(getattr(step, "__dict__", {}))
-        self._function = stand_in
-        optimizer.__dict__["step"] = MethodType(stand_in, optimizer)
-
-    def release(self, optimizer: torch.optim.Optimizer) -> None:
-        """Puts back what was there, unless a scheduler has wrapped the stand-in meanwhile: then it only passes on."""
-        self._pending = False
-        if getattr(optimizer.__dict__.get("step"), "__func__", None) is not self._function:
-            return
-        if self._before is None:
-            del optimizer.__dict__["step"]
-        else:
-            optimizer.__dict__["step"] = self._before
-
-
-def is_stepping(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether this is called from within ``optimizer.step``, by a closure or a hook."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if is_step_of(frame, optimizer):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def check_outside_closure(optimizer: torch.optim.Optimizer, handling_type: str) -> None:
@@ -107,7 +60,3 @@ def check_outside_closure(optimizer: torch.optim.Optimizer, handling_type: str) 
 def _needs_closure(optimizer_type: type[torch.optim.Optimizer]) -> bool:
     closure = inspect.signature(optimizer_type.step).parameters.get("closure")
     return closure is not None and closure.default is inspect.Parameter.empty
-
-
-def _held(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

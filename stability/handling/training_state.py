@@ -8,10 +8,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from debuggers.host_arrays.deferred import is_freed
+from tracker_adapters.values.tensors import local_part
+
+from debuggers.host_arrays.readable import is_freed
 from debuggers.instrumentation.random_state import RandomStates
 from debuggers.torch_import import torch
-from debuggers.torch_internals import grad_scaler
+from debuggers.torch_internals.grad_scaler import tensors_of
+from debuggers.torch_internals.optimizers import held_parameters
 from stability.handling.config import SnapshotPlace
 
 
@@ -26,7 +29,7 @@ class TrainingState:
 
     weights: dict[Hashable, torch.Tensor] = field(default_factory=dict)
     optimizer: dict[Any, Any] = field(default_factory=dict)
-    scaler: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    scaler: dict[str, torch.Tensor] = field(default_factory=dict)
     generators: RandomStates | None = None
     copied: list[torch.cuda.Event] = field(default_factory=list)
     parameters: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
@@ -54,8 +57,7 @@ class TrainingState:
         self.parameters = [weakref.ref(parameter) for parameter in _parameters(model, optimizer)]
         self.weights = _transfer(weights, self.weights, allocate)
         self.optimizer = _transfer(dict(optimizer.state), self.optimizer, allocate)
-        tensors = {name: getattr(scaler, name, None) for name in grad_scaler.TENSORS}
-        self.scaler = _transfer(tensors, self.scaler, allocate)
+        self.scaler = _transfer(tensors_of(scaler), self.scaler, allocate)
         self.generators = RandomStates.now()
         devices = {tensor.device for tensor in weights.values() if tensor.is_cuda}
         self.copied = [torch.cuda.current_stream(device).record_event() for device in devices]
@@ -79,8 +81,8 @@ class TrainingState:
             tensor = current.get(name)
             if tensor is None:
                 continue
-            if _local(tensor).shape == saved.shape:
-                _local(tensor).copy_(saved)
+            if local_part(tensor).shape == saved.shape:
+                local_part(tensor).copy_(saved)
             else:
                 tensor.data = saved.to(tensor.device, tensor.dtype, copy=True)
         for key in [key for key in optimizer.state if key not in self.optimizer]:
@@ -88,9 +90,9 @@ class TrainingState:
         for key, saved in self.optimizer.items():
             device = key.device if isinstance(key, torch.Tensor) else None
             optimizer.state[key] = _transfer(saved, optimizer.state.get(key), _onto(device))
-        for name, scalar in self.scaler.items():
-            if scaler is not None and scalar is not None:
-                getattr(scaler, name).copy_(scalar)
+        for name, scalar in tensors_of(scaler).items():
+            if name in self.scaler:
+                scalar.copy_(self.scaler[name])
         if self.generators is not None:
             self.generators.put_back()
 
@@ -102,20 +104,12 @@ class TrainingState:
 def _weights(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[Hashable, torch.Tensor]:
     weights: dict[Hashable, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     known = {id(parameter) for parameter in model.parameters()}
-    weights |= {parameter: parameter for parameter in _held(optimizer) if id(parameter) not in known}
+    weights |= {parameter: parameter for parameter in held_parameters(optimizer) if id(parameter) not in known}
     return {name: tensor for name, tensor in weights.items() if not is_freed(tensor)}
 
 
 def _parameters(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [*model.parameters(), *_held(optimizer)]
-
-
-def _held(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor.detach()
+    return [*model.parameters(), *held_parameters(optimizer)]
 
 
 def _transfer(source: Any, target: Any, make: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -124,9 +118,13 @@ def _transfer(source: Any, target: Any, make: Callable[[torch.Tensor], torch.Ten
     The entries of a list move from step to step, as those of LBFGS do, and are always made anew.
     """
     if isinstance(source, torch.Tensor):
-        source = _local(source)
-        if isinstance(target, torch.Tensor) and _local(target).shape == source.shape and target.dtype == source.dtype:
-            _local(target).copy_(source, non_blocking=True)
+        source = local_part(source)
+        if (
+            isinstance(target, torch.Tensor)
+            and local_part(target).shape == source.shape
+            and target.dtype == source.dtype
+        ):
+            local_part(target).copy_(source, non_blocking=True)
             return target
         return make(source)
     if isinstance(source, dict):

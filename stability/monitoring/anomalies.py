@@ -50,7 +50,7 @@ def find_anomalies(step: int, loss: float, stats: NaNStats, total_norm: float, g
         message = f"the loss or a gradient of another rank is not finite{done}"
         found.append(Anomaly(kind="rank_fault", message=message, step=step))
     if stats["exhausted"]:
-        message = "there is no good snapshot to go back to, or none that is older than those tried"
+        message = "there is no good snapshot left to restore"
         found.append(Anomaly(kind="nothing_to_restore", message=message, step=step))
     if stats["norm_overflow"]:
         message = (

@@ -6,13 +6,13 @@ import csv
 import json
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
-from tracker_adapters.whole_files import write_whole
+from tracker_adapters.atomic_files import write_atomically
 
 from stability.errors import StabilityError
 from stability.reporting.files import plain_json
@@ -48,7 +48,7 @@ class StepRecord:
     clipped_norm: float | None = None
 
 
-class History:
+class History(Sequence[StepRecord]):
     """The last 10,000 steps."""
 
     def __init__(self) -> None:
@@ -56,6 +56,13 @@ class History:
 
     def __iter__(self) -> Iterator[StepRecord]:
         return iter(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> StepRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[StepRecord]: ...
+    def __getitem__(self, index: int | slice) -> StepRecord | list[StepRecord]:
+        return list(self._records)[index] if isinstance(index, slice) else self._records[index]
 
     def __len__(self) -> int:
         return len(self._records)
@@ -84,8 +91,10 @@ class History:
             )
         )
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> Path:
         """Writes the steps to a file: ``.json`` a list of objects, ``.csv`` a table; it appears when it is complete.
+
+        Returns its path.
 
         In JSON, NaN and infinities are the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``.
 
@@ -93,6 +102,7 @@ class History:
             StabilityError: For another suffix.
             OSError: When the folder cannot be made or written to.
         """
+        path = Path(path)
         rows = [asdict(record) for record in self._records]
         if path.suffix == ".json":
             text = json.dumps(plain_json([row | {"anomalies": list(row["anomalies"])} for row in rows]), indent=1)
@@ -101,7 +111,8 @@ class History:
         else:
             raise StabilityError(f"histories cannot be saved to {path}; expected a name that ends in .json or .csv")
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path.parent, path.name, text.encode(), sync="name")
+        write_atomically(path.parent, path.name, text.encode(), sync="name")
+        return path
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
+from msgspec import Meta
+from tracker_adapters.values.checked_values import check_value
 
 from stability.errors import StabilityConfigError
 
@@ -24,6 +26,8 @@ _LARGEST_LOSS = 1e100
 """Beyond, the squares of float64 would overflow; such a loss counts as this one."""
 _SMALLEST_SPREAD = 1e-3
 """Of the decimal logarithm of the norm, and of the loss relative to its size: smaller changes are never unusual."""
+_Steps = Annotated[float, Meta(ge=1, description="a number of steps above 0")]
+_Share = Annotated[float, Meta(gt=0, lt=1, description="0 to 1")]
 
 
 class LearnedDetector:
@@ -55,58 +59,65 @@ class LearnedDetector:
         Raises:
             StabilityConfigError: For a value out of range.
         """
-        for name, value in (("half_life", half_life), ("warm_up", warm_up)):
-            if not value >= 1:
-                raise StabilityConfigError(f"LearnedDetector: {name} is {value!r}; expected a number of steps above 0")
-        if not 0 < false_alarms < 1:
-            raise StabilityConfigError(f"LearnedDetector: false_alarms is {false_alarms!r}; expected 0 to 1")
+        check_value("LearnedDetector: half_life", half_life, _Steps, StabilityConfigError)
+        check_value("LearnedDetector: warm_up", warm_up, _Steps, StabilityConfigError)
+        check_value("LearnedDetector: false_alarms", false_alarms, _Share, StabilityConfigError)
         self._rate, self._level_rate = (
             -math.expm1(-math.log(2) / steps) for steps in (half_life, LEVEL_HALF_LIFE * half_life)
         )
         self._warm_up = warm_up
         self._limit = _FREEDOM * (false_alarms**-0.5 - 1)
         self._seen = 0
-        self._mean: npt.NDArray[np.float64] = np.zeros(2)
-        self._spread: npt.NDArray[np.float64] = np.eye(2)
+        self._mean: tuple[float, float] = (0.0, 0.0)
+        """Of loss and log10 norm."""
+        self._spread: tuple[float, float, float] = (1.0, 0.0, 1.0)
+        """Variance of the loss, covariance, variance of the log10 norm."""
 
     def update(self, loss: float, norm: float) -> str | None:
         """Takes a step's loss and gradient norm (before clipping); says in a sentence why it is unusual, or None."""
         if not (math.isfinite(loss) and math.isfinite(norm) and norm > 0):
             return None
-        point = np.array([math.copysign(min(abs(loss), _LARGEST_LOSS), loss), math.log10(norm)])
+        # Plain floats: numpy takes ten times as long for two values.
+        loss_value, norm_value = math.copysign(min(abs(loss), _LARGEST_LOSS), loss), math.log10(norm)
         if self._seen == 0:
-            self._mean = point
-            self._spread = np.diag(self._floor() ** 2)
-        difference = point - self._mean
-        floor = np.diag(self._floor() ** 2)
-        distance = float(difference @ np.linalg.solve(self._spread + floor, difference))
+            self._mean = loss_value, norm_value
+            self._spread = self._floor(), 0.0, _SMALLEST_SPREAD**2
+        dx, dy = loss_value - self._mean[0], norm_value - self._mean[1]
+        xx, xy, yy = self._spread[0] + self._floor(), self._spread[1], self._spread[2] + _SMALLEST_SPREAD**2
+        slope = xy / xx
+        distance = dx / xx * dx + (dy - slope * dx) ** 2 / (yy - slope * xy)
         reason = None
-        if self._seen >= self._warm_up and distance > self._limit and (difference > 0).any():
-            expected = self._mean[0], 10 ** self._mean[1]
+        if self._seen >= self._warm_up and distance > self._limit and (dx > 0 or dy > 0):
             reason = (
-                f"loss {loss:.4g} and gradient norm {norm:.4g} do not fit the run so far, which is around "
-                f"{expected[0]:.4g} and {expected[1]:.4g}: {math.sqrt(distance):.0f} spreads away, the limit is "
+                f"loss {loss:.4g} and gradient norm {norm:.4g} are unusual in this run, where they are around "
+                f"{self._mean[0]:.4g} and {10 ** self._mean[1]:.4g}; distance {math.sqrt(distance):.0f} spreads, limit "
                 f"{math.sqrt(self._limit):.0f}"
             )
-        self._learn(difference, distance)
+        self._learn(dx, dy, distance)
         return reason
 
     def state_dict(self) -> dict[str, object]:
         """What it has learnt, as plain values."""
-        return {"seen": self._seen, "mean": self._mean.tolist(), "spread": self._spread.tolist()}
+        xx, xy, yy = self._spread
+        return {"seen": self._seen, "mean": [*self._mean], "spread": [[xx, xy], [xy, yy]]}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Goes on from what ``state_dict`` returned."""
         self._seen = int(state["seen"])  # type: ignore[call-overload]
-        self._mean, self._spread = np.array(state["mean"], float), np.array(state["spread"], float)
+        mean, spread = np.array(state["mean"], float), np.array(state["spread"], float)
+        self._mean = float(mean[0]), float(mean[1])
+        self._spread = float(spread[0, 0]), float(spread[0, 1]), float(spread[1, 1])
 
-    def _learn(self, difference: npt.NDArray[np.float64], distance: float) -> None:
+    def _learn(self, dx: float, dy: float, distance: float) -> None:
         self._seen += 1
         rate, level_rate = (max(rate, 1 / (self._seen + 1)) for rate in (self._rate, self._level_rate))
         # At first every distance is large, because nothing is known of the spread.
         weight = (_FREEDOM + 2) / (_FREEDOM + distance) if self._seen > self._warm_up // 2 else 1.0
-        self._mean = self._mean + level_rate * min(weight, 1.0) * difference
-        self._spread = (1 - rate) * self._spread + rate * weight * np.outer(difference, difference)
+        move, keep, add = level_rate * min(weight, 1.0), 1 - rate, rate * weight
+        self._mean = self._mean[0] + move * dx, self._mean[1] + move * dy
+        xx, xy, yy = self._spread
+        self._spread = keep * xx + add * dx * dx, keep * xy + add * dx * dy, keep * yy + add * dy * dy
 
-    def _floor(self) -> npt.NDArray[np.float64]:
-        return np.array([_SMALLEST_SPREAD * max(abs(self._mean[0]), 1e-12), _SMALLEST_SPREAD])
+    def _floor(self) -> float:
+        """The smallest variance of the loss."""
+        return (_SMALLEST_SPREAD * max(abs(self._mean[0]), 1e-12)) ** 2

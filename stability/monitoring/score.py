@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import deque
 
+from stability.results.step import NaNStats
+
 WINDOW = 128
 SPIKE_DEVIATIONS = 6.0
 """A norm above mean + 6 standard deviations of the last 128 is a spike (the spike test of OLMo)."""
@@ -28,9 +30,11 @@ class StabilityScore:
         self._norms: deque[float] = deque(maxlen=WINDOW)
         self._last = 1.0
 
-    def skipped(self) -> float:
-        """Returns the last score, for a step that a GradScaler skips."""
-        return self._last
+    def rate(self, stats: NaNStats, norm: float) -> float:
+        """Takes one step and returns its score; ``norm`` is the total gradient norm before clipping."""
+        if stats["scaler_step"]:
+            return self._last
+        return self.update(finite=stats["loss_finite"] and stats["gradients_finite"], norm=norm)
 
     def update(self, *, finite: bool, norm: float) -> float:
         """Takes one step and returns its score.

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
-from stability.config_checks import Checked, check_positive, wrong
+from msgspec import Meta
+from tracker_adapters.values.checked_values import PositiveInteger
+
+from stability.config_checks import Checked
+
+_Factor: TypeAlias = Annotated[float, Meta(gt=0, lt=1, description="a number between 0 and 1")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,18 +38,10 @@ class RecoveryConfig(Checked):
     exclude_datapoints: bool = False
     widen_operator: bool = False
     reduce_loss_scale: bool = False
-    loss_scale_factor: float = 0.5
+    loss_scale_factor: _Factor = 0.5
     lower_learning_rate: bool = False
-    learning_rate_factor: float = 0.5
+    learning_rate_factor: _Factor = 0.5
     relieve_memory: bool = False
-    memory_attempts: int = 3
+    memory_attempts: PositiveInteger = 3
     memory_snapshot_folder: str = ""
-    trial_steps: int = 100
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive(self, "trial_steps")
-        check_positive(self, "memory_attempts")
-        for name in ("loss_scale_factor", "learning_rate_factor"):
-            if not 0.0 < getattr(self, name) < 1.0:
-                raise wrong(self, name, "a number between 0 and 1")
+    trial_steps: PositiveInteger = 100

@@ -81,7 +81,7 @@ class Recovery(Closing):
         if self._since < self._config.trial_steps:
             return
         if self._trial is not None:
-            self._tell(step, "kept", self._trial.name, f"no fault came for {self._since} steps")
+            self._tell(step, "kept", self._trial.name, f"no fault occurred for {self._since} steps")
             self._trial = None
         # A fault after so long is another one, for which everything may be tried again.
         self._untried = list(self._remedies)
@@ -92,9 +92,9 @@ class Recovery(Closing):
         self._since = 0
         trial, self._trial = self._trial, None
         if trial is not None and trial.has_failed(fault):
-            self._tell(fault.step, "undone", trial.name, f"a fault came again: {trial.undo()}")
+            self._tell(fault.step, "undone", trial.name, f"a fault occurred again: {trial.undo()}")
         elif trial is not None:
-            self._tell(fault.step, "kept", trial.name, "the fault that came is another one")
+            self._tell(fault.step, "kept", trial.name, "a different fault occurred")
             self._untried.insert(0, trial)
         while self._untried:
             remedy = self._untried.pop(0)
@@ -104,7 +104,7 @@ class Recovery(Closing):
                 return self._tell(fault.step, "applied", remedy.name, done)
         if self._remedies and not self._said_exhausted:
             self._said_exhausted = True
-            self._tell(fault.step, "exhausted", "", "no remedy that is switched on is left to try")
+            self._tell(fault.step, "exhausted", "", "all enabled remedies have been tried")
         return None
 
     @contextmanager
@@ -132,7 +132,7 @@ class Recovery(Closing):
             folder = self._config.memory_snapshot_folder
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             done = relieve(model, error, Path(folder) if folder else None)
-            self._tell(step, "applied", "relieve_memory", f"the step is given up, {done}: {reason}")
+            self._tell(step, "applied", "relieve_memory", f"the step was dropped, {done}: {reason}")
         else:
             self._starved = 0
 

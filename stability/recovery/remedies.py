@@ -78,7 +78,7 @@ class ExcludeDatapoints:
             return None
         self._last = frozenset(origin.datapoints) - self._excluded.indices
         self._excluded.add(self._last)
-        return f"datapoints {_listed(self._last)} are left out: they trigger {origin.title}" if self._last else None
+        return f"datapoints {_listed(self._last)} are excluded: they trigger {origin.title}" if self._last else None
 
     def has_failed(self, fault: Fault) -> bool:
         """Not when other datapoints trigger the new fault."""

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tracker_adapters.whole_files import write_whole
+from tracker_adapters.atomic_files import write_atomically
 
 BYTES_PER_MB = 2**20
 _TIMESTAMP = r"\d{8}_\d{6}_\d{6}"
@@ -48,7 +48,7 @@ def save_debug_files(
         for number, part in enumerate(_parts(content, most_bytes), start=1):
             suffix = "" if number == 1 else f"_{number:03}"
             path = folder / f"{prefix}_{name}_{timestamp}{suffix}.json"
-            write_whole(folder, path.name, part, sync="name")
+            write_atomically(folder, path.name, part, sync="name")
             paths.append(path)
         rotate(folder, prefix, name, most_files)
     return [path for path in paths if path.exists()]

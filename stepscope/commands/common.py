@@ -105,7 +105,7 @@ def _ranks(context: click.Context, parameter: click.Parameter, text: str | None)
     try:
         return tuple(int(number) for number in text.split(","))
     except ValueError:
-        raise click.BadParameter(f"{text!r} are no ranks; expected numbers such as 0,1") from None
+        raise click.BadParameter(f"{text!r} are not ranks; expected numbers such as 0,1") from None
 
 
 ranks_option = click.option("--ranks", metavar="RANK,...", callback=_ranks, help="Only these ranks [all].")

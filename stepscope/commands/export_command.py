@@ -19,13 +19,13 @@ from stepscope.commands.common import console, echo, one_line_errors, progress_l
     type=click.Choice(["csv", "parquet", "jsonl"]),
     default="csv",
     show_default=True,
-    help="What the tables are written as.",
+    help="The file format of the tables.",
 )
 @click.option(
     "--output",
     default="export",
     show_default=True,
-    help="The folder or URL for the tables; it must not hold anything.",
+    help="The folder or URL for the tables; it must be empty.",
 )
 @click.option(
     "--names",
@@ -35,12 +35,14 @@ from stepscope.commands.common import console, echo, one_line_errors, progress_l
 )
 @click.option("--kinds", metavar="KIND,...", help="Only these kinds: scalar, histogram, image, text, alert, ...")
 @ranks_option
-@click.option("--steps", metavar="FIRST:LAST", help="Only these steps; either end may be left out.")
-@click.option("--all-attempts", is_flag=True, help="Also what was recorded again after a resume.")
-@click.option("--overwrite", is_flag=True, help="Replace an export that lies in the output folder.")
+@click.option("--steps", metavar="FIRST:LAST", help="Only these steps; either end may be omitted.")
+@click.option(
+    "--all-attempts", is_flag=True, help="Include earlier attempts at steps that were recorded again after a resume."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an existing export in the output folder.")
 @one_line_errors
 def command(runs: tuple[str, ...], output: str, file_format: Any, **options: Any) -> None:
-    """Write what runs hold as one tidy table for each kind, all runs together.
+    """Write runs as tables in CSV, JSON lines or Parquet, one per kind.
 
     RUN is a run's folder or URL, a folder that contains runs, or a pattern such as 'runs/*'.
     """
@@ -66,5 +68,5 @@ def command(runs: tuple[str, ...], output: str, file_format: Any, **options: Any
     if exported.missing:
         echo(f"stepscope: the content of {exported.missing} artifacts is missing in the runs", err=True)
     if exported.damaged:
-        echo(f"stepscope: {exported.damaged} artifacts are damaged in the runs, and left out", err=True)
+        echo(f"stepscope: {exported.damaged} damaged artifacts in the runs were skipped", err=True)
     echo(exported.output)

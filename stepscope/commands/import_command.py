@@ -20,10 +20,10 @@ from stepscope.commands.common import echo, one_line_errors, progress_line
 )
 @one_line_errors
 def command(folder: Path, output: Path) -> None:
-    """Make runs of what other programs recorded in DIR, which is only read.
+    """Convert TensorBoard event files and debug pages in DIR to runs.
 
-    TensorBoard's event files: each folder that holds some becomes a run. Pages of debug outputs, in folders such as
-    epoch_4/debugger: nothing in them is executed. What cannot be imported is left out and named.
+    Each folder with event files becomes a run, and so do folders with pages of debug outputs, such as epoch_4/debugger.
+    DIR is only read, and nothing in it is executed. Items that cannot be imported are skipped and named.
     """
     from stepscope.importing import import_runs
 
@@ -33,4 +33,4 @@ def command(folder: Path, output: Path) -> None:
         counts = ", ".join(f"{count:,} {kind}{'s' if count > 1 else ''}" for kind, count in one.counts.items())
         echo(f"{one.run}: {counts or 'nothing'}")
         for line in one.skipped.lines():
-            echo(f"stepscope: left out: {line}", err=True)
+            echo(f"stepscope: skipped: {line}", err=True)

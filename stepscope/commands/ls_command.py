@@ -30,7 +30,7 @@ _COLUMNS = ("name", "kind", "count", "last step", "last value")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
 @one_line_errors
 def command(runs: tuple[str, ...]) -> None:
-    """List runs, or what one run holds: names, kinds, counts, last steps and values.
+    """List runs, or names, kinds, counts and last values in one run.
 
     RUN is a run's folder or URL, a folder that contains runs, or a pattern such as 'runs/*'; by default the working
     folder.

@@ -20,20 +20,22 @@ from stepscope.commands.common import console, one_line_errors, ranks_option, sa
     type=click.Choice(["table", "csv", "jsonl"]),
     default="table",
     show_default=True,
-    help="How the answer is written.",
+    help="The output format.",
 )
-@click.option("--names", multiple=True, metavar="PATTERN", help="Let the query see only these names.")
+@click.option("--names", multiple=True, metavar="PATTERN", help="Only these names; may be given several times.")
 @ranks_option
-@click.option("--steps", metavar="FIRST:LAST", help="Let it see only these steps; either end may be left out.")
-@click.option("--all-attempts", is_flag=True, help="Also what was recorded again after a resume.")
-@click.option("--timeout", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds at most.")
+@click.option("--steps", metavar="FIRST:LAST", help="Only these steps; either end may be omitted.")
+@click.option(
+    "--all-attempts", is_flag=True, help="Include earlier attempts at steps that were recorded again after a resume."
+)
+@click.option("--timeout", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Time limit in seconds.")
 @one_line_errors
 def command(runs: tuple[str, ...], output_format: str, **options: Any) -> None:
-    """Answer one SELECT statement over what runs hold; nothing can be written.
+    """Run one SELECT statement over runs; nothing is written.
 
-    Tables: scalars, histograms, images, texts, alerts, tables, pages, files; series, attempts, runs. Each of the first
-    eight has run, rank, attempt, name, step and time_ns; scalars have value, which is NULL for NaN. A histogram's
-    data is for the functions percentile(data, 99), histogram_edges(data) and histogram_counts(data).
+    Tables: scalars, histograms, images, texts, alerts, tables, pages, files; series, attempts, runs. The first eight
+    have the columns run, rank, attempt, name, step and time_ns. In scalars, value is NULL for NaN. In histograms, use
+    data with the functions percentile(data, 99), histogram_edges(data) and histogram_counts(data).
     """
     from stepscope.query import query_runs
     from stepscope.query.output import print_table, write_csv, write_json_lines

@@ -15,9 +15,10 @@ from stepscope.sessions.stored_reports import REPORT_NAME, stored_reports
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @one_line_errors
 def command(runs: tuple[str, ...]) -> None:
-    """Print the report of each RUN: what watch or a session found and did not look at.
+    """Print the report of each RUN: findings, verdict and coverage.
 
-    It is stored when a session ends. RUN is a run's folder or URL, a folder that contains runs, or a pattern.
+    A report is stored when a watch or session ends. RUN is a run's folder or URL, a folder that contains runs, or a
+    pattern.
     """
     from stepscope.runs.opening import read_run
 

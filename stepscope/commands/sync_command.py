@@ -23,8 +23,8 @@ Examples:
   stepscope sync runs/exp1 --to wandb --follow
 """
 _MEANINGS = {
-    "busy": "another process delivers to it now",
-    "crashed": "its delivery process died again and again",
+    "busy": "another process is delivering to it",
+    "crashed": "its delivery process died repeatedly",
     "stopped": "interrupted",
 }
 
@@ -39,27 +39,27 @@ _MEANINGS = {
     metavar="SINK",
     help="A sink: its name, with an optional :target, or a TOML file. May be given several times.",
 )
-@click.option("--follow", is_flag=True, help="Stay with runs that still go on until they end.")
+@click.option("--follow", is_flag=True, help="Follow live runs until they end.")
 @click.option(
     "--rank",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Whose artifacts; each rank is a run of its own in a tracker.",
+    help="The rank to deliver; each rank is a separate run in a tracker.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Deliveries at once [as many as processors].")
+@click.option("--jobs", type=click.IntRange(min=1), help="Parallel deliveries [number of processors].")
 @one_line_errors
 def command(runs: tuple[str, ...], sinks: tuple[str, ...], follow: bool, rank: int, jobs: int | None) -> None:
-    """Carry RUNS into sinks, each from where it was left, without gaps or doubles.
+    """Deliver RUNS to more sinks, without gaps or duplicates.
 
-    RUNS are run folders, folders that contain runs, or patterns: finished, crashed, copied or still running ones.
-    What was interrupted goes on with the same command. The exit code is 1 when something is left.
+    RUNS are run folders, folders that contain runs, or patterns. Runs may be finished, crashed, copied or live. Repeat
+    the command to continue an interrupted sync. The exit code is 1 if artifacts remain.
     """
     try:
         with _bars() as show:
             results = sync_runs(runs, to=list(sinks), follow=follow, rank=rank, jobs=jobs, on_progress=show)
     except KeyboardInterrupt:
-        echo("stepscope: interrupted; the same command goes on from here", err=True)
+        echo("stepscope: interrupted; repeat the command to continue", err=True)
         sys.exit(INTERRUPTED)
     for result in results:
         echo(line_of(result))
@@ -74,7 +74,7 @@ def line_of(result: SyncResult) -> str:
         parts.append(f"{result.pending} pending")
     parts += [f"{count} not shown: {reason}" for reason, count in sorted(result.failed.items())]
     if result.outcome == "caught_up":
-        parts.append("the run goes on")
+        parts.append("the run is still live")
     text = f"{short_path(result.run)} -> {result.sink} ({result.target}): {', '.join(parts)}"
     trouble = result.error or _MEANINGS.get(result.outcome, "")
     return f"{text}; {' '.join(trouble.split())}" if trouble else text

@@ -15,15 +15,19 @@ from stepscope.commands.common import echo, one_line_errors
 @click.argument("run")
 @click.argument("url", required=False)
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds without progress."
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Give up after so many seconds without progress.",
 )
 @one_line_errors
 def command(run: str, url: str | None, timeout: float) -> None:
-    """Copy RUN to URL, or go on with an upload that did not end.
+    """Upload RUN to URL, or continue an interrupted upload.
 
-    RUN is a run's folder, or the URL at which a run was opened on this machine; URL is any that fsspec knows, such as
-    s3://bucket/runs/exp1. What is there already, by its checksum, is not copied again. A run that is still being
-    written is copied until it ends.
+    RUN is a run's folder, or the URL at which a run was opened on this machine. URL is any that fsspec supports, such
+    as s3://bucket/runs/exp1. Files that are there already, by checksum, are not uploaded again. For a live run, the
+    command continues until the run has ended.
     """
     from tracker_adapters.remote.local_copy import UPLOAD_LOG
     from tracker_adapters.remote.opening import upload_existing
@@ -35,6 +39,8 @@ def command(run: str, url: str | None, timeout: float) -> None:
     home = upload_existing(folder, url)
     outcome = upload(folder, stopping=threading.Event(), give_up_s=timeout, wait_s=timeout)
     if outcome != "done":
-        raise RunError(f"{folder} is not wholly at {home.url}: {outcome.replace('_', ' ')}; see {folder / UPLOAD_LOG}")
+        raise RunError(
+            f"{folder} is not completely uploaded to {home.url}: {outcome.replace('_', ' ')}; see {folder / UPLOAD_LOG}"
+        )
     echo(f"{folder} is at {home.url}")
     sys.exit(EXIT_CODES[outcome])

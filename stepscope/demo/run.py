@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from tracker_adapters.artifacts import KINDS
-from tracker_adapters.config import SinkConfig
+from tracker_adapters.config import SinkConfig, choose_sinks
 from tracker_adapters.errors import MissingPackageError
 from tracker_adapters.redaction import redact
 from tracker_adapters.registry import load_sink
@@ -38,14 +38,16 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
         The closed run.
 
     Raises:
-        MissingPackageError: When torch or scikit-learn is not installed.
+        SinkConfigError: For a sink that is unknown or configured wrongly.
+        MissingPackageError: When torch, scikit-learn or a sink's package is not installed.
     """
+    folder = output or Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
+    choose_sinks(list(sinks), folder.absolute())  # what is wrong with them is said before torch is imported
     try:
         from stepscope.demo.training import CONFIG, Trainer
     except ImportError as error:
         raise MissingPackageError(f"the demo cannot import {error.name}: pip install 'stepscope[demo]'") from error
     console = console or SafeConsole()
-    folder = output or Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S")
     run = open_run(folder, sinks=list(sinks), config=CONFIG | {"epochs": epochs}, tags=["demo"])
     start = time.monotonic()
     with run:
@@ -63,7 +65,7 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
                 progress.update(task, advance=1, loss=loss, accuracy=accuracy)
             progress.update(task, accuracy=trainer.accuracy)
         trained_s, trained_ns = time.monotonic() - start, time.time_ns()
-        with console.status("delivering what is still on its way…"):
+        with console.status("delivering the remaining artifacts…"):
             run.finish("finished", timeout=CLOSE_TIMEOUT_S)
     console.print(
         f"\ntrained in {trained_s:.1f} s to {trainer.accuracy:.1%} of {trainer.validation_size} unseen digits; "

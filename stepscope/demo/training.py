@@ -149,6 +149,10 @@ class Trainer:
                 "meta_info": {"idx": list(range(len(labels)))},
             }
             self.debugger(datapoint, self.model)
+        kept = torch.arange(1, len(labels) + 1)
+        correct = (predictions == labels)[scores.max(1).values.argsort(descending=True)].cumsum(0)
+        self.run.curve("validation/accuracy_by_coverage", kept / len(labels), correct / kept, step=self.step,
+                       x_label="share of the digits, the surest first", y_label="accuracy")  # fmt: skip
         self._emit_validation(epoch, float(nn.functional.cross_entropy(scores, labels)), predictions)
 
     def _emit_validation(self, epoch: int, loss: float, predictions: torch.Tensor) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from tracker_adapters.artifacts import KINDS, Artifact
 
 ColumnType: TypeAlias = Literal["name", "int", "float", "time", "text", "bytes", "floats", "ints"]
 """What a column holds: ``name`` texts that repeat often, as ``Names``; ``time`` nanoseconds since the epoch; ``floats``
@@ -18,7 +19,7 @@ _START: dict[str, ColumnType] = {
     "run": "name", "rank": "int", "attempt": "int", "name": "name", "step": "int", "time": "time"
 }  # fmt: skip
 _FILE: dict[str, ColumnType] = {"file": "text", "filename": "text", "size": "int", "sha256": "text"}
-TABLES: Mapping[str, Mapping[str, ColumnType]] = {
+_OWN_TABLES: dict[str, dict[str, ColumnType]] = {
     "runs": {
         "run": "text", "id": "text", "title": "text", "status": "text", "created": "time", "tags": "text",
         "config": "text", "path": "text",
@@ -30,12 +31,20 @@ TABLES: Mapping[str, Mapping[str, ColumnType]] = {
     | dict.fromkeys([f"p{q:02d}" for q in PERCENTILES], "float")
     | {"edges": "floats", "counts": "ints"},
     "images": _START | {"width": "int", "height": "int", "file": "text"},
-    "texts": _START | {"text": "text"},
-    "alerts": _START | {"level": "text", "message": "text"},
     "tables": _START | {"row": "int", "column": "text", "type": "text", "value": "text"},
     "pages": _START | _FILE | {"contents": "text"},
     "files": _START | _FILE | {"media_type": "text"},
 }  # fmt: skip
+
+
+def content_columns(cls: type[Artifact]) -> dict[str, ColumnType]:
+    """Returns the columns behind ``time`` of a kind whose fields are texts, and arrays that become a row an element."""
+    return {one.name: "float" if "NDArray" in str(one.type) else "text" for one in fields(cls)[len(fields(Artifact)) :]}
+
+
+TABLES: Mapping[str, Mapping[str, ColumnType]] = {
+    f"{kind}s": _START | content_columns(cls) for kind, cls in KINDS.items() if f"{kind}s" not in _OWN_TABLES
+} | _OWN_TABLES
 """The columns of each table in their order."""
 
 

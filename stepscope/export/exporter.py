@@ -44,7 +44,7 @@ class Exported:
         runs: How many runs.
         unmatched: Names and patterns that matched nothing.
         missing: Artifacts whose content is missing in the run's folder: files and pages have no ``file``, others
-            are left out.
+            are omitted.
         damaged: Artifacts whose content is no longer what was written: likewise.
     """
 
@@ -69,23 +69,23 @@ def export_runs(
     overwrite: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Exported:
-    """Writes what runs hold as one tidy table a kind; memory does not grow with the runs.
+    """Writes runs as one tidy table per kind, in constant memory.
 
     The folder has ``runs.csv``, ``scalars.csv``, ``histograms.csv`` and so on, or the same as ``.parquet`` or
-    ``.jsonl``, and ``export.json``; see ``docs/data.md`` for the columns. Pictures, pages and files lie in folders
-    beside the tables; in Parquet, pictures lie in the table. It appears under its name when it is complete.
+    ``.jsonl``, and ``export.json``; see ``docs/data.md`` for the columns. Images, pages and files are in
+    subfolders; in Parquet, images are in the table. The folder appears under its name when it is complete.
 
     Args:
         runs: Folders of runs, folders that contain runs, or patterns of such folders.
-        output: The export's folder, or any URL that fsspec knows; to a URL it is copied when it is complete.
+        output: The export's folder, or any URL that fsspec supports, to which the complete export is uploaded.
         format: ``csv``, ``parquet`` or ``jsonl``.
         kinds: Only these kinds, such as ``scalar``; all by default.
-        names: Only these names; shell patterns are allowed, where ``*`` matches slashes too.
+        names: Only these names; shell patterns are allowed, where ``*`` also matches slashes.
         ranks: ``"all"``, or numbers.
         steps: ``"FIRST:LAST"``, either end may be missing, both are included; or a tuple of two.
         all_attempts: Also what a later attempt recorded again at the same step.
-        overwrite: Replaces an export that lies there.
-        progress: Called now and then with the number of the run that is read, from 1, and of the rows so far.
+        overwrite: Replaces an existing export.
+        progress: Called regularly with the number of the current run, from 1, and of the rows so far.
 
     Raises:
         NotARunError: When there is no run at one of the places.

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from tracker_adapters.atomic_files import unfinished_folder
 from tracker_adapters.errors import RunError
 from tracker_adapters.safe_files import put_on_disk
 from tracker_adapters.store.blobs import blob_size, copy_blob
-from tracker_adapters.whole_files import unfinished_folder
 
 from stepscope.export.selection import ExportError
 
@@ -95,7 +95,7 @@ def _check_free(target: Path, overwrite: bool) -> None:
     if not overwrite:
         raise ExportError(f"{target} is not empty; choose another folder, or overwrite an export with --overwrite")
     if not (target / MANIFEST).is_file():
-        raise ExportError(f"{target} holds no {MANIFEST}, so it is no export and is not overwritten")
+        raise ExportError(f"{target} holds no {MANIFEST}, so it is not an export and is not overwritten")
 
 
 def _move_into_place(temporary: Path, target: Path, overwrite: bool) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import sha256_of
-from tracker_adapters.own_process import TemporaryFolder
+from tracker_adapters.fork_safe import TemporaryFolder
 from tracker_adapters.remote.place import RemotePlace, is_url
 
 from stepscope.export.output import MANIFEST, OutputFolder, output_folder

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Image, Page, Table, Text
+from tracker_adapters.artifacts import Artifact, Cell, File, Image, Page, Table
 from tracker_adapters.store.reading.columns import Integers, SegmentRows
 from tracker_adapters.store.segments.codec import DAMAGED, decode_artifact
 
-from stepscope.export.columns import Chunk, Column, Constant, Names
+from stepscope.export.columns import Chunk, Column, Constant, Names, content_columns
 from stepscope.export.histograms import histogram_columns
 from stepscope.export.selection import TABLE_OF_KIND
 
@@ -31,7 +31,7 @@ class Attachments(Protocol):
         ...
 
     def keep_file(self, artifact: Page | File, rank: int, seq: int) -> str | None:
-        """Takes a file; returns where it lies in the export, or None when it is missing in the run."""
+        """Takes a file; returns where it is in the export, or None when it is missing in the run."""
         ...
 
     def miss(self) -> None:
@@ -104,7 +104,7 @@ class TableBuilder:
         """The artifact of a row; None, counted, when its content is missing or damaged."""
         try:
             return decode_artifact(kind, name, row, self._run_folder)
-        except FileNotFoundError:  # a large one lies in a file of its own
+        except FileNotFoundError:  # a large one is in a file of its own
             self._attachments.miss()
         except (OSError, *DAMAGED):
             self._attachments.damage()
@@ -123,10 +123,6 @@ class TableBuilder:
             case Image():
                 size = {"width": artifact.width, "height": artifact.height}
                 yield size | self._attachments.keep_image(artifact, self._rank, seq)
-            case Text():
-                yield {"text": artifact.text}
-            case Alert():
-                yield {"level": artifact.level, "message": artifact.message}
             case Table():
                 for number, cells in enumerate(artifact.rows):
                     for column, cell in zip(artifact.columns, cells, strict=True):
@@ -136,6 +132,11 @@ class TableBuilder:
                 yield self._file(artifact, seq) | {"contents": msgspec.json.encode(entries).decode()}
             case File():
                 yield self._file(artifact, seq) | {"media_type": artifact.media_type}
+            case _:
+                held = {key: getattr(artifact, key) for key in content_columns(type(artifact))}
+                arrays = {key: value.tolist() for key, value in held.items() if isinstance(value, np.ndarray)}
+                for values in zip(*arrays.values(), strict=True) if arrays else ((),):
+                    yield held | dict(zip(arrays, values, strict=True))
 
     def _file(self, artifact: Page | File, seq: int) -> dict[str, Any]:
         file = self._attachments.keep_file(artifact, self._rank, seq)

@@ -12,9 +12,9 @@ from tracker_adapters.redaction import redact_config
 from tracker_adapters.values.base import MAX_STEP, check_name
 
 from stepscope.importing.new_run import NewRun
-from stepscope.importing.records import read_records
 from stepscope.importing.skipped import NotImportable, Skipped
 
+MAX_RECORD_BYTES = 256 * 1024 * 1024
 _HPARAMS = "_hparams_/session_start_info"
 _SILENT = frozenset({"file_version", "session_log", None})
 
@@ -27,17 +27,18 @@ def is_event_file(name: str) -> bool:
 def import_event_files(files: Sequence[Path], run: NewRun, skipped: Skipped) -> None:
     """Reads event files in the order of their names, as TensorBoard does.
 
-    Where a file goes on at a step of a tag that an earlier file has reached, it was written after a restart: then it
+    Where a file continues at a step of a tag that an earlier file has reached, it was written after a restart: then it
     begins a new attempt, and readers show what it says of that step.
 
     Raises:
-        MissingPackageError: When tensorboard is not installed.
+        MissingPackageError: When tensorboard or google_crc32c is not installed.
     """
     try:
         import tensorboard.compat.proto.event_pb2  # noqa: F401
+        import tracker_adapters.formats.tfrecords  # noqa: F401
     except ImportError as error:
         raise MissingPackageError(
-            f"event files need the package tensorboard ({error}); pip install 'stepscope[tensorboard]'"
+            f"event files need tensorboard and google-crc32c ({error}); pip install 'stepscope[tensorboard]'"
         ) from error
     folder = _Folder(run, skipped)
     for path in sorted(files, key=lambda path: path.name):
@@ -74,11 +75,11 @@ class _Folder:
         from google.protobuf.message import DecodeError
         from tensorboard.compat.proto.event_pb2 import Event
 
-        for record in read_records(path, self._skipped):
+        for record in self._records(path):
             try:
                 event = Event.FromString(record)
             except DecodeError:
-                self._skipped.add("a record that is no event", str(path))
+                self._skipped.add("a record that is not an event", str(path))
                 continue
             what = event.WhichOneof("what")
             if what != "summary":
@@ -92,11 +93,21 @@ class _Folder:
                 else:
                     yield event.step, time_ns, value
 
+    def _records(self, path: Path) -> Iterator[bytes]:
+        from tracker_adapters.formats.tfrecords import read_records
+
+        with path.open("rb") as stream:
+            for start, data, flaw in read_records(stream, max_bytes=MAX_RECORD_BYTES):
+                if flaw:
+                    self._skipped.add(flaw, f"{path} from byte {start}")
+                else:
+                    yield data
+
     def _time_ns(self, wall_time: float, path: Path) -> int:
         if math.isfinite(wall_time) and 0 <= wall_time * 1e9 <= MAX_STEP:
             self._last_time_ns = min(round(wall_time * 1e9), MAX_STEP)
         else:
-            self._skipped.add("a time that is none (the one before it is taken)", f"{wall_time} in {path}")
+            self._skipped.add("an invalid time (replaced by the one before it)", f"{wall_time} in {path}")
         return self._last_time_ns
 
     def _add_value(self, path: Path, step: int, time_ns: int, value: Any) -> None:
@@ -111,7 +122,7 @@ class _Folder:
             common = {"name": check_name("value", value.tag), "step": step, "time_ns": time_ns}
             add_value(self._run, value, plugin, common)
         except (NotImportable, ArtifactError) as error:
-            reason = error.args[0] if isinstance(error, NotImportable) else "a value that is no artifact"
+            reason = error.args[0] if isinstance(error, NotImportable) else "a value that is not an artifact"
             detail = "" if isinstance(error, NotImportable) else f": {error}"
             self._skipped.add(reason, f"{value.tag[:60]!r} at step {step} in {path}{detail[:200]}")
 

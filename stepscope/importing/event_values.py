@@ -42,7 +42,7 @@ def add_value(run: NewRun, value: Summary.Value, plugin: str, common: dict[str, 
         common: Name, step and time_ns, which were checked.
 
     Raises:
-        NotImportable: For what is left out.
+        NotImportable: For what is omitted.
         ArtifactError: For what cannot be an artifact.
     """
     match value.WhichOneof("value"):

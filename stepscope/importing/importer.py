@@ -17,7 +17,7 @@ from stepscope.importing.skipped import ImportingError, Skipped
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One imported run: its folder, where it came from, its artifacts by kind, and what was left out."""
+    """One imported run: its folder, where it came from, its artifacts by kind, and what was omitted."""
 
     run: Path
     source: Path
@@ -92,9 +92,9 @@ def _sources(folder: Path) -> list[_Source]:
     from stepscope.importing.page_folders import EPOCH, PAGE
 
     if not folder.is_dir():
-        raise ImportingError(f"{folder} is no folder; expected one with event files or pages")
+        raise ImportingError(f"{folder} is not a folder; expected one with event files or pages")
     if (folder / MANIFEST).is_file():
-        raise ImportingError(f"{folder} is a run already; stepscope reads it as it is")
+        raise ImportingError(f"{folder} is a run already, which stepscope reads without an import")
     found: dict[Path, _Source] = {}
     for place, subfolders, files in os.walk(folder):
         here = Path(place)

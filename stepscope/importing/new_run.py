@@ -1,4 +1,4 @@
-"""Writes an imported run under a temporary name, so that what is half imported is no run."""
+"""Writes an imported run under a temporary name, so that an interrupted import leaves no run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import Artifact, File, Page, RunInfo
+from tracker_adapters.atomic_files import unfinished_folder
 from tracker_adapters.errors import RunError, RunExistsError
 from tracker_adapters.recording import ScalarRow
 from tracker_adapters.store.blobs import adopt_file, store_bytes
 from tracker_adapters.store.layout import blob_path
 from tracker_adapters.store.manifest import Manifest, new_run_id
 from tracker_adapters.store.writing.run_store import RunStore
-from tracker_adapters.whole_files import unfinished_folder
 
 _FLUSH_BYTES = 8 * 1024 * 1024
 _SCALAR_BYTES = 200
@@ -126,4 +126,4 @@ def new_run(target: Path, name: str) -> Iterator[NewRun]:
 def check_free(target: Path) -> None:
     """Raises RunExistsError when something lies at ``target``."""
     if os.path.lexists(target):
-        raise RunExistsError(f"{target} exists; an import makes new runs and adds to none: choose another output")
+        raise RunExistsError(f"{target} exists; an import only creates new runs: choose another output")

@@ -23,13 +23,13 @@ _MAX_SUMMARY = 200
 def import_page_folders(root: Path, folders: Sequence[Path], run: NewRun, skipped: Skipped) -> None:
     """Adds the pages of folders such as ``epoch_4/debugger``: there the step is 4 and names begin with ``debugger/``.
 
-    A page that our reader refuses, that is not what its index says, or that is a link, is left out.
+    A page that our reader refuses, that is not what its index says, or that is a link, is omitted.
     """
     for folder in sorted(folders, key=lambda folder: (_epoch(root, folder), str(folder))):
         parts = [part for part in folder.relative_to(root).parts if not EPOCH.fullmatch(part)]
         try:
             if (folder / INDEX_NAME).exists() and not (folder / INDEX_NAME).is_file():
-                raise PageError(f"{folder / INDEX_NAME}: is no regular file")
+                raise PageError(f"{folder / INDEX_NAME}: is not a regular file")
             checksums = {record.page: (record.size, record.sha256) for record in read_index(folder)}
         except PageError as error:
             skipped.add("an index of pages that cannot be read", str(error))
@@ -42,7 +42,7 @@ def import_page_folders(root: Path, folders: Sequence[Path], run: NewRun, skippe
             name = "/".join([*parts, path.stem])
             _add_page(path, checksums.get(path.name), run, skipped, name=name, step=_epoch(root, folder))
         for missing in sorted(set(checksums) - {path.name for path in pages}):
-            skipped.add(f"a page that {INDEX_NAME} lists and that is not there", str(folder / missing))
+            skipped.add(f"a page that {INDEX_NAME} lists and that is missing", str(folder / missing))
 
 
 def _add_page(path: Path, known: tuple[int, str] | None, run: NewRun, skipped: Skipped, **common: Any) -> None:

@@ -1,4 +1,4 @@
-"""What an import leaves out, by reason."""
+"""What an import omits, by reason."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class ImportingError(StepscopeError, ValueError):
 
 
 class NotImportable(Exception):
-    """One thing that is left out; ``args[0]`` is the reason, the same for all of its kind."""
+    """One thing that is omitted; ``args[0]`` is the reason, the same for all of its kind."""
 
 
 @dataclass
 class Skipped:
-    """Counts what was left out by reason, with the first example of each."""
+    """Counts what was omitted by reason, with the first example of each."""
 
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)

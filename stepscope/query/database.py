@@ -74,18 +74,18 @@ def query_runs(
     all_attempts: bool = False,
     timeout_s: float = 60.0,
 ) -> QueryResult:
-    """Answers one SELECT statement over what runs hold; see ``docs/data.md`` for the tables and functions.
+    """Runs one SELECT statement over runs; see ``docs/data.md`` for the tables and functions.
 
-    Nothing can be written: the stores are opened read-only, and SQLite refuses everything but reading.
+    The stores are opened read-only, and SQLite refuses all other statements.
 
     Args:
         runs: Folders of runs, folders that contain runs, or patterns of such folders.
         sql: SQLite's SQL.
-        names: Lets the query see only these names or shell patterns.
+        names: Only these names or shell patterns.
         ranks: Only these ranks; ``steps`` and ``all_attempts`` as in ``export_runs``.
         steps: ``"FIRST:LAST"``.
         all_attempts: Also what a later attempt recorded again at the same step.
-        timeout_s: When the query is given up.
+        timeout_s: The time limit in seconds.
 
     Raises:
         NotARunError: When there is no run at one of the places.

@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
-from tracker_adapters.artifacts import Cell
 from tracker_adapters.errors import DamagedError, RunError, StepscopeError
 from tracker_adapters.histograms.histogram import Histogram
 from tracker_adapters.store.blobs import read_blob
 from tracker_adapters.store.layout import blob_name, is_checksum
+from tracker_adapters.store.segments.codec import DAMAGED, unpacked
 from tracker_adapters.store.segments.histogram_codec import decode
 
 _FIELDS = ("count", "nan", "pos_inf", "neg_inf", "zero", "min", "max", "mean", "std")
@@ -36,7 +35,7 @@ class Functions:
         self._add(connection, "histogram_edges", 1, lambda data: _json(self._decoded(data).edges()[0]))
         self._add(connection, "histogram_counts", 1, lambda data: _json(self._decoded(data).edges()[1]))
         self._add(connection, "content", 3, self._content)
-        self._add(connection, "table_rows", 1, _table_rows)
+        self._add(connection, "stored_field", 3, _stored_field)
         self._add(connection, "stored_file", 1, lambda sha256: blob_name(sha256) if is_checksum(sha256) else None)
         self._add(connection, "iso", 1, _iso)
 
@@ -92,15 +91,18 @@ def _json(values: Any) -> str:
     return json.dumps(values.tolist())
 
 
-def _table_rows(data: bytes) -> str | None:
+def _stored_field(data: bytes | str, kind: str, name: str) -> bytes | str | None:
     try:
-        stored = msgspec.msgpack.decode(data, type=list[list[Cell]])
-    except msgspec.MsgspecError:  # damaged
+        value = unpacked(kind, data)[name]
+    except DAMAGED:
         return None
-    rows = [
-        [repr(cell) if isinstance(cell, float) and not math.isfinite(cell) else cell for cell in row] for row in stored
-    ]
-    return json.dumps(rows, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(_in_json(value), ensure_ascii=False)
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, (tuple, list, np.ndarray)):
+        return [_in_json(one) for one in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _iso(time_ns: object) -> str:

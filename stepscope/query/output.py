@@ -18,7 +18,7 @@ Rows = Iterable[tuple[Any, ...]]
 
 
 def print_table(columns: Sequence[str], rows: Rows, console: Console) -> None:
-    """Prints a table; the end of long bytes is left out, None is empty, and control characters are escaped."""
+    """Prints a table; the end of long bytes is omitted, None is empty, and control characters are escaped."""
     rows = list(rows)
     numbers = {place for row in rows for place, value in enumerate(row) if isinstance(value, (int, float))}
     print_text_table(console, columns, [[*map(_shown, row)] for row in rows], numbers=frozenset(numbers))
@@ -39,7 +39,7 @@ def write_json_lines(columns: Sequence[str], rows: Rows, stream: TextIO) -> None
         QueryError: When two columns have one name.
     """
     if repeated := {column for column in columns if columns.count(column) > 1}:
-        raise QueryError(f"several columns are called {min(repeated)!r}; JSON needs a name for each: use AS")
+        raise QueryError(f"several columns are named {min(repeated)!r}; JSON needs distinct names: use AS")
     for row in rows:
         values = (str(value) if isinstance(value, float) and math.isinf(value) else _encoded(value) for value in row)
         stream.write(json.dumps(dict(zip(columns, values, strict=True)), ensure_ascii=False, allow_nan=False) + "\n")

@@ -7,8 +7,11 @@ the rows of all segments together, those that were copied because SQLite attache
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
+from tracker_adapters.artifacts import KINDS, Artifact
 from tracker_adapters.store.segments import schema
+from tracker_adapters.store.segments.codec import fields_in_meta
 
 TABLES = """
 CREATE TABLE runs(
@@ -51,18 +54,26 @@ _VIEWS = {
         "json_extract(meta, '$.width') AS width, json_extract(meta, '$.height') AS height, "
         "content(origin, data, blob) AS png",
     ),
-    "texts": ("artifact", "CAST(content(origin, data, blob) AS TEXT) AS text"),
-    "alerts": ("artifact", "json_extract(meta, '$.level') AS level, json_extract(meta, '$.message') AS message"),
-    "tables": (
-        "artifact",
-        "json_extract(meta, '$.columns') AS columns, table_rows(content(origin, data, blob)) AS rows",
-    ),
     "pages": ("artifact", f"{_FILE}, stored_file(blob) AS file, CAST(data AS TEXT) AS contents"),
     "files": (
         "artifact",
         f"{_FILE}, stored_file(blob) AS file, json_extract(meta, '$.media_type') AS media_type",
     ),
 }
+
+
+def _columns(kind: str, cls: type[Artifact]) -> str:
+    """The columns of a kind whose view shows its fields as they are stored."""
+    in_meta = fields_in_meta(kind)
+    return ", ".join(
+        f"json_extract(meta, '$.{one.name}') AS {one.name}"
+        if one.name in in_meta
+        else f"stored_field(content(origin, data, blob), '{kind}', '{one.name}') AS {one.name}"
+        for one in fields(cls)[len(fields(Artifact)) :]
+    )
+
+
+_VIEWS |= {f"{kind}s": ("artifact", _columns(kind, cls)) for kind, cls in KINDS.items() if f"{kind}s" not in _VIEWS}
 
 
 def copies() -> str:

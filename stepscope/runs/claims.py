@@ -94,11 +94,11 @@ def say_which(asked: RunPlace, place: RunPlace, *, resume: bool) -> None:
     """Says on standard error when a run does not lie where its name leads to, or is not the newest of its name."""
     if place.name != asked.name:
         say(
-            f"{asked.shown} holds a run already, so this one is {place.shown}; "
-            "open_run(..., resume=True) goes on with the old one"
+            f"{asked.shown} already holds a run, so this run is {place.shown}; "
+            "open_run(..., resume=True) continues the old one"
         )
     elif resume and (newest := _newest(asked)) is not None:
-        say(f"goes on with {asked.shown}; there is a newer run, {newest.shown}")
+        say(f"continues {asked.shown}; there is a newer run, {newest.shown}")
 
 
 def _numbered(place: RunPlace, number: int) -> RunPlace:
@@ -151,7 +151,7 @@ def belongs(folder: Path, claim: Claim) -> bool:
     """Whether the run in the folder is this job's, and this rank is not in it yet.
 
     A launcher's word decides where there is one. Else a rank that was given belongs to the run that a process of its
-    own family has made, also when the other ranks have ended or died; any other one joins only a run that goes on, or
+    own family has made, also when the other ranks have ended or died; any other one joins only a run that continues, or
     has just been made.
     """
     if claim.alone or segments(rank_folder(folder, claim.rank)):

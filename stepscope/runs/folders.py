@@ -35,7 +35,7 @@ def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
         if not runs and len(given) > 1 and os.path.lexists(place):
             passed.append(place)
         elif not runs:
-            what = "contains no run" if Path(place).is_dir() else "is no folder"
+            what = "contains no run" if Path(place).is_dir() else "is not a folder"
             raise NotARunError(
                 f"{place} {what}; expected a run's folder, a folder that contains runs, or a pattern of such folders"
             )

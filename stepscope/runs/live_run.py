@@ -100,7 +100,7 @@ class Run(Emitter):
     def look(self) -> dict[str, str]:
         """Returns how to look at the run: for each sink a command, or where its output lies.
 
-        Sinks that are objects are left out; two sinks of one type are told apart by their target.
+        Sinks that are objects are omitted; two sinks of one type are distinguished by their target.
         """
         return how_to_look(self.sinks)
 
@@ -157,7 +157,7 @@ class Run(Emitter):
         """Waits until everything emitted before has reached every sink, for at most ``timeout`` seconds.
 
         Returns:
-            Whether it has. What has not is safe in the store and goes on being delivered.
+            Whether it has. What has not is safe in the store and continues being delivered.
 
         Raises:
             RunError: For a timeout that is no number.
@@ -183,7 +183,8 @@ class Run(Emitter):
             if self._closed is None:
                 self._call_before_close()
                 self._manifest = self._manifest.with_status(status)
-                self._closed = self._close(deadline)
+                delivered = self._close_and_deliver(deadline)
+                self._closed = (self._upload is None or self._upload.close(deadline)) and delivered
                 self._raise_failures()
         except KeyboardInterrupt:
             commit_at_exit(self)
@@ -197,7 +198,7 @@ class Run(Emitter):
         """Commits everything, lets delivery drain, and releases the run as finished.
 
         Args:
-            timeout: Seconds in all. When they are over, delivery goes on by itself; what it cannot deliver waits
+            timeout: Seconds in all. When they are over, delivery continues by itself; what it cannot deliver waits
                 in the store.
 
         Returns:
@@ -209,10 +210,6 @@ class Run(Emitter):
             DeliveryError: With ``on_error="raise"``, when the store or a sink failed.
         """
         return self.finish(timeout=timeout)
-
-    def _close(self, deadline: float) -> bool:
-        delivered = self._close_and_deliver(deadline)
-        return (self._upload is None or self._upload.close(deadline)) and delivered
 
     def _close_and_deliver(self, deadline: float) -> bool:
         closed = self._store.close(deadline - time.monotonic(), on_close=self._save_manifest)
@@ -277,7 +274,7 @@ class Run(Emitter):
             self._manifest.save(self.path)
         except OSError as error:
             self._store.error = error
-            logger.error("cannot write how the run in %s ended: %s", self.path, error)
+            logger.error("cannot record the end of the run in %s: %s", self.path, error)
 
     def _raise_failures(self) -> None:
         if self._on_error != "raise":

@@ -11,9 +11,9 @@ from tracker_adapters.registry import load_sink
 
 
 def how_to_look(sinks: Sequence[object]) -> dict[str, str]:
-    """Returns for each sink a command, or where its output lies; sinks that are objects are left out.
+    """Returns for each sink a command, or where its output lies; sinks that are objects are omitted.
 
-    Two sinks of one type are told apart by their target.
+    Two sinks of one type are distinguished by their target.
     """
     configs = [sink for sink in sinks if isinstance(sink, SinkConfig)]
     types = Counter(config.type for config in configs)

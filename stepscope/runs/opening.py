@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.config import Missing, SinksSpec, choose_sinks
@@ -19,6 +19,7 @@ from tracker_adapters.store.layout import DELIVERY_DATABASE, ranks
 from tracker_adapters.store.manifest import Manifest, claim_folder, new_run_id
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.store.writing.run_store import RunStore
+from tracker_adapters.values.checked_values import at_least, check_value
 
 from stepscope.interrupts import interrupts_held
 from stepscope.runs.byte_sizes import parse_bytes
@@ -49,34 +50,34 @@ def open_run(
     rank: int | None = None,
     max_run_bytes: int | str | None = None,
 ) -> Run:
-    """Opens a run in a folder: what is emitted is stored there and delivered to the sinks.
+    """Opens a run, which stores emitted artifacts in a folder and delivers them to the sinks.
 
     Args:
-        path: The run's folder, made when it does not exist; ``~`` is the user's own one. At a URL that fsspec knows,
-            such as ``s3://bucket/runs/exp1``, and on a network file system, the live part of the run lies in a local
-            cache folder, ``Run.path``, and another process copies what is sealed.
-        sinks: Where the run is shown: names such as ``"tensorboard"`` or ``"mlflow:sqlite:///x.db"``, mappings
-            such as ``{"type": "local", "path": "out"}``, a TOML file, or sink objects; see
+        path: The run's folder, created if it does not exist; ``~`` is the user's home folder. At a URL that fsspec
+            supports, such as ``s3://bucket/runs/exp1``, and on a network file system, the live part of the run is in a
+            local cache folder, ``Run.path``, and another process uploads sealed files.
+        sinks: The sinks: names such as ``"tensorboard"`` or ``"mlflow:sqlite:///x.db"``, mappings such as
+            ``{"type": "local", "path": "out"}``, a TOML file, or sink objects; see
             ``tracker_adapters.config.choose_sinks``. ``STEPSCOPE_SINKS`` overrides it.
-        name: For people; the folder's name by default.
-        config: The run's configuration; what JSON cannot hold is kept as its ``str``.
+        name: The displayed name; the folder's name by default.
+        config: The run's configuration; values that JSON cannot represent are stored as their ``str``.
         tags: Labels.
-        resume: Goes on with the run in the folder, as a new attempt: where it records a step again, readers
-            return the new value. Where there is no run, it begins one.
-        exists: What happens when the folder holds a run already and ``resume`` is false. ``number``: the new run gets
-            the next free number, as ``runs/exp1-2``, which is said once on standard error and stands in ``Run.path``;
-            all ranks of a job get the same one. ``raise``: RunExistsError. Where a person types (a notebook, a
-            console), a run that is still open under this name is closed first.
-        missing: When a sink's package is not installed: ``raise``, or ``local`` to warn and write local files.
-        on_error: ``log`` never lets a failure behind an emit reach the training; ``raise`` raises it at the next
-            flush or close, for tests.
-        delivery: ``process`` delivers from a child process; ``thread`` from threads, for tests.
+        resume: Continues the run in the folder as a new attempt: if it records a step again, readers return the new
+            value. If there is no run, it starts one.
+        exists: What to do if the folder already holds a run and ``resume`` is false. ``number``: the new run gets the
+            next free number, such as ``runs/exp1-2``, which is printed once on standard error and is in ``Run.path``;
+            all ranks of a job get the same number. ``raise``: RunExistsError. In a notebook or console, a run that is
+            still open under this name is closed first.
+        missing: What to do if a sink's package is not installed: ``raise``, or ``local`` to warn and write local files.
+        on_error: ``log`` keeps failures after an emit from the training; ``raise`` raises them at the next flush or
+            close, for tests.
+        delivery: ``process`` delivers from child processes; ``thread`` from threads, for tests.
         rank: This process's rank; from ``RANK``, ``SLURM_PROCID`` or ``JSM_NAMESPACE_RANK`` by default. Each rank
-            has a store of its own; the sinks show rank 0. A rank that is given here joins the run of that name that
-            this process has made, or another one that ``multiprocessing`` started with it, whether or not the other
-            ranks still run; where a launcher such as torchrun or Slurm numbers its starts, that decides.
-        max_run_bytes: What the run's store may take with the files beside it: bytes, or such as ``"10GB"``, at least
-            20 MB. Older parts are then compacted: every name stays readable over its whole range, more coarsely.
+            writes its own store; the sinks show rank 0. A rank passed here joins the run of that name that this
+            process, or another one that ``multiprocessing`` started with it, has created, whether or not the other
+            ranks are still running. If a launcher such as torchrun or Slurm numbers its starts, that number decides.
+        max_run_bytes: The limit for the run's store and blobs: bytes, or a text such as ``"10GB"``, at least 20 MB.
+            Older parts are compacted: every name keeps its whole range of steps at a lower resolution.
             ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
 
     Raises:
@@ -88,15 +89,13 @@ def open_run(
         ArtifactError: For a configuration or tags of the wrong type.
         RunError: For another argument of the wrong type or value, or when the store cannot be opened.
     """
-    if on_error not in get_args(OnError):
-        raise RunError(f"on_error is {on_error!r}; expected 'log' or 'raise'")
-    if delivery not in get_args(DeliveryMode):
-        raise RunError(f"delivery is {delivery!r}; expected 'process' or 'thread'")
-    if exists not in get_args(Exists):
-        raise RunError(f"exists is {exists!r}; expected 'number' or 'raise'")
+    check_value("on_error", on_error, OnError, RunError)
+    check_value("delivery", delivery, DeliveryMode, RunError)
+    check_value("exists", exists, Exists, RunError)
+    check_value("rank", rank, at_least(0) | None, RunError)
     limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
     asked = place_of(path)
-    claim = Claim.of(rank, _rank_of_process() if rank is None else _checked_rank(rank))
+    claim = Claim.of(rank, _rank_of_process() if rank is None else rank)
     rank = claim.rank
     given: dict[str, Any] = {"name": name, "config": config, "tags": tags}
     given = {key: value for key, value in given.items() if value is not None}
@@ -186,13 +185,7 @@ def read_run(path: str | Path) -> RunRecord:
 def _expected(error: Exception) -> str:
     if isinstance(error, OSError) or not is_damage(error):
         return "a writable folder"
-    return f"a sound {DELIVERY_DATABASE}: move it away, and each sink is given everything from the first artifact"
-
-
-def _checked_rank(rank: object) -> int:
-    if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
-        raise RunError(f"rank is {rank!r}; expected an integer from 0")
-    return rank
+    return f"a valid {DELIVERY_DATABASE}: move it away, and each sink starts again from the first artifact"
 
 
 def _checked_limit(limit: int | str | None) -> int | None:

@@ -27,7 +27,7 @@ def pending_line(
         position: How far the sink is.
         pending: How many artifacts it has not taken.
         sinks: Those of the run.
-        by_process: Whether a process delivers, which goes on after the run was closed.
+        by_process: Whether a process delivers, which continues after the run was closed.
     """
     waiting = f"{counted(pending, 'artifacts')} {are(pending)} still waiting"
     text = f"{waiting} for {position.sink} ({printable_line(position.target)})"
@@ -35,7 +35,7 @@ def pending_line(
     if config is None or not by_process:
         return f"{text}; safe in the run store {short_path(run_folder)}"
     command = shlex.join(["stepscope", "sync", str(short_path(run_folder)), "--to", _specification(config, run_folder)])
-    return f"{text}; delivery goes on in the background; if it stops: {printable_line(command)}"
+    return f"{text}; delivery continues in the background; if it stops: {printable_line(command)}"
 
 
 def lost_line(run_folder: Path, lost: Mapping[str, int], error: Exception | None) -> str:

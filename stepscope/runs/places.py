@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 from tracker_adapters.errors import RunError
 from tracker_adapters.remote.file_systems import why_not_here
@@ -38,7 +37,7 @@ class RunPlace:
 
     @property
     def shown(self) -> str:
-        """What people are told: the URL, or the path as it is called from the working folder, if it lies in there."""
+        """What people are told: the URL, or the path as it is called from the working folder, if it is in there."""
         return self.url or str(short_path(self.folder))
 
     def beside(self, name: str) -> RunPlace:
@@ -106,7 +105,7 @@ def fetch_run(path: str | PathLike[str]) -> Path:
 
 
 def short_path(path: Path) -> Path:
-    """Returns a path as it is called from the working folder, if it lies in there."""
+    """Returns a path as it is called from the working folder, if it is in there."""
     try:
         return path.relative_to(Path.cwd())
     except (ValueError, OSError):  # it lies elsewhere, or the working folder was removed
@@ -122,7 +121,7 @@ def _local_path(path: object) -> Path | None:
     if not is_url(path):
         return _absolute(_with_home(Path(path)))
     parts = urlsplit(str(path))
-    return _absolute(Path(url2pathname(parts.path))) if parts.scheme == "file" else None
+    return _absolute(Path(unquote(parts.path))) if parts.scheme == "file" else None
 
 
 def _with_home(path: Path) -> Path:

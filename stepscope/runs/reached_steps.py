@@ -18,8 +18,8 @@ def reached_steps(folder: Path, rank: int) -> dict[str, int]:
     try:
         with RunRecord(folder) as record:
             names = record.names(rank)
-    except Exception as error:  # the training that goes on counts its steps from 0
-        _log.warning("%s: how far its sessions came cannot be read: %s", folder, error)
+    except Exception as error:  # the training that continues counts its steps from 0
+        _log.warning("%s: cannot read the last step of its sessions: %s", folder, error)
         return reached
     for info in names:
         for series in _SERIES:

@@ -30,8 +30,8 @@ class SinkStats:
 class RunStats:
     """What became of the artifacts of all attempts: emitted = stored + queued + the sum of lost.
 
-    ``queued`` waits to be stored: 0 after a flush, unless the store cannot be written or others go on emitting.
-    ``sinks`` is by sink name; two sinks of one name are told apart by their target.
+    ``queued`` waits to be stored: 0 after a flush, unless the store cannot be written or others continue emitting.
+    ``sinks`` is by sink name; two sinks of one name are distinguished by their target.
     """
 
     emitted: int

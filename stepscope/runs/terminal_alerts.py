@@ -44,7 +44,7 @@ class TerminalAlerts:
             else:
                 _log.info("%s", text)
                 return
-        where = f"recorded in {self._place}; later ones of this name are only there and in the log"
+        where = f"recorded in {self._place}; later alerts of this name are only recorded and logged"
         say(f"{alert.level}: {text} ({where})", rank=self._rank)
 
     def _prints(self, alert: Alert) -> bool:

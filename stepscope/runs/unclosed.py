@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 CLOSE_TIMEOUT_S = 30.0
 """How long closing takes at most unless its caller says otherwise, and all runs together when the script ends."""
 REOPEN_TIMEOUT_S = 5.0
-"""How long a run that is opened again waits for its sinks, which go on by themselves."""
+"""How long a run that is opened again waits for its sinks, which continue by themselves."""
 COMMIT_TIMEOUT_S = 1.0
 """What each run gets in any case: committing takes that, whatever the sinks do."""
 
@@ -63,7 +63,7 @@ def close_reopened(asked_for: str, rank: int) -> None:
     if not hasattr(sys, "ps1"):
         return
     for run in [run for run in _open_runs if (run.asked_for, run.rank) == (asked_for, rank)]:
-        say(f"{run.path} was still open here; it is closed, since it is opened again")
+        say(f"{run.path} was still open in this process; it is closed, because it is opened again")
         run.finish("finished", timeout=REOPEN_TIMEOUT_S)
 
 
@@ -76,7 +76,7 @@ def _close_all() -> None:
         try:
             run.finish("failed" if failed is not None else "finished", timeout=left)
         except KeyboardInterrupt:
-            logger.warning("interrupted while closing the run in %s; what its sinks lack waits in its store", run.path)
+            logger.warning("interrupted while closing the run in %s; its pending artifacts wait in its store", run.path)
             deadline = 0.0
         except Exception:
             logger.exception("closing the run in %s", run.path)

@@ -73,10 +73,7 @@ def check_session(
     from stability import NumericalStabilityManager
 
     if not isinstance(stability, NumericalStabilityManager):
-        raise SessionError(
-            f"stability is of type {type(stability).__name__}; expected a NumericalStabilityManager, such as a "
-            "training wrapper's manager"
-        )
+        raise SessionError(f"stability is of type {type(stability).__name__}; expected a NumericalStabilityManager")
     if scaler is not None and scaler is not stability.scaler:
         theirs = "none" if stability.scaler is None else "another one"
         raise SessionError(
@@ -113,5 +110,5 @@ def _check_belongs(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> 
         raise SessionError(
             f"none of the optimizer's {counted(len(theirs), 'parameters')} is one of the {type(model).__name__}'s "
             f"{len(mine)}; "
-            "expected the optimizer that trains this model, made from the parameters that the model has now"
+            "expected the optimizer that trains this model, constructed from its current parameters"
         )

@@ -1,4 +1,4 @@
-"""What a session has looked at, so that its verdict claims no more."""
+"""The coverage of a session: what it has checked, so that its verdict claims no more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepscope.sessions.instruments import Instruments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What was looked at, and what was not.
+    """What was checked, and what was not.
 
     Attributes:
         steps: Steps of the session.
@@ -97,7 +97,7 @@ class Coverage:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What was not looked at, a phrase each; empty when all of it was."""
+        """One phrase for each thing that was not checked; empty if everything was."""
         if not self.steps:
             calls = f" in {self.unused_passes:,} forward passes" if self.unused_passes else ""
             return (f"no step was taken{calls}",)
@@ -105,16 +105,14 @@ class Coverage:
             return ("no gradients were watched",)
         found = []
         if self.probed < self.steps:
-            found.append(
-                f"the gradients of {share_of(self.steps - self.probed, self.steps, 'steps')} were not looked at"
-            )
+            found.append(f"the gradients of {share_of(self.steps - self.probed, self.steps, 'steps')} were not checked")
         if self.probed and self.measured < self.steps:
             found.append(f"single parameters were measured at {share_of(self.measured, self.steps, 'steps')}")
         if self.skipped:
             steps = counted(self.skipped, "steps")
-            found.append(f"at the end the GradScaler skipped {steps} or more, which were not looked at")
+            found.append(f"at the end the GradScaler skipped {steps} or more, which were not checked")
         if not self.movement:
-            found.append(f"whether weights move takes an optimizer and {FIRST_LOOK} steps to see")
+            found.append(f"to check whether weights change, an optimizer and {FIRST_LOOK} steps are needed")
         for names, how in (
             (self.frozen, "frozen"),
             (self.without_gradient, "without gradient in every step"),
@@ -129,18 +127,18 @@ class Coverage:
         found += self._beside_steps()
         found += self.ended_tools
         if self.failures:
-            found.append(f"something inside stepscope failed {times(self.failures)}")
+            found.append(f"an internal error occurred {times(self.failures)}")
         return tuple(found)
 
     def _beside_steps(self) -> list[str]:
-        """What the steps themselves do not show: the model's mode, and what goes on without them."""
+        """What the steps themselves do not show: the model's mode, and what continues without them."""
         found = []
         if self.eval_steps:
             act = "acts" if len(self.eval_layers) == 1 else "act"
-            layers = f"{name_some(list(self.eval_layers))} {act} otherwise there"
+            layers = f"{name_some(list(self.eval_layers))} {act} differently in that mode"
             found.append(f"the model was in eval mode at {share_of(self.eval_steps, self.steps, 'steps')} ({layers})")
         if self.changed_late:
-            found.append("weights went on changing after the last step that was seen (by another optimizer?)")
+            found.append("weights still changed after the last observed step (another optimizer?)")
         if self.unused_passes:
             found.append(f"no step followed the last {self.unused_passes:,} forward passes")
         return found
@@ -151,10 +149,11 @@ class Coverage:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
     def summary(self) -> str:
-        """Returns in one sentence what was looked at."""
+        """Returns in one sentence what was checked."""
         looked = f"the gradients of {share_of(self.probed, self.steps, 'steps')}"
         seen = self.parameters - len(self.frozen) - len(self.without_gradient)
-        text = f"Looked at: {looked}, {share_of(seen, self.parameters, 'parameters')} in full at {self.measured}"
+        full = f"{share_of(seen, self.parameters, 'parameters')} in full at {counted(self.measured, 'steps')}"
+        text = f"Checked: {looked}, {full}"
         if self.layers:
             text += f", the outputs of {share_of(self.layers - len(self.unseen_layers), self.layers, 'layers')}"
         return text + "."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FREE_STEPS = 100
-"""Steps at the beginning that nothing is left out of: most faults of a new training show there."""
+"""The first steps are always measured, because most faults of a new training show there."""
 WARM_UP_STEPS = 20
 """Steps at the beginning that load code and allocate: they say nothing about the later ones, limited or not."""
 FLOOR_S = 1e-3
@@ -16,7 +16,7 @@ _SMOOTHING = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What watching cost, in seconds, and what was left out for its sake.
+    """The cost of watching in seconds, and the steps that were skipped to limit it.
 
     Attributes:
         steps: All steps.

@@ -15,7 +15,6 @@ from debuggers.gradients.skipped_steps import SkippedSteps
 from debuggers.gradients.step_probe import GradientReading
 from debuggers.instrumentation.isolation import Isolation, OnError
 from debuggers.instrumentation.stopwatch import Stopwatch
-from debuggers.measurement.kernel_compilation import compilation
 from debuggers.measurement.measure import prepare
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.tensors.inspector import TensorInspector
@@ -106,13 +105,8 @@ class Instruments:
         return found if self.activations is None else found + self.activations.findings()
 
     def prepare(self) -> None:
-        """Loads the measuring kernel, or has it compiled where that was not done before on this machine."""
+        """Loads the measuring kernel."""
         prepare()
-
-    @property
-    def awaits_kernel(self) -> bool:
-        """Whether the kernel is being compiled, so that ``prepare`` is worth calling again."""
-        return compilation.is_pending
 
     def expect(self, step: int) -> None:
         """Prepares for the forward pass of a step that will be measured."""
@@ -156,7 +150,7 @@ class Instruments:
         return None if self.reading is None else self.reading.finite
 
     def look(self, step: int, loss: torch.Tensor | float | None, isolation: Isolation, *, measured: bool) -> bool:
-        """Looks at what is looked at in every step, and returns whether the step is to be measured in full."""
+        """Looks at what is checked in every step, and returns whether the step is to be measured in full."""
         with isolation.guard("looking at the loss"):
             measured |= self._see_loss(step, loss)
         if not measured:

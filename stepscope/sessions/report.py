@@ -21,7 +21,7 @@ from stepscope.sessions.instruments import Instruments
 from stepscope.sessions.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
-    from stability.first_nan.output import FirstNaN
+    from debuggers.first_nan.output import FirstNaN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -29,17 +29,17 @@ class DebugReport:
     """The report of a session.
 
     Attributes:
-        overhead: Steps, how many of them were measured or left out and why, and what that cost.
+        overhead: Numbers of steps, measured and skipped ones by reason, and the measured cost.
         gradients: Flow, trends, findings, health and recommendations; None when none were recorded.
-        verdict: The health in one word, its score, and what was not looked at.
-        coverage: What was looked at.
+        verdict: The health in one word, its score, and the gaps in coverage.
+        coverage: The steps, parameters and layers that were checked.
         findings: All findings of the session, in order of their first step.
-        recommendations: What to do about them, one sentence for each kind, the gravest first.
-        tensors: How many inspected tensors are tracked, left out, dropped.
-        leaks: Names of inspected tensors whose memory piles up.
-        failures: How often something inside failed, by place and type of exception.
-        first_nans: Where the NaN of steps came from that were repeated to find out.
-        disabled: Whether the environment switched the session off.
+        recommendations: What to do about them, one sentence per kind, the most severe first.
+        tensors: How many inspected tensors are tracked, skipped, dropped.
+        leaks: Names of inspected tensors whose memory accumulates.
+        failures: Number of internal failures, by place and type of exception.
+        first_nans: The origins of NaN in steps that were replayed.
+        disabled: Whether the environment disabled the session.
     """
 
     verdict: Verdict
@@ -70,7 +70,7 @@ class DebugReport:
         """Returns the report of instruments; waits for the device."""
         findings = instruments.findings()
         analysis = instruments.gradients.analyze_gradient_flow()
-        # Growth over steps and depth is found only when the history is looked at.
+        # Growth over steps and depth is found only when the history is checked.
         findings += [finding for finding in analysis.findings if finding not in findings]
         findings.sort(key=lambda finding: finding.step)
         coverage = Coverage.of(
@@ -98,9 +98,9 @@ class DebugReport:
         )
 
     def summary(self) -> str:
-        """Returns the report in plain words, some lines."""
+        """Returns the report as a few lines of text."""
         if self.disabled:
-            return "The session was switched off by STEPSCOPE_DISABLED: nothing was measured."
+            return "The session was disabled by STEPSCOPE_DISABLED: nothing was measured."
         lines = [f"Verdict: {self.verdict}", self.coverage.summary()]
         lines += finding_lines(self.findings)
         lines += self.recommendations
@@ -108,11 +108,11 @@ class DebugReport:
         if self.tensors["inspected"]:
             lines.append(
                 f"Tensors: {self.tensors['inspected']} inspected, {self.tensors['left_out']} of them left out by "
-                f"sampling, {counted(self.tensors['dropped'], 'results')} dropped for newer ones."
+                f"sampling, {counted(self.tensors['dropped'], 'results')} dropped in favour of newer ones."
             )
         lines += [leak.message for leak in self.leaks]
         lines += [str(answer) for answer in self.first_nans]
-        lines += [f"Inside stepscope failed {place}, {times(count)}." for place, count in self.failures.items()]
+        lines += [f"Internal error: {place}, {times(count)}." for place, count in self.failures.items()]
         lines += [_steps(self.overhead), overhead_line(self.overhead)]
         return "\n".join(lines)
 
@@ -151,11 +151,11 @@ def overhead_line(overhead: Overhead) -> str:
         return "Overhead: no step was taken."
     spent_s, plain_s = overhead.per_step_s
     if not plain_s > 0:
-        return f"Overhead: {spent_s * 1e3:.2f} ms a step; how long a step takes without is not known."
+        return f"Overhead: {spent_s * 1e3:.2f} ms a step; the step time without it is not known."
     cost = f"Overhead: {spent_s * 1e3:.2f} ms a step of {plain_s * 1e3:.2f} ms"
     if not overhead.is_settled:  # a share would say what the first steps cost
-        free = "" if overhead.limit is None else f" and the first {FREE_STEPS} are measured whatever they cost"
-        return f"{cost}: the first steps load code{free}."
+        free = "" if overhead.limit is None else f" and the first {FREE_STEPS} are always measured"
+        return f"{cost}: no share yet, because the first steps load code{free}."
     if overhead.limit is not None and spent_s <= FLOOR_S:
         return f"{cost} (under {FLOOR_S * 1e3:.0f} ms a step, so not limited)."
     limit = "" if overhead.limit is None else f" (limit {overhead.limit:.1%}, or {FLOOR_S * 1e3:.0f} ms)"
@@ -165,7 +165,7 @@ def overhead_line(overhead: Overhead) -> str:
 def _steps(overhead: Overhead) -> str:
     text = f"Steps: {overhead.steps:,}, {overhead.measured:,} of them measured"
     if overhead.skipped_by_schedule:
-        text += f", {overhead.skipped_by_schedule} left out by the schedule"
+        text += f", {overhead.skipped_by_schedule} skipped by the schedule"
     if overhead.skipped_by_governor:
-        text += f", {overhead.skipped_by_governor} left out to keep the overhead under its limit"
+        text += f", {overhead.skipped_by_governor} skipped to limit the overhead"
     return text + "."

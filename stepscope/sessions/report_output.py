@@ -42,7 +42,7 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
 def closing_line(report: DebugReport) -> str:
     """Returns the verdict, what it rests on, and the cost, in one line."""
     if report.disabled or not report.coverage.steps:
-        if inspected := report.tensors["inspected"]:  # a loop that hands over its tensors, and tells no step
+        if inspected := report.tensors["inspected"]:  # a loop that passes its tensors, and tells no step
             found = ", ".join(f"{kind} ({count})" for kind, count in report.verdict.found.items())
             were = f"{counted(inspected, 'tensors')} {'was' if inspected == 1 else 'were'} inspected."
             return were + (f" Found: {found}." if found else "")

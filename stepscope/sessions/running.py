@@ -22,15 +22,15 @@ def begin(session: DebugSession, model: torch.nn.Module | None, optimizer: torch
     for other in list(_running):
         if model is not None and other.watches(model, optimizer):
             _log.warning(
-                "this %s and its optimizer are watched already: the earlier session ends here, %s; "
-                "close() a session, or use it as a context manager, to end it in time",
+                "this %s and its optimizer are already watched: the earlier session ends now, %s; "
+                "end a session with close(), or use it as a context manager",
                 type(model).__name__,
                 f"at step {other.last_step}" if other.last_step >= 0 else "before its first step",
             )
             try:
                 other.stop()
             except Exception:  # nothing of the earlier one may keep this one from beginning
-                _log.exception("the earlier session of this %s could not end", type(model).__name__)
+                _log.exception("the earlier session of this %s could not be closed", type(model).__name__)
     _running.add(session)
 
 
@@ -44,7 +44,7 @@ def claim_names(emitter: Emitter, model: torch.nn.Module, optimizer: torch.optim
     if not emitter.claim(model if optimizer is None else optimizer):
         emitter.alert(
             "mixed_series",
-            f"{type(model).__name__}: a session of another model or optimizer has the same names in this run, so that "
-            'their series mix; give each a scope of its own: watch(model, optimizer, run=run.scoped("D"))',
+            f"{type(model).__name__}: a session of another model or optimizer emits under the same names in this run, "
+            'so their series are mixed; give each its own scope: watch(model, optimizer, run=run.scoped("D"))',
             step=0,
         )

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tracker_adapters.values.checked_values import Share, at_least, check_value
+
 from stepscope.errors import ConfigError
 
 
@@ -28,15 +30,15 @@ class Schedule:
     steps: Iterable[int] | None = None
 
     def __post_init__(self) -> None:
-        _check("every", self.every, 1)
-        _check("start", self.start, 0)
-        _check("dense_until", self.dense_until, 0)
+        check_value("schedule: every", self.every, at_least(1), ConfigError)
+        check_value("schedule: start", self.start, at_least(0), ConfigError)
+        check_value("schedule: dense_until", self.dense_until, at_least(0), ConfigError)
         if self.end is not None:
-            _check("end", self.end, self.start + 1)
+            check_value("schedule: end", self.end, at_least(self.start + 1), ConfigError)
         if self.steps is not None:
             chosen = frozenset(self.steps)
             for step in chosen:
-                _check("steps", step, 0)
+                check_value("schedule: steps", step, at_least(0), ConfigError)
             object.__setattr__(self, "steps", chosen)
 
     @classmethod
@@ -46,8 +48,7 @@ class Schedule:
         Raises:
             ConfigError: Unless ``rate`` is above 0 and at most 1.
         """
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate <= 1:
-            raise ConfigError(f"sampling_rate is {rate!r}; expected a share of the steps above 0, at most 1")
+        check_value("sampling_rate", rate, Share, ConfigError)
         # The tolerance keeps 1 / (1 / n) at n.
         return cls(every=math.floor(1 / rate + 1e-9))
 
@@ -58,8 +59,3 @@ class Schedule:
         if step < self.start or (self.end is not None and step >= self.end):
             return False
         return step < self.dense_until or (step - self.start) % self.every == 0
-
-
-def _check(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"schedule: {name} is {value!r}; expected a whole number of at least {least}")

@@ -51,9 +51,9 @@ class DebugSession(SessionView):
                 optimizer.step()
         print(session.report().summary())
 
-    Training with a session is bit-identical to training without it. What fails inside is logged once for each
-    cause, shown in the report, and stops nothing. With the environment variable ``STEPSCOPE_DISABLED`` set to 1
-    nothing is measured and no hook is set; a stability manager still does its work.
+    Training with a session is bit-identical to training without it. Internal failures are logged once per
+    cause and shown in the report, and never stop the training. With the environment variable ``STEPSCOPE_DISABLED=1``
+    nothing is measured and no hook is set; a stability manager still works.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class DebugSession(SessionView):
         config: DebugConfig | Preset | None = None,
         on_error: OnError = "isolate",
     ) -> None:
-        """Makes a session; nothing happens before ``start``.
+        """Creates a session, which ``start`` starts.
 
         Args:
-            model: What is watched; without one there are the inspector and ``record_gradient_flow``. A DebugConfig in
-                this place is the configuration of a session without a model.
-            optimizer: Who updates it; needed for weights, updates, optimizer state and learning rates.
-            run: Where artifacts go: a run, or an emitter that was scoped; without one there is only the report.
+            model: The watched model; without one there are the inspector and ``record_gradient_flow``. A DebugConfig
+                instead of a model configures a session without one.
+            optimizer: The optimizer; needed for weights, updates, optimizer state and learning rates.
+            run: The emitter of artifacts: a run, or a scoped emitter; without one there is only the report.
             stability: Detects and clips at each ``step``; it shares the measurement of the gradients.
             scaler: The loop's GradScaler, if any; the stability manager's by default.
             config: What is measured, how often, at what cost: a DebugConfig, or the name of a preset.
-            on_error: ``raise`` lets failures inside pass, for tests.
+            on_error: ``raise`` propagates internal failures, for tests.
 
         Raises:
             SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is
@@ -166,8 +166,8 @@ class DebugSession(SessionView):
             replay: Returns the loss of the same batch, such as ``lambda: criterion(model(inputs), targets)``; it may
                 call ``backward``. It is called when the loss or a gradient is not finite and those before were, to name
                 the operator that made the first NaN or infinity; after an answer, at most once in 100 steps. Every step
-                that has it is looked at, measured or not, which waits once for a device. A stability manager skips or
-                mends the step afterwards.
+                that has it is checked, measured or not, which waits once for a device. A stability manager skips or
+                repairs the step afterwards.
             metrics: Further numbers to emit, by their names.
 
         Returns:
@@ -206,9 +206,6 @@ class DebugSession(SessionView):
             with self._isolation.guard("repeating a step"):
                 self._first_nan.look(number, loss, gradients_finite=finite, replay=replay)
             step_s = self._pacing.close(number, measured=measured)
-            if self._instruments.awaits_kernel:
-                with self._pacing.paused(), self._isolation.guard("the measuring kernel"):
-                    self._instruments.prepare()
             with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
                 if measured:
                     self._diagnostics.step_time(number, step_s)

@@ -13,9 +13,9 @@ from stepscope.errors import SessionError
 from stepscope.sessions.config import DebugConfig
 
 if TYPE_CHECKING:
+    from debuggers.first_nan.finder import FirstNaNFinder
     from stability import NumericalStabilityManager
     from stability.emission import Series
-    from stability.first_nan.finder import FirstNaNFinder
     from stability.results.step import StabilityResult
 
 
@@ -43,7 +43,7 @@ class SessionStability:
         series: list[Series] = ["loss"] if config.enable_model_diagnostics else []
         series += ["norms"] if measures else []
         series += ["histograms"] if measures and config.enable_visualization else []
-        self._manager.leave_to(emitter, series)
+        self._manager.emission.leave_to(emitter, series)
 
     def note_error(self, error: BaseException) -> None:
         """Takes the exception that ends the training."""
@@ -66,7 +66,7 @@ class SessionStability:
     @property
     def finder(self) -> FirstNaNFinder | None:
         """The manager's own; None when the manager does not look for the first NaN, and without a manager."""
-        return None if self._manager is None else self._manager.first_nan_finder
+        return None if self._manager is None else self._manager.first_nan
 
     @property
     def ended_tools(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class SessionStability:
     ) -> StabilityResult | None:
         """Lets the manager look, repeat a faulty step, and clip, and returns its result.
 
-        A manager without a finder of its own lets the given one repeat the step, before it mends anything.
+        A manager without a finder of its own lets the given one repeat the step, before it repairs anything.
         """
         if self._manager is None or self._model is None or self._optimizer is None or loss is None:
             return None

@@ -1,4 +1,4 @@
-"""One word for a session, its score, and what to do: from findings and from what was looked at."""
+"""The verdict of a session and its score, from its findings and its coverage."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from debuggers.gradients.health import Health, health_of, health_score
 from stepscope.sessions.coverage import Coverage
 
 BEST_PARTIAL_SCORE = 0.99
-"""The best score where not everything was looked at, or anything was found."""
+"""The best score if there are gaps in coverage, or findings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How a training is, as far as it was seen.
+    """The state of a training, as far as it was observed.
 
     Attributes:
-        health: Healthy only if all was looked at that a ``Coverage`` knows of, and nothing was found.
-        score: From 0 to 1 by ``health_score`` over all findings of the session, at most 0.99 where something was found
-            or not looked at; None where nothing was looked at.
-        gaps: What was not looked at.
-        found: How many findings there are of each kind.
-        over_since: The last step at which there was anything wrong, if everything is over; None if something goes on,
-            and where nothing was found.
+        health: Healthy only if the coverage has no gaps and nothing was found.
+        score: From 0 to 1 by ``health_score`` over all findings of the session, at most 0.99 if there are findings or
+            gaps; None if nothing was checked.
+        gaps: What was not checked.
+        found: Number of findings of each kind.
+        over_since: The last step with a finding, if all findings are over; otherwise None.
     """
 
     health: Health
@@ -45,7 +44,7 @@ class Verdict:
         if not self.found:
             return f"{text}: {'; '.join(self.gaps)}." if self.gaps else f"{text}."
         text += ": " + ", ".join(f"{kind} ({count})" for kind, count in self.found.items()) + "."
-        return f"{text} Beside that: {'; '.join(self.gaps)}." if self.gaps else text
+        return f"{text} In addition: {'; '.join(self.gaps)}." if self.gaps else text
 
 
 def verdict_of(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
@@ -53,7 +52,7 @@ def verdict_of(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
 
     Args:
         findings: All of them.
-        coverage: What was looked at.
+        coverage: What was checked.
     """
     gaps = coverage.gaps
     found = Counter(finding.kind for finding in findings)

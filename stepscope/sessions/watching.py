@@ -1,4 +1,4 @@
-"""Starts sessions: on an unchanged loop, by the optimizer's own hook, or for what a loop hands over itself."""
+"""Starts sessions: on an unchanged loop, by the optimizer's own hook, or for what a loop passes itself."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Watch(DebugSession):
         self._is_told, self._has_counted = True, False
         if counted:
             _log.warning(
-                "step %d was counted by the optimizer before this call of session.step(); expected the call before "
-                "each optimizer.step(), or none",
+                "step %d was counted by the optimizer before this call of session.step(); expected it before each "
+                "optimizer.step(), or not at all",
                 last,
             )
         return result
@@ -124,9 +124,8 @@ class Watch(DebugSession):
             self._searches = 0
             if self._is_told and scaler.is_enabled():
                 _log.warning(
-                    "the gradients of step %d were recorded as they were, with the scale of the loop's GradScaler "
-                    "unless it had unscaled them: session.step() came before the scaler was known; expected "
-                    "watch(..., scaler=scaler)",
+                    "the gradients of step %d were recorded as they were, with the loss scale unless the loop removed "
+                    "it: session.step() was called before the GradScaler was known; expected watch(..., scaler=scaler)",
                     self.last_step,
                 )
             self._instruments.use_scaler(scaler)
@@ -142,26 +141,26 @@ def watch(
     config: DebugConfig | Preset | None = None,
     **settings: Any,
 ) -> Watch:
-    """Starts to watch the training of a model, in a loop that stays as it is.
+    """Starts watching the training of a model, in an unchanged loop.
 
     ::
 
         with stepscope.watch(model, optimizer, run=run):
             train()
 
-    A step is a call of ``optimizer.step()``. Gradients are measured when it begins, or when a closure that it is given
-    returns for the first time: accumulated over all micro-batches, unscaled by a GradScaler, clipped if the loop clips.
-    A step that a GradScaler skips is none. ``session.step(loss)`` before it hands over the loss, too. Without
-    ``with``, call ``close()`` at the end; closing the run does it too.
+    A step is a call of ``optimizer.step()``. Gradients are measured when it starts, or when its closure returns for the
+    first time: accumulated over all micro-batches, unscaled by a GradScaler, clipped if the loop clips. A step that a
+    GradScaler skips does not count. Call ``session.step(loss)`` before it to record the loss as well. Without ``with``,
+    call ``close()`` at the end; closing the run also ends the session.
 
     Args:
         model: The model; may be compiled or wrapped.
-        optimizer: Who updates it.
-        run: Where artifacts go; without one there is only the report.
-        scaler: The loop's GradScaler. Without it, it is found when it calls ``optimizer.step`` for the first time; the
-            gradients of activations are recorded from the step after that on.
+        optimizer: The optimizer that updates it.
+        run: The emitter of artifacts; without one there is only the report.
+        scaler: The loop's GradScaler. By default, it is detected when it first calls ``optimizer.step``; gradients of
+            activations are recorded from the next step on.
         config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``.
-        settings: Fields of DebugConfig that are to be otherwise: ``watch(model, optimizer, updates=True)``.
+        settings: Fields of DebugConfig to change: ``watch(model, optimizer, updates=True)``.
 
     Returns:
         The running session.
@@ -178,7 +177,7 @@ def watch(
 
 
 def debug_session(config: DebugConfig | Preset | None = None, **settings: Any) -> DebugSession:
-    """Returns a session without a model, for a loop that hands over its tensors and gradients itself.
+    """Returns a session without a model, for a loop that passes in its tensors and gradients itself.
 
     ::
 
@@ -188,11 +187,11 @@ def debug_session(config: DebugConfig | Preset | None = None, **settings: Any) -
             ...
         print(session.stop().summary())
 
-    ``session.step()`` ends a step. In a loop that never calls it, a tensor that is inspected again begins the next
-    one, and so do the gradients of a layer that are recorded again.
+    ``session.step()`` ends a step. In a loop that never calls it, the next step starts when a tensor is inspected
+    again, or gradients of a layer are recorded again.
 
     Args:
         config: See ``DebugSession``.
-        settings: Fields of DebugConfig that are to be otherwise.
+        settings: Fields of DebugConfig to change.
     """
     return DebugSession(config=as_config(config, settings))

@@ -56,7 +56,7 @@ def test_ratios_compare_what_is_added_to_a_step() -> None:
             "floor": side([10.0], [10.5]),
             "wandb_gradients": side([20.0], [30.0]),
             "gradients": side([10.0], [11.0]),
-            "smdebug": {"error": "not installed"},
+            "wandb_all": {"error": "not installed"},
         }
     )
     assert rows["gradients"]["wandb_ratio"] == pytest.approx(0.1)
@@ -64,7 +64,7 @@ def test_ratios_compare_what_is_added_to_a_step() -> None:
     assert rows["gradients"]["us_a_tensor"] == pytest.approx(250.0)
     assert rows["gradients"]["ms_a_million_values"] == pytest.approx(0.5)
     assert [pair["ratio"] for pair in rows["gradients"]["pairs"]] == [pytest.approx(1.1)]
-    assert rows["smdebug"] == {"error": "not installed"}
+    assert rows["wandb_all"] == {"error": "not installed"}
 
 
 def test_without_the_other_sides_there_are_no_ratios() -> None:

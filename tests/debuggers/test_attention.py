@@ -11,6 +11,8 @@ import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.nn import functional
+from torch_parts import Applies
+from waiting import in_threads
 
 from debuggers.attention import AttentionDebugger
 from debuggers.errors import DebuggerConfigError
@@ -129,15 +131,14 @@ def test_every_call_inside_the_layer_is_kept():
 
 
 def test_later_changes_do_not_reach_the_capture():
-    class ChangesItsQueries(nn.Module):
-        def forward(self, values):
-            output = functional.scaled_dot_product_attention(values, values, values)
-            values.zero_()
-            return output
+    def change_queries(values):
+        output = functional.scaled_dot_product_attention(values, values, values)
+        values.zero_()
+        return output
 
     values = torch.randn(B, HEADS, L, E)
     expected = (values @ values.mT * E**-0.5).softmax(-1)
-    torch.testing.assert_close(capture(ChangesItsQueries(), values)["attention_map"], expected)
+    torch.testing.assert_close(capture(Applies(change_queries), values)["attention_map"], expected)
 
 
 def test_a_large_map_is_measured_and_left_out():
@@ -165,7 +166,7 @@ def test_a_wrong_limit_is_named(max_elements):
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        (None, "no attention weights: the Returns returned none"),
+        (None, "no attention weights: the Applies returned none"),
         ((torch.randn(B, L, E), None), "called no scaled_dot_product_attention"),
         (torch.randn(B, L, E), "negative values"),
         (torch.ones(2, 2, dtype=torch.int64), "floating point"),
@@ -176,11 +177,7 @@ def test_a_wrong_limit_is_named(max_elements):
     ],
 )
 def test_without_weights_the_reason_is_given(output, reason):
-    class Returns(nn.Module):
-        def forward(self):
-            return output
-
-    result = capture(Returns())
+    result = capture(Applies(lambda: output))
     assert list(result) == ["error"]
     assert reason in result["error"]
 
@@ -191,11 +188,7 @@ def test_an_output_that_cannot_be_searched_is_reported():
         def attentions(self):
             raise RuntimeError("on purpose")
 
-    class Returns(nn.Module):
-        def forward(self):
-            return Broken()
-
-    assert "RuntimeError: on purpose" in capture(Returns())["error"]
+    assert "RuntimeError: on purpose" in capture(Applies(Broken))["error"]
 
 
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
@@ -206,11 +199,8 @@ def test_nested_tensors_are_reported(layout):
     else:
         values = torch.nested.nested_tensor([part.transpose(0, 1).contiguous() for part in parts])
 
-    class Layer(nn.Module):
-        def forward(self, values):
-            return functional.scaled_dot_product_attention(values, values, values)
-
-    assert "nested" in capture(Layer(), values)["error"]
+    layer = Applies(lambda values: functional.scaled_dot_product_attention(values, values, values))
+    assert "nested" in capture(layer, values)["error"]
 
 
 def test_nested_tensors_on_the_fast_path_are_reported():
@@ -260,11 +250,7 @@ def test_threads_do_not_mix_their_calls():
         barrier.wait()
         captures[length] = debugger.process_forward(layer, (values,), output)["attention_map"].shape
 
-    threads = [threading.Thread(target=work, args=(length,)) for length in (3, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, (3, 5))
     assert captures == {3: (1, HEADS, 3, 3), 5: (1, HEADS, 5, 5)}
 
 

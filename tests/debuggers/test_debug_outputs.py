@@ -2,16 +2,10 @@
 
 import numpy as np
 import pytest
+from debugger_parts import write_pages
 
 from debuggers.debug_outputs import load_debug_outputs
 from debuggers.errors import PageError
-from debuggers.page_files.index import write_index
-from debuggers.pages import write_page
-
-
-def write_pages(folder, *pages):
-    folder.mkdir(parents=True)
-    write_index(folder, [write_page(folder, number, page) for number, page in enumerate(pages)])
 
 
 def page_of(*indices):

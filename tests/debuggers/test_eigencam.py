@@ -5,7 +5,7 @@ import pytest
 import torch
 from digit_models import digit_network, digits
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch_parts import Refuses
 
 from debuggers.eigencam import EigenCAMDebugger
 
@@ -82,17 +82,9 @@ def test_zeros_stay_zeros_and_nan_stays_in_its_sample():
     assert (maps[2] > 0).all()
 
 
-class RefusesWaiting(TorchDispatchMode):
-    """On a device, these operations wait for it."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        waiting = (torch.ops.aten._local_scalar_dense, torch.ops.aten._linalg_eigh, torch.ops.aten._linalg_svd)
-        assert function.overloadpacket not in waiting
-        return function(*args, **(kwargs or {}))
-
-
 def test_the_component_is_found_without_waiting_for_a_device():
-    with RefusesWaiting():
+    aten = torch.ops.aten
+    with Refuses(aten._local_scalar_dense, aten._linalg_eigh, aten._linalg_svd):
         maps, _ = EigenCAMDebugger("").maps(torch.rand(2, 3, 4, 4), None, lambda output: output)
     assert maps.shape == (2, 4, 4)
 

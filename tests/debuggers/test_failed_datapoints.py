@@ -2,23 +2,17 @@
 
 import numpy as np
 import pytest
+from debugger_parts import write_pages
 from tracker_adapters.artifacts import PageEntry
 
 import stepscope
-from debuggers.errors import PageError
+from debuggers.errors import ArgumentTypeError, DebuggerConfigError, PageError
 from debuggers.failed_datapoints import failures
-from debuggers.page_files.index import write_index
-from debuggers.pages import PageReader, write_page
+from debuggers.pages import PageReader
 
 
 def datapoint(idx, **kept):
     return {"maps": {"feature_map": np.full(4, float(idx))}, "datapoint": kept}
-
-
-def write_pages(folder, *pages):
-    folder.mkdir(parents=True)
-    write_index(folder, [write_page(folder, number, page) for number, page in enumerate(pages)])
-    return folder
 
 
 def classified(label, **outputs):
@@ -89,7 +83,7 @@ def test_pages_that_never_say_what_was_right_are_an_error(tmp_path):
 
 @pytest.mark.parametrize("limit", [0, -1, 2.0, True])
 def test_a_limit_below_one_is_an_error(tmp_path, limit):
-    with pytest.raises(ValueError, match=f"limit is {limit}; expected an int from 1"):
+    with pytest.raises(DebuggerConfigError, match=f"limit is {limit}; expected an integer of at least 1, or None"):
         failures(tmp_path, limit=limit)
 
 
@@ -134,5 +128,5 @@ def test_a_run_without_pages_is_an_error(tmp_path):
 
 
 def test_anything_else_than_pages_is_an_error():
-    with pytest.raises(TypeError, match="record is 5; expected a PageReader"):
+    with pytest.raises(ArgumentTypeError, match="record is 5; expected a PageReader"):
         failures(5)

@@ -59,18 +59,6 @@ def test_an_output_that_is_no_tensor_is_reported(output, name):
     assert capture(output) == {"error": f"Output is not a tensor: got {name}"}
 
 
-@pytest.mark.parametrize(
-    ("output", "reason"),
-    [
-        (torch.ones(1, dtype=torch.complex64), "complex"),
-        (torch.ones(1, device="meta"), "meta"),
-        (torch.eye(2).to_sparse(), "sparse"),
-    ],
-)
-def test_an_output_without_plain_values_is_reported(output, reason):
-    assert reason in capture(output)["error"]
-
-
 def test_its_picture_shows_the_first_datapoint():
     maps = torch.zeros(2, 3, 8, 8)
     maps[0, 2] = 4.0

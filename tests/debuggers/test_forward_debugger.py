@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from torch.utils import checkpoint as checkpointing
+from torch.utils.checkpoint import checkpoint
+from torch_parts import freed_tensor
 
 from debuggers.feature_map import FeatureMapDebugger
 from debuggers.forward_debugger import ForwardDebugger
@@ -76,7 +78,9 @@ def test_selective_checkpointing_does_not_see_what_a_debugger_computes():
     layer, values = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3)), torch.randn(4, 3)
 
     def contexts():
-        return create_selective_checkpoint_contexts(lambda context, op, *args, **kwargs: CheckpointPolicy.MUST_SAVE)
+        return checkpointing.create_selective_checkpoint_contexts(
+            lambda context, op, *args, **kwargs: checkpointing.CheckpointPolicy.MUST_SAVE
+        )
 
     def gradients():
         output = checkpoint(layer, values, use_reentrant=False, context_fn=contexts)
@@ -91,9 +95,7 @@ def test_selective_checkpointing_does_not_see_what_a_debugger_computes():
 def test_an_output_whose_memory_was_freed_is_not_copied():
     layer, debugger = nn.Identity(), Raw()
     layer.register_forward_hook(debugger.forward_hook_fn)
-    freed = torch.ones(3)
-    freed.untyped_storage().resize_(0)
-    layer(freed)
+    layer(freed_tensor(3))
     assert debugger.last_capture["output"].shape == (3,)
 
 

@@ -5,7 +5,6 @@ import copy
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_sample_images
 from torch import nn
 
 from debuggers.gradcam import GradCAMDebugger
@@ -89,6 +88,8 @@ def transformer():
 @pytest.fixture(scope="module")
 def photographs():
     """Two photographs as (2, 3, 64, 64), standardised."""
+    from sklearn.datasets import load_sample_images  # takes seconds
+
     images = torch.tensor(np.stack(load_sample_images().images)).movedim(-1, 1).float()
     images = nn.functional.adaptive_avg_pool2d(images, 64)
     return (images - images.mean((2, 3), keepdim=True)) / images.std((2, 3), keepdim=True)

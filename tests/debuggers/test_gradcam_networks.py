@@ -1,20 +1,18 @@
-"""Grad-CAM takes networks as they come: frozen, in place, shared, checkpointed."""
+"""Grad-CAM takes networks as they come: frozen, in place, shared, checkpointed, wrapped, compiled."""
 
 import copy
 
 import pytest
 import torch
+from debugger_parts import gradcam
 from digit_models import digit_network, digits
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from torch_parts import Applies, Graphs
 
 from debuggers.eigencam import EigenCAMDebugger
 from debuggers.errors import DebuggerConfigError
 from debuggers.gradcam import GradCAMDebugger
-
-
-def gradcam(model, inputs, layer="backbone.act2", target_class=3, **options):
-    return GradCAMDebugger(layer, target_class, **options)({"inputs": inputs}, model)["gradcam"]
 
 
 def test_frozen_models_have_the_same_map():
@@ -31,11 +29,6 @@ def test_a_model_made_in_inference_mode_works():
 
     assert model.head.weight.is_inference()
     assert torch.equal(gradcam(digit_network().eval(), images), gradcam(model, images))
-
-
-class Viewed(nn.Module):
-    def forward(self, maps):
-        return maps.transpose(2, 3)
 
 
 class Returned(nn.Module):
@@ -59,7 +52,8 @@ class Returned(nn.Module):
 def test_what_happens_in_place_behind_the_layer_changes_neither_values_nor_gradient(layer):
     def network(inplace):
         torch.manual_seed(0)
-        return nn.Sequential(nn.Conv2d(1, 3, 3), Viewed(), nn.ReLU(inplace), nn.Flatten(), nn.Linear(108, 10))
+        view = Applies(lambda maps: maps.transpose(2, 3))
+        return nn.Sequential(nn.Conv2d(1, 3, 3), view, nn.ReLU(inplace), nn.Flatten(), nn.Linear(108, 10))
 
     images = digits(3)[0]
     expected = gradcam(network(False), images, layer, 1)
@@ -185,11 +179,6 @@ def test_the_last_layer_that_runs_without_gradients_has_a_map():
     assert torch.equal(expected, gradcam(FrozenBackbone(torch.no_grad), images, "layer"))
 
 
-class ChannelsLast(nn.Module):
-    def forward(self, maps):
-        return maps.movedim(1, -1)
-
-
 @pytest.mark.parametrize(
     ("convolution", "shape", "expected"),
     [(nn.Conv1d, (2, 1, 12), (2, 1, 10)), (nn.Conv3d, (2, 1, 5, 6, 7), (2, 3, 4, 5))],
@@ -204,7 +193,8 @@ def test_layers_of_one_and_three_dimensions(convolution, shape, expected):
 
 def test_channels_last_need_a_reshape():
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(1, 3, 3), ChannelsLast(), nn.ReLU(), nn.Flatten(), nn.Linear(108, 10))
+    channels_last = Applies(lambda maps: maps.movedim(1, -1))
+    network = nn.Sequential(nn.Conv2d(1, 3, 3), channels_last, nn.ReLU(), nn.Flatten(), nn.Linear(108, 10))
     images = digits(3)[0]
 
     expected = gradcam(network, images, "0", 1)
@@ -258,3 +248,32 @@ def test_inputs_may_be_positional_or_keyword_arguments_or_one_mapping():
     ]
     for model, inputs in calls:
         assert torch.equal(expected, gradcam(model.eval(), inputs, "network.backbone.act2"))
+
+
+@pytest.mark.parametrize("wrap", [nn.DataParallel, lambda model: torch.compile(model, backend="eager")])
+def test_wrapped_models_run_as_what_they_wrap(wrap):
+    model, (images, _) = digit_network().eval(), digits(3)
+
+    assert torch.equal(gradcam(model, images), gradcam(wrap(model), images))
+
+
+def test_compiled_parts_run_eagerly_and_stay_compiled():
+    compiled, model, (images, _) = Graphs(), digit_network().eval(), digits(3)
+    expected = gradcam(model, images)
+    model.backbone = torch.compile(model.backbone, backend=compiled)
+    with torch.no_grad():
+        model(images)
+        assert len(compiled) == 1
+        assert torch.equal(expected, gradcam(model, images))
+        model(images)
+    assert len(compiled) == 1
+
+
+def test_distributed_data_parallel_is_unwrapped_and_its_gradients_stay(process_group):
+    model, (images, labels) = digit_network(), digits(3)
+    wrapped = nn.parallel.DistributedDataParallel(model)
+    loss = nn.functional.cross_entropy(wrapped(images), labels)
+
+    assert torch.equal(gradcam(model, images), gradcam(wrapped, images))
+    loss.backward()
+    assert model.head.weight.grad is not None

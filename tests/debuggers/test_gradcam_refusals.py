@@ -2,15 +2,12 @@
 
 import pytest
 import torch
+from debugger_parts import gradcam
 from digit_models import digit_network, digits
 from torch import nn
 
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.gradcam import GradCAMDebugger
-
-
-def gradcam(model, inputs, layer="backbone.act2", target_class=3, **options):
-    return GradCAMDebugger(layer, target_class, **options)({"inputs": inputs}, model)["gradcam"]
 
 
 def test_a_sharded_model_is_refused(process_group):
@@ -80,7 +77,7 @@ def test_a_layer_that_does_not_exist_names_the_nearest():
 def test_other_rows_than_samples_are_refused():
     model = nn.Sequential(nn.Conv2d(1, 3, 3), Windows(), nn.Linear(54, 10))
 
-    with pytest.raises(DebuggerConfigError, match="put out 6 rows for 3 samples"):
+    with pytest.raises(DebuggerConfigError, match="returned 6 rows for 3 samples"):
         gradcam(model, digits(3)[0], "1.windows", logits=lambda scores: scores[:3] + scores[3:])
 
 

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from debugger_parts import entry
 from digit_models import digit_network, digits
 
+from debuggers.errors import DebuggerConfigError
 from debuggers.feature_map import FeatureMapDebugger
 from debuggers.integration import after_epoch, before_epoch, checkpoint_indices, debugger_folder
 from debuggers.pages import PageReader
@@ -30,7 +32,7 @@ def test_the_last_epoch_is_always_saved(method, epochs, expected):
 
 @pytest.mark.parametrize("method", ["every", 0, -1, True, 2.0, None])
 def test_another_method_is_an_error(method):
-    with pytest.raises(ValueError, match=r"checkpoint_method is .*expected 'all', 'latest' or an int"):
+    with pytest.raises(DebuggerConfigError, match=r"checkpoint_method is .*expected 'all', 'latest' or an int"):
         checkpoint_indices(method, 5)
 
 
@@ -41,9 +43,7 @@ def test_folders(tmp_path):
 
 def test_a_trainer_saves_each_chosen_epoch_in_its_own_folder(tmp_path):
     model, (images, _) = digit_network(), digits(6)
-    config = [
-        {"name": "maps", "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": "backbone.conv1"}}}
-    ]
+    config = [entry("maps", FeatureMapDebugger, layer_name="backbone.conv1")]
     indices = checkpoint_indices(2, 5)
     with SequentialDebugger(config, model, page_size_mb=0.002) as debugger:
         for epoch in range(5):

@@ -1,4 +1,4 @@
-"""A training run with every built-in debugger on is bit-identical to one without."""
+"""A training run with every built-in debugger on, and with careless ones, is bit-identical to one without."""
 
 import copy
 import io
@@ -10,14 +10,17 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from debugger_parts import entry
 from digit_models import digits
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.activation_stats import ActivationStatsDebugger
 from debuggers.attention import AttentionDebugger
+from debuggers.base_debugger import BaseDebugger, Picture
 from debuggers.eigencam import EigenCAMDebugger
 from debuggers.feature_map import FeatureMapDebugger
+from debuggers.forward_debugger import ForwardDebugger
 from debuggers.gradcam import GradCAMDebugger
 from debuggers.gradcam_plus_plus import GradCAMPlusPlusDebugger
 from debuggers.layer_output import LayerOutputDebugger
@@ -51,10 +54,6 @@ class Network(nn.Module):
         return self.head(self.dropout(attended.mean(1)))
 
 
-def entry(name, cls, **args):
-    return {"name": name, "debugger_config": {"class": cls, "args": args}}
-
-
 CONFIG = [
     entry("maps", FeatureMapDebugger, layer_name="features.0"),
     entry("normed", FeatureMapDebugger, layer_name="features.1"),
@@ -64,6 +63,32 @@ CONFIG = [
     entry("gradcam", GradCAMDebugger, target_layer=MAPS),
     entry("gradcam++", GradCAMPlusPlusDebugger, target_layer=MAPS),
     entry("eigencam", EigenCAMDebugger, target_layer=MAPS),
+]
+
+
+class DrawsInForward(ForwardDebugger):
+    def process_forward(self, module, input, output):
+        return {"noise": torch.rand(3), "other": random.random() + np.random.rand()}
+
+
+class DrawsAndFails(BaseDebugger):
+    def __call__(self, datapoint, model):
+        torch.rand(3)
+        raise RuntimeError("on purpose")
+
+
+class DrawsPictures(BaseDebugger):
+    def __call__(self, datapoint, model):
+        return {"value": 1.0}
+
+    def pictures(self, outputs, datapoint):
+        yield Picture("noise", torch.rand(4, 4))
+
+
+CARELESS = [
+    entry("noise", DrawsInForward, layer_name="dropout"),
+    entry("failing", DrawsAndFails),
+    entry("pictures", DrawsPictures),
 ]
 
 
@@ -140,15 +165,16 @@ def unwatched(model):
 
 @contextmanager
 def watched(folder, model):
-    with SequentialDebugger(CONFIG, model, page_size_mb=0.1, emitter=MemoryEmitter(), keep=["inputs"]) as sequential:
+    options = {"page_size_mb": 0.1, "emitter": MemoryEmitter(), "keep": ["inputs", "outputs"]}
+    with SequentialDebugger([*CONFIG, *CARELESS], model, **options) as sequential:
         sequential.begin_epoch(folder)
 
         def watch(images, outputs, indices):
             returned = sequential({"inputs": images, "outputs": outputs, "meta_info": {"idx": indices}}, model)
-            assert {name: slot for name, slot in returned.items() if "error" in slot} == {}
+            assert [name for name, slot in returned.items() if "error" in slot] == ["failing"]
 
         yield watch
-    assert sequential.failures == {}
+    assert list(sequential.failures) == [("debugger 'failing'", "RuntimeError")]
 
 
 def is_same(one, other):

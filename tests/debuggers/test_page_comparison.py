@@ -6,6 +6,7 @@ from itertools import groupby
 import ml_dtypes
 import numpy as np
 import pytest
+from debugger_parts import assert_elements, write_pages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -14,16 +15,9 @@ from tracker_adapters.testing import MemoryEmitter
 from debuggers.errors import PageError
 from debuggers.page_comparison import compare_pages
 from debuggers.page_files.differences import COLUMNS
-from debuggers.page_files.index import write_index
-from debuggers.pages import PageReader, write_page
+from debuggers.pages import PageReader
 
 NAN, INF = math.nan, math.inf
-
-
-def write_pages(folder, *pages):
-    folder.mkdir(parents=True)
-    write_index(folder, [write_page(folder, number, page) for number, page in enumerate(pages)])
-    return folder
 
 
 @pytest.fixture
@@ -55,17 +49,7 @@ def test_arrays_are_compared_in_float64(tmp_path_factory, a, b):
         return
     (difference,) = found.differences
     assert difference.non_finite == (~finite & ~alike).sum()
-    x, y = a[finite].astype(np.float64), b[finite].astype(np.float64)
-    elements = difference.elements
-    assert (elements.compared, elements.left_out) == (finite.sum(), (~finite).sum())
-    if finite.any():
-        assert elements.max_abs == np.abs(y - x).max()
-        assert elements.mean_abs == pytest.approx(np.abs(y - x).mean(), rel=1e-12)
-    if x.any():
-        assert elements.relative == pytest.approx(np.linalg.norm(y - x) / np.linalg.norm(x), rel=1e-12)
-        if y.any():
-            cosine = x @ y / np.linalg.norm(x) / np.linalg.norm(y)
-            assert elements.cosine == pytest.approx(cosine, abs=1e-12)
+    assert_elements(difference.elements, a, b)
 
 
 OUTPUTS = st.recursive(
@@ -247,9 +231,9 @@ def test_what_datapoints_share_is_compared_once(tmp_path):
     assert {difference.elements.max_abs for difference in found.differences} == {1.0}
 
 
-@pytest.mark.parametrize(("arrays", "is_refused"), [(40, False), (300, True)])
-def test_pages_that_pair_what_they_share_in_all_ways_are_refused(tmp_path, arrays, is_refused):
-    a, b = ([np.full(100, float(number)) for number in range(arrays)] for _ in range(2))
+@pytest.mark.parametrize(("arrays", "size", "is_refused"), [(40, 100, False), (150, 300, True)])
+def test_pages_that_pair_what_they_share_in_all_ways_are_refused(tmp_path, arrays, size, is_refused):
+    a, b = ([np.full(size, float(number)) for number in range(arrays)] for _ in range(2))
     outputs = a * arrays, [array for array in b for _ in range(arrays)]
     sides = [write_pages(tmp_path / name, {0: {"d": output}}) for name, output in zip("ab", outputs, strict=True)]
     if is_refused:

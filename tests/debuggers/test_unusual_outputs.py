@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+import torch.distributed.tensor
+from debugger_parts import entry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+from torch_parts import Applies
 from tracker_adapters.testing import MemoryEmitter
 from unusual_outputs import PLAIN, REFUSED, STRANGERS, STRUCTURES
 
@@ -29,7 +31,7 @@ from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 
 class Custom(ForwardDebugger):
-    """As the documents tell users to write one."""
+    """As the documents describe it."""
 
     def process_forward(self, module, input, output):
         return {"feature_map": output.detach().cpu()}
@@ -42,21 +44,12 @@ class Live(ForwardDebugger):
         return {"output": output}
 
 
-class Returns(nn.Module):
-    def __init__(self, make):
-        super().__init__()
-        self.make = make
-
-    def forward(self, rows):
-        return self.make(rows)
-
-
 class Model(nn.Module):
     """A layer that returns something unusual, and one that does not."""
 
     def __init__(self, make):
         super().__init__()
-        self.layer = Returns(make)
+        self.layer = Applies(make)
         self.after = nn.Identity()
 
     def forward(self, rows):
@@ -80,17 +73,13 @@ class Both:
     state: object
 
 
-def entry(name, cls, layer, keyword="layer_name"):
-    return {"name": name, "debugger_config": {"class": cls, "args": {keyword: layer}}}
-
-
 CONFIG = [
-    *(entry(name, cls, "layer") for name, cls in BUILT_IN.items()),
-    entry("custom", Custom, "layer"),
-    entry("live", Live, "layer"),
-    entry("healthy", FeatureMapDebugger, "after"),
-    entry("attention", AttentionDebugger, "layer"),
-    *(entry(name, cls, "layer", "target_layer") for name, cls in CAMS.items()),
+    *(entry(name, cls, layer_name="layer") for name, cls in BUILT_IN.items()),
+    entry("custom", Custom, layer_name="layer"),
+    entry("live", Live, layer_name="layer"),
+    entry("healthy", FeatureMapDebugger, layer_name="after"),
+    entry("attention", AttentionDebugger, layer_name="layer"),
+    *(entry(name, cls, target_layer="layer") for name, cls in CAMS.items()),
 ]
 
 
@@ -206,23 +195,22 @@ def test_complex_values_are_kept_where_no_statistics_are_asked_for(tmp_path):
     assert all("complex64" in page[name]["error"] for name in BUILT_IN)
 
 
-@pytest.fixture(scope="module")
-def mesh():
-    """A device mesh of this process alone."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield init_device_mesh("cpu", (1,))
-    dist.destroy_process_group()
+@pytest.fixture
+def mesh(process_group):
+    return init_device_mesh("cpu", (1,))
 
 
-@pytest.mark.parametrize("placement", [Shard(0), Shard(1), Replicate()])
+@pytest.mark.parametrize("placement", [("Shard", 0), ("Shard", 1), ("Replicate",)])
 def test_of_a_distributed_tensor_the_shard_of_this_rank_is_captured(tmp_path, mesh, placement):
     expected = np.arange(6, dtype=np.float32).reshape(2, 3)
-    page = page_of(lambda rows: DTensor.from_local(torch.tensor(expected), mesh, [placement]), tmp_path)
+    kind, *dimension = placement
+    placed = getattr(dist.tensor, kind)(*dimension)
+    page = page_of(lambda rows: dist.tensor.DTensor.from_local(torch.tensor(expected), mesh, [placed]), tmp_path)
     assert_captured(page, expected)
 
 
 def test_a_summand_of_a_distributed_tensor_is_not_taken_for_its_value(tmp_path, mesh):
-    page = page_of(lambda rows: DTensor.from_local(rows, mesh, [Partial()]), tmp_path)
+    page = page_of(lambda rows: dist.tensor.DTensor.from_local(rows, mesh, [dist.tensor.Partial()]), tmp_path)
     assert_refused_by_the_built_in(page, "sums still to be formed")
 
 

@@ -32,6 +32,14 @@ def test_a_part_of_another_type_is_refused(name):
         manager(**{name: True})
 
 
+def test_the_scaler_cannot_be_replaced():
+    """Snapshots, the repeated step and a session have taken the one of the constructor."""
+    stability = manager()
+    with pytest.raises(StabilityError, match=r"scaler cannot be set; expected NumericalStabilityManager\(..., scaler="):
+        stability.scaler = torch.amp.GradScaler("cpu")
+    assert stability.scaler is None
+
+
 def test_a_state_of_something_else_is_refused_and_changes_nothing():
     stability = manager()
     state = stability.state_dict()

@@ -220,7 +220,7 @@ def test_a_wrong_step_is_refused(model, optimizer):
 
 @pytest.mark.parametrize("name", ["parameter_norms_every", "histogram_every"])
 def test_a_wrong_interval_is_refused(name):
-    with pytest.raises(StabilityError, match=f"{name} is 0; expected a positive number of steps or None"):
+    with pytest.raises(StabilityError, match=f"{name} is 0; expected an integer of at least 1, or None"):
         manager(**{name: 0})
 
 

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Scalar
-from tracker_adapters.delivery.lane import Lane
+from tracker_adapters.delivery import retry_policy
+from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.store.segments.schema import open_for_writing, seal
 from tracker_adapters.store.upkeep.retention import retain
@@ -126,20 +127,18 @@ def read_everything(run: Path, output: Path) -> MemorySink:
             list(rows)
 
     sink = MemorySink()
-    lane = Lane(run, 0, "memory", str(output), lambda: sink, until="caught_up")
+    worker = DeliveryWorker(run, 0, "memory", str(output), lambda: sink, until="caught_up")
     ended(read)
     ended(lambda: export_runs([run], output, format="jsonl"))
     for table in ("scalars", "histograms", "texts", "tables", "files", "alerts", "series", "attempts"):
         ended(lambda table=table: query(f"SELECT * FROM {table}"))
-    stopper = threading.Timer(3, lane.stopping.set)  # a whole store may be unreadable: then it is tried again
-    stopper.start()
-    ended(lane.run)
-    stopper.cancel()
+    ended(worker.run)
     return sink
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
+def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)  # a whole store may be unreadable
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -283,9 +282,7 @@ def test_a_damaged_ledger_is_named_and_without_it_each_sink_gets_everything(tmp_
     ledger = tmp_path / "run" / RANK / "delivery.db"
     with closing(sqlite3.connect(ledger)) as connection, connection:
         connection.execute("UPDATE cursor SET failed = '{'")
-    with pytest.raises(
-        StepscopeError, match=r"expected a sound delivery.db: move it away, and each sink is given every"
-    ):
+    with pytest.raises(StepscopeError, match=r"expected a valid delivery.db: move it away, and each sink starts again"):
         opened(resume=True)
     ledger.rename(tmp_path / "damaged.db")
     with opened(resume=True) as run:

@@ -35,7 +35,7 @@ def test_watch_takes_the_settings_as_keywords() -> None:
 def test_an_unknown_setting_is_named_with_the_nearest(config: object) -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with pytest.raises(ConfigError, match="DebugConfig has no activation; did you mean activations or"):
+    with pytest.raises(ConfigError, match="DebugConfig has no field 'activation'; did you mean 'activations' or"):
         stepscope.watch(model, optimizer, config=config, activation=True)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="updates is 1; expected True or False"):
         stepscope.watch(model, optimizer, config=config, updates=1)  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def test_one_verb_ends_everything() -> None:
     classes = [
         stepscope.Run, stepscope.DebugSession, RunRecord, debuggers.SequentialDebugger, debuggers.GradientDebugger,
         debuggers.ActivationMonitor, debuggers.TensorInspector, stability.NumericalStabilityManager,
-        stability.PyTorchDebuggingManager, stability.TrainingWrapper, stability.FirstNaNFinder, stability.Recovery,
+        stability.PyTorchDebuggingManager, stability.FirstNaNFinder, stability.Recovery,
     ]  # fmt: skip
     for cls in classes:
         parameters = list(inspect.signature(cls.close).parameters.values())[1:]

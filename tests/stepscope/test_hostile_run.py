@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from tracker_adapters.delivery.lane import Lane
+from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.registry import load_sink
 from tracker_adapters.safe_files import files_below
@@ -66,11 +66,11 @@ def use_everything(run: Path) -> None:
 
     def deliver(sink: str) -> None:
         options = load_sink(sink).resolve({}, run)
-        lane = Lane(run, 0, sink, options["target"], lambda: load_sink(sink)(**options), until="caught_up")
-        thread = threading.Thread(target=lambda: attempt(lane.run), daemon=True)
+        worker = DeliveryWorker(run, 0, sink, options["target"], lambda: load_sink(sink)(**options), until="caught_up")
+        thread = threading.Thread(target=lambda: attempt(worker.run), daemon=True)
         thread.start()
         thread.join(0.5)  # it tries again and again where it cannot open the run
-        lane.stopping.set()
+        worker.stopping.set()
         thread.join(60)
         assert not thread.is_alive()
 
@@ -162,7 +162,7 @@ def test_a_segment_with_other_tables_is_refused_by_a_clear_word(run: Path, ddl: 
     with closing(sqlite3.connect(run / RANK / "segment_000000.db")) as segment:
         segment.executescript(ddl)
     with pytest.raises(StepscopeError, match="tables are not those of a run"):
-        query_runs([run], "SELECT count(*) FROM scalars", timeout_s=5)
+        query_runs([run], "SELECT count(*) FROM scalars", timeout_s=60)
     with pytest.raises(StepscopeError, match="tables are not those of a run"):
         stepscope.open_run(run, sinks=[], resume=True)
 

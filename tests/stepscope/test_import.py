@@ -61,6 +61,23 @@ def test_windows_is_told_at_the_import(tmp_path: Path, package: str) -> None:
     assert "WSL 2" in done.stderr
 
 
+def test_pictures_are_recorded_and_exported_where_no_extra_is_installed(tmp_path: Path) -> None:
+    """Figures and images of Pillow come with their packages, and arrays need neither."""
+    extras = ["PIL", "matplotlib", "torch", "google_crc32c", "mlflow", "wandb", "pyarrow", "fsspec"]
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys({extras})
+import numpy, stepscope
+with stepscope.open_run("run", sinks=["local"], delivery="thread") as run:
+    run.image("picture", numpy.zeros((4, 5, 3), "uint8"), layout="HWC", step=0)
+(picture,) = stepscope.read_run("run").images("picture")
+print(picture.width, picture.height)
+"""
+    done = run_script(tmp_path, code)
+    assert (done.returncode, done.stdout) == (0, "5 4\n"), done.stderr
+    assert len(list((tmp_path / "run" / "local").rglob("*.png"))) == 1
+
+
 def test_dir_lists_what_there_is_for_users() -> None:
     names = dir(stepscope)
     assert set(stepscope.__all__) <= set(names)

@@ -43,10 +43,10 @@ def test_every_artifact_comes_back_in_its_order(artifacts: list[Artifact], first
 def test_each_kind_has_its_column(tmp_path: Path) -> None:
     artifacts = one_of_each(tmp_path)
     batch = Batch.of(artifacts, first_seq=11, attempt=2)
-    assert (batch.first_seq, batch.last_seq, batch.attempt) == (11, 18, 2)
+    assert (batch.first_seq, batch.last_seq, batch.attempt) == (11, 10 + len(artifacts), 2)
     columns: dict[str, Column[Any]] = {
         "histogram": batch.histograms, "image": batch.images, "text": batch.texts, "alert": batch.alerts,
-        "table": batch.tables, "page": batch.pages, "file": batch.files,
+        "table": batch.tables, "page": batch.pages, "file": batch.files, "curve": batch.curves,
     }  # fmt: skip
     for seq, artifact in enumerate(artifacts[1:], start=12):
         column = columns[artifact.kind]

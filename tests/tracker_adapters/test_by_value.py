@@ -141,7 +141,7 @@ def test_an_image_of_pillow_keeps_its_transparency() -> None:
         ((3, 8, 3), "allows layout='CHW' or layout='HWC'"),
         ((8, 8), "allows layout='HW'"),
         ((2, 3, 8, 8), "of a batch give one picture, such as images[0]"),
-        ((8,), "is no picture"),
+        ((8,), "is not a picture"),
         ((8, 8, 5), "3 with 1, 3 or 4 channels"),
     ],
 )

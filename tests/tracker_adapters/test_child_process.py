@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
-import psutil
 import pytest
+from delivery_processes import delivery_processes
 from tracker_adapters.child_process import NICENESS, import_path, python_environment, set_niceness
+from tracker_adapters.config import PRIORITY_VARIABLE
 from tracker_adapters.sink import SCRIPT_VARIABLE
+from waiting import until
 
 import stepscope
 
@@ -25,6 +26,11 @@ print("ready", flush=True)
 sys.stdin.readline()
 gate.set()
 """
+
+
+@pytest.fixture(autouse=True)
+def lowest_priority(monkeypatch):
+    monkeypatch.delenv(PRIORITY_VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -61,6 +67,15 @@ def test_every_thread_comes_forward_while_it_is_waited_for_and_goes_back(child):
     assert priorities(child) == {NICENESS}
 
 
+def test_a_child_keeps_the_priority_of_its_parent_where_the_environment_says_so(monkeypatch, request):
+    monkeypatch.setenv(PRIORITY_VARIABLE, "same")
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    child = request.getfixturevalue("child")
+    assert priorities(child) == {own}
+    set_niceness(child.pid, NICENESS)
+    assert priorities(child) == {own}
+
+
 def test_a_process_that_has_gone_is_no_error(child):
     child.communicate(b"\n", timeout=30)
     set_niceness(child.pid, 0)
@@ -79,19 +94,11 @@ def test_a_program_without_arguments_has_no_script(monkeypatch):
     assert python_environment()[SCRIPT_VARIABLE] == ""
 
 
-def until(holds):
-    """Waits until something holds, which it has to within a minute."""
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.02)
-
-
 @pytest.mark.skipif(not may_raise_priorities(), reason="only an administrator may raise priorities here")
 def test_delivery_comes_forward_while_a_training_waits_in_flush(tmp_path):
     own = os.getpriority(os.PRIO_PROCESS, 0)
     with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
-        (delivery,) = psutil.Process().children()
+        (delivery,) = delivery_processes(run=run.path)
         until(lambda: priorities(delivery) == {NICENESS})
         delivery.suspend()
         run.scalar("loss", 1.0, step=0)

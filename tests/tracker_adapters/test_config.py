@@ -77,7 +77,7 @@ def test_objects_pass_and_classes_do_not(folder: Path) -> None:
     sink = MemorySink()
     assert choose_sinks([sink], folder, environ={}) == [sink]
     for wrong in (MemorySink, 7, None):
-        with pytest.raises(SinkConfigError, match="is no sink"):
+        with pytest.raises(SinkConfigError, match="is not a sink"):
             choose_sinks([wrong], folder, environ={})  # type: ignore[list-item]
 
 
@@ -105,3 +105,5 @@ def test_bad_variables_are_named(folder: Path) -> None:
         choose_sinks("local", folder, environ={"STEPSCOPE_SINKS": "[1"})
     with pytest.raises(SinkConfigError, match="missing is 'maybe'"):
         choose_sinks("local", folder, environ={"STEPSCOPE_MISSING": "maybe"})
+    with pytest.raises(SinkConfigError, match="STEPSCOPE_PRIORITY is 'high'; expected lowest or same"):
+        choose_sinks("local", folder, environ={"STEPSCOPE_PRIORITY": "high"})

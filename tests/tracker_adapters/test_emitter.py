@@ -20,6 +20,7 @@ from tracker_adapters.artifacts import Alert, File, Histogram, Image, Page, Page
 from tracker_adapters.emitter import Deferred, Emitter
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryEmitter
+from waiting import in_threads
 
 
 @pytest.fixture
@@ -180,11 +181,7 @@ def test_many_threads_can_emit_at_once(emitter: MemoryEmitter) -> None:
         for step in range(500):
             mine.scalar("loss", float(step), step=step)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads(work, range(8))
     for number in range(8):
         steps = [artifact.step for artifact in emitter.artifacts if artifact.name == f"thread{number}/loss"]
         assert steps == list(range(500))

@@ -96,6 +96,19 @@ def test_a_wrong_device_tensor_is_refused_before_it_is_copied(call: Callable[[Em
     assert queue.items == copied == []
 
 
+def test_a_curve_may_have_its_values_on_a_device_and_its_axis_on_the_host() -> None:
+    queue = Queue()
+    axis = np.arange(2.0)
+    Emitter(queue, defer=Copy).curve("spectrum", axis, FarTensor([1.0, 3.0]), step=1, title="t")
+    axis[:] = 9
+    ((item, _),) = queue.items
+    assert (item.kind, item.nbytes) == ("curve", 24)
+    built = item.build()
+    assert (built.x.tolist(), built.y.tolist(), built.title) == ([0.0, 1.0], [1.0, 3.0], "t")
+    with pytest.raises(ArtifactError, match="x has 3 points and y has 2"):
+        Emitter(queue, defer=Copy).curve("spectrum", [1, 2, 3], FarTensor([1.0, 3.0]), step=1)
+
+
 def test_without_deferral_device_tensors_are_refused() -> None:
     emitter = MemoryEmitter()
     for call in (emitter.scalar, emitter.histogram):

@@ -73,7 +73,7 @@ def test_an_installed_package_can_offer_a_sink_but_not_replace_ours(plugin: Path
         ("lacking", r"sink 'lacking' of someones-sinks 1.0: cannot load tracker_adapters.testing:NoSuchSink"),
         (
             "other",
-            r"sink 'other' of .*: pathlib:Path is no Sink: it lacks kinds, look, write, flush, finish, close",
+            r"sink 'other' of .*: pathlib:Path is not a Sink: it lacks kinds, look, write, flush, finish, close",
         ),
         ("raising", r"sink 'raising' of .*: cannot load raising_at_import:Sink: RuntimeError\('no licence'\)"),
         ("no-module", r"sink 'no-module' of .*: cannot load"),
@@ -113,7 +113,7 @@ def test_a_missing_package_is_named_with_what_to_install(
 
 
 def test_options_are_checked_by_name_and_type(tmp_path: Path) -> None:
-    allowed = {"target": str, "limit": int, "live": bool, "wait": (int, float), "mode": (bool, str)}
+    allowed = {"target": str, "limit": int, "live": bool, "wait": float, "mode": bool | str}
     given = {"target": tmp_path, "limit": 3, "live": True, "wait": 0.5, "mode": False}
     assert checked_options("s", given, allowed) == given | {"target": str(tmp_path)}
     assert checked_options("s", {"target": None}, allowed) == {}
@@ -122,13 +122,14 @@ def test_options_are_checked_by_name_and_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"colour": "red"}, r"sink 's' has no option 'colour'; expected one of limit, target, wait"),
-        ({"limit": "3"}, r"sink 's': option 'limit' is '3'; expected int"),
-        ({"limit": True}, r"option 'limit' is True; expected int"),
-        ({"wait": True}, r"option 'wait' is True; expected int or float"),
-        ({"target": 5}, r"option 'target' is 5; expected str"),
+        ({"colour": "red"}, r"sink 's' has no option 'colour'; expected one of limit, mode, target, wait"),
+        ({"limit": "3"}, r"sink 's': option 'limit' is '3'; expected an integer$"),
+        ({"limit": True}, r"option 'limit' is True; expected an integer$"),
+        ({"wait": True}, r"option 'wait' is True; expected a number$"),
+        ({"target": 5}, r"option 'target' is 5; expected a str$"),
+        ({"mode": 5}, r"option 'mode' is 5; expected True or False or a str$"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_was_expected(given: dict[str, object], message: str) -> None:
     with pytest.raises(SinkConfigError, match=message):
-        checked_options("s", given, {"target": str, "limit": int, "wait": (int, float)})
+        checked_options("s", given, {"target": str, "limit": int, "wait": float, "mode": bool | str})

@@ -90,7 +90,7 @@ def test_a_pipe_blocks_nobody(folder: Path) -> None:
 
 
 def test_a_device_is_refused_and_a_file_too_large_is_not_read(folder: Path) -> None:
-    with pytest.raises(UnsafeFileError, match="no regular file"):
+    with pytest.raises(UnsafeFileError, match="not a regular file"):
         safe_files.read_file(Path("/dev"), "null")
     with pytest.raises(UnsafeFileError, match="larger than 6 bytes"):
         safe_files.read_file(folder, "folder/file", max_bytes=6)

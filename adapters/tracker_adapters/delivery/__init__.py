@@ -1,1 +1,1 @@
-"""Delivery: carries a run store into sinks, in another process, from each sink's own position."""
+"""Delivery: writes a run store to its sinks, each in a process of its own and from its own cursor."""

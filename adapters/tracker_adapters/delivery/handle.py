@@ -1,4 +1,4 @@
-"""The trainer's side of delivery: starts it, watches it, waits for it within a deadline."""
+"""The training's handle on its deliveries: starts and watches them, and waits for them up to a deadline."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tracker_adapters.config import SinkConfig, sink_identity
-from tracker_adapters.delivery.lane import Lane
 from tracker_adapters.delivery.process import DeliveryProcess
+from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import rank_folder
@@ -47,13 +47,13 @@ class Delivery:
         self._positions: dict[str, Position] = {}
         in_process = [sink for sink in sinks if isinstance(sink, SinkConfig) and mode == "process"]
         in_threads = [sink for sink in sinks if sink not in in_process]
-        self._lanes = [self._lane(sink, number) for number, sink in enumerate(in_threads)]
-        targets = [(lane.sink_type, lane.target) for lane in self._lanes]
+        self._workers = [self._worker(sink, number) for number, sink in enumerate(in_threads)]
+        targets = [(worker.sink_type, worker.target) for worker in self._workers]
         targets += [(config.type, config.target) for config in in_process]
         with Ledger(self._folder) as ledger:
             self._positions = {position_key(*target): ledger.register(*target) for target in targets}
         self._threads = [
-            threading.Thread(target=lane.run, name=f"stepscope-{lane.key}", daemon=True) for lane in self._lanes
+            threading.Thread(target=worker.run, name=f"stepscope-{worker.key}", daemon=True) for worker in self._workers
         ]
         self._processes = [DeliveryProcess(run_folder, rank, config) for config in in_process]
         self._closing = False
@@ -69,7 +69,7 @@ class Delivery:
     def positions(self) -> dict[str, Position]:
         """Returns the position of each of this run's sinks; what cannot be read now is as it was last seen.
 
-        Positions of earlier openings are left out.
+        Positions of earlier openings are omitted.
         """
         if not self._folder.exists():  # somebody deleted the run; the store says so
             return self._positions
@@ -78,7 +78,7 @@ class Delivery:
             with Ledger(self._folder, timeout_s=READ_TIMEOUT_S) as ledger:
                 known = ledger.positions()
         except (sqlite3.Error, OSError) as error:
-            self._warn_once("ledger", "cannot read how far the sinks of %s are: %s", self._run_folder, error)
+            self._warn_once("ledger", "cannot read the positions of the sinks of %s: %s", self._run_folder, error)
             known = {}
         self._positions = {key: known.get(key, position) for key, position in self._positions.items()}
         return self._positions
@@ -102,7 +102,7 @@ class Delivery:
             if position.state == "quarantined":
                 self._warn_once(
                     key,
-                    "sink %s (%s) is quarantined: %s. Training goes on; its artifacts wait in the run store",
+                    "sink %s (%s) is quarantined: %s. Training continues; its artifacts wait in the run store",
                     position.sink,
                     printable_line(position.target),
                     printable_line(position.error),
@@ -135,19 +135,19 @@ class Delivery:
 
         Returns:
             Whether it ended in time. What is left then stays in the store; a delivery process that still works
-            goes on by itself.
+            continues by itself.
         """
         self._closing = True
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         ended = not any(thread.is_alive() for thread in self._threads)
         for process in self._processes:
-            if not process.wait(deadline):
+            if not process.wait_until(deadline):
                 ended = False
                 process.abandon()
         if not ended:
-            for lane in self._lanes:
-                lane.stopping.set()
+            for worker in self._workers:
+                worker.stopping.set()
         return ended
 
     def _warn_once(self, cause: str, message: str, *values: object) -> None:
@@ -155,14 +155,14 @@ class Delivery:
             self._warned.add(cause)
             logger.warning(message, *values)
 
-    def _lane(self, sink: SinkConfig | Sink, number: int) -> Lane:
+    def _worker(self, sink: SinkConfig | Sink, number: int) -> DeliveryWorker:
         if isinstance(sink, SinkConfig):
             config = sink
-            return Lane(
+            return DeliveryWorker(
                 self._run_folder,
                 self._rank,
                 config.type,
                 config.target,
                 lambda: load_sink(config.type)(**config.options),
             )
-        return Lane(self._run_folder, self._rank, *sink_identity(sink, number), lambda: sink)
+        return DeliveryWorker(self._run_folder, self._rank, *sink_identity(sink, number), lambda: sink)

@@ -1,4 +1,4 @@
-"""Picks an artifact that tells whether a sink still works, when it does not take another one."""
+"""Chooses another artifact to write when a sink refuses one: if it is accepted, the sink works."""
 
 from __future__ import annotations
 

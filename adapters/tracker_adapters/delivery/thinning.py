@@ -1,4 +1,4 @@
-"""Keeps the number of histograms that a sink shows small, by merging neighbours as the run grows."""
+"""Limits how many histograms of a name a sink shows, by merging neighbours as the run grows."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Thinning:
 
     @classmethod
     def restore(cls, limit: int | None, state: bytes) -> Self:
-        """Returns a thinning that goes on where another one was when it returned ``state``.
+        """Returns a thinning that continues where another one was when it returned ``state``.
 
         Args:
             limit: As for a new one; a change holds from the next group on.
@@ -144,7 +144,7 @@ class Thinning:
         try:
             stored = _state_decoder.decode(state)
         except msgspec.MsgspecError as error:
-            raise RunError(f"cannot go on thinning histograms: {error}; expected what state() returned") from error
+            raise RunError(f"cannot continue thinning histograms: {error}; expected what state() returned") from error
         for name, seen, left, attempt, seq, step, time_ns, blob in stored:
             waiting = decode([blob]) if blob is not None else None
             thinning._series[name] = _Series(seen, left, attempt, seq, step, time_ns, waiting)

@@ -1,9 +1,10 @@
-"""Many histograms of one moment as columns: what measuring many tensors gives, and what a store takes at once."""
+"""Many histograms of one step as columns: the result of measuring many tensors, and the input of a store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +22,7 @@ AT_ONCE = 48
 from the system and give it back each time, which makes NumPy three times slower (glibc 2.36, 250 bins each)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class HistogramColumns:
     """Histograms of n arrays; row i of each column belongs to array i, and the fields mean what ``Histogram``'s do.
 
@@ -150,7 +151,7 @@ class HistogramColumns:
         """Returns one of them as an artifact; what ``fault_in`` looks for is not looked for."""
         return Histogram.unchecked(name=name, step=step, time_ns=time_ns, **self.fields(row))
 
-    @property
+    @cached_property
     def finite_counts(self) -> npt.NDArray[np.int64]:
         """Elements of each that are neither NaN nor infinite; int64 (n,)."""
         finite: npt.NDArray[np.int64] = self.tallies[:, 0] - self.tallies[:, 1:4].sum(axis=1)

@@ -1,4 +1,4 @@
-"""Looks for what makes columns no histograms: they may come from a file, or from a producer of others."""
+"""Validates histogram columns, which may come from a file or from another producer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fault_in(columns: HistogramColumns) -> tuple[int, str] | None:
     if columns.bins.size:
         if int(columns.bins.max()) >= N_BINS:
             return _at(columns, columns.bins >= N_BINS, f"bins must be below {N_BINS}")
-        falls = np.flatnonzero(columns.bins[1:] <= columns.bins[:-1]) + 1
+        falls = (columns.bins[1:] <= columns.bins[:-1]).nonzero()[0] + 1
         inside = falls[columns.ends[np.searchsorted(columns.ends, falls)] != falls]
         if inside.size:
             return _row_of(columns, inside[0]), "bins must be ascending and distinct"
@@ -38,7 +38,7 @@ def fault_in(columns: HistogramColumns) -> tuple[int, str] | None:
     if columns.counts.size:
         held[filled] += np.add.reduceat(columns.counts, starts[filled])
     expected = columns.finite_counts
-    wrong = np.flatnonzero(held != expected)
+    (wrong,) = (held != expected).nonzero()
     if wrong.size:
         row = int(wrong[0])
         return row, (f"bins and zeros hold {held[row]} elements; expected count minus non-finite ones, {expected[row]}")

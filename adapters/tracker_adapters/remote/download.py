@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tracker_adapters.artifacts import sha256_of
+from tracker_adapters.atomic_files import atomic_path, write_atomically
 from tracker_adapters.errors import NotARunError, RunError
 from tracker_adapters.remote.place import RemotePlace
-from tracker_adapters.remote.sealed import SealedFile, SealedIndex, read_index
+from tracker_adapters.remote.sealed import SealedFile, SealedIndex, find_index
 from tracker_adapters.store.layout import MANIFEST
-from tracker_adapters.whole_files import filled_path, write_whole
 
 TRIES = 3
 
@@ -28,9 +28,12 @@ class Download:
         """
         self.place = place
         self.folder = folder
-        self.index = index or _index_of(place)
+        found = index or find_index(place)
+        if found is None:
+            raise NotARunError(f"{place.url} holds no stepscope run")
+        self.index = found
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder, MANIFEST, json.dumps(self.index.manifest).encode(), sync="nothing")
+        write_atomically(folder, MANIFEST, json.dumps(self.index.manifest).encode(), sync="nothing")
 
     def fetch(self, wanted: Callable[[str], bool] = lambda path: True) -> None:
         """Copies the files that are wanted, by their paths in the run, and are not here yet, whole.
@@ -48,7 +51,7 @@ class Download:
         reason = ""
         for _ in range(TRIES):
             try:
-                with filled_path(self.folder, relative, sync="nothing") as path:
+                with atomic_path(self.folder, relative, sync="nothing") as path:
                     self._copy(entry, path)
             except Exception as error:  # clients raise errors of their own
                 reason = f"{type(error).__name__}: {error}"
@@ -62,18 +65,6 @@ class Download:
             return
         if (found := sha256_of(path)) != entry.sha256:
             raise RunError(f"its SHA-256 is {found}; expected {entry.sha256}")
-
-
-def _index_of(place: RemotePlace) -> SealedIndex:
-    try:
-        index = read_index(place)
-    except RunError:
-        raise
-    except Exception as error:
-        raise RunError(f"cannot read {place.url}: {error or repr(error)}") from error
-    if index is None:
-        raise NotARunError(f"{place.url} holds no stepscope run")
-    return index
 
 
 def _is_whole(path: Path, entry: SealedFile) -> bool:

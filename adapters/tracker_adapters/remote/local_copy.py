@@ -9,10 +9,10 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tracker_adapters.atomic_files import write_atomically
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.safe_files import make_folders, read_file
 from tracker_adapters.store.layout import PRIVATE
-from tracker_adapters.whole_files import write_whole
 
 CACHE_VARIABLE = "STEPSCOPE_CACHE"
 UPLOAD_LOG = f"{PRIVATE}/upload.log"
@@ -24,7 +24,7 @@ _MAX_HOME_BYTES = 64 * 1024
 class Home:
     """Where a local copy belongs, and under which name it was written last.
 
-    ``base`` is the writer whose run it went on with, empty for a new run. The place knows of ``writer`` when it is
+    ``base`` is the writer whose run it continued with, empty for a new run. The place knows of ``writer`` when it is
     ``claimed``.
     """
 
@@ -56,7 +56,7 @@ def write_private(folder: Path, name: str, text: str) -> None:
     """Replaces a file of the private folder in one piece."""
     folder.mkdir(parents=True, exist_ok=True)
     make_folders(folder, PRIVATE)
-    write_whole(folder, f"{PRIVATE}/{name}", text.encode(), sync="nothing")
+    write_atomically(folder, f"{PRIVATE}/{name}", text.encode(), sync="nothing")
 
 
 def cache_folder() -> Path:

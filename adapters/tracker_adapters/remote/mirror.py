@@ -97,7 +97,7 @@ class Mirror:
 
         Raises:
             TakenOverError: When another machine writes the run now.
-            Exception: What the file system raises; what was copied before stays, and calling it again goes on.
+            Exception: What the file system raises; what was copied before stays, and calling it again continues.
         """
         ended = run_has_ended(self._folder)  # asked first: what is written afterwards is found by the next call
         self._ended_at = (self._ended_at or time.monotonic()) if ended else 0.0

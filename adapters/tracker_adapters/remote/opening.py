@@ -18,7 +18,7 @@ from tracker_adapters.remote.leftovers import Leftovers
 from tracker_adapters.remote.local_copy import Home, written_copy
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.remote.process import UploadProcess
-from tracker_adapters.remote.sealed import SealedIndex, Writer, new_writer_id, read_index
+from tracker_adapters.remote.sealed import SealedIndex, Writer, find_index, new_writer_id
 from tracker_adapters.safe_files import remove_file
 from tracker_adapters.store.layout import MANIFEST, PRIVATE
 from tracker_adapters.store.manifest import load_manifest
@@ -42,7 +42,7 @@ class RemoteRun:
         Raises:
             RunExistsError: When there is a run and ``resume`` is false.
             RunBusyError: When another machine writes to it.
-            RunError: When the place cannot be written or reached, or does not answer within a minute.
+            RunError: When the place cannot be written or reached, or does not respond within a minute.
             MissingPackageError: When a package that the URL needs is not installed.
         """
         self._url = url.rstrip("/")
@@ -61,17 +61,17 @@ def prepare(url: str, *, resume: bool) -> str:
     place = RemotePlace(url)
     folder = written_copy(place.url)
     place.check_writable()
-    index = _read(place)
+    index = find_index(place)
     if index is None:
         if place.read(MANIFEST) is not None:
             raise RunExistsError(
                 f"{place.url} holds a run that was written in place, or is being made; choose another folder, "
-                "or set STEPSCOPE_LOCAL_STORE=never to go on with it there"
+                "or set STEPSCOPE_LOCAL_STORE=never to continue it there"
             )
         return ""
     if not resume:
         raise RunExistsError(
-            f"{place.url} already holds a run; pass resume=True to go on with it, or choose another folder"
+            f"{place.url} already holds a run; pass resume=True to continue it, or choose another folder"
         )
     _check_free(place, index)
     home = Home.load(folder)
@@ -95,7 +95,7 @@ def _prepared_elsewhere(url: str, *, resume: bool) -> str:
         )
         answer = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        raise RunError(f"{url} does not answer within {limit:.0f} s") from None
+        raise RunError(f"{url} does not respond within {limit:.0f} s") from None
     except (OSError, ValueError, IndexError) as error:
         raise RunError(f"cannot prepare the run at {url}: {error}") from error
     for line in answer["warnings"]:
@@ -132,11 +132,11 @@ def _check_free(place: RemotePlace, index: SealedIndex) -> None:
     if writer.is_seen():
         raise RunBusyError(
             f"{writer.host} (process {writer.pid}) writes to {place.url}, last seen {seconds:.0f} s ago; "
-            "stop it, or wait three minutes if it has gone"
+            "stop it, or wait three minutes if it has ended"
         )
     logger.warning(
-        "%s was the last to write to %s and has not ended the run; it was last seen %.0f s ago. What it had not "
-        "copied is not here",
+        "%s was the last to write to %s and did not end the run; it was last seen %.0f s ago. Files that it had not "
+        "uploaded are missing here",
         writer.host,
         place.url,
         seconds,
@@ -148,19 +148,10 @@ def _bring(place: RemotePlace, folder: Path, index: SealedIndex) -> None:
     if (folder / MANIFEST).exists():
         aside = folder.with_name(f"{folder.name}.replaced-{time.time_ns()}")
         folder.rename(aside)
-        logger.warning("another machine went on with %s; the older copy here is now %s", place.url, aside)
+        logger.warning("another machine has continued %s; the older copy here was renamed to %s", place.url, aside)
     if not index.manifest:
         raise RunError(f"{place.url} was claimed by {index.writer}, but nothing of the run was copied to it")
     Download(place, folder, index).fetch()
-
-
-def _read(place: RemotePlace) -> SealedIndex | None:
-    try:
-        return read_index(place)
-    except RunError:
-        raise
-    except Exception as error:
-        raise RunError(f"cannot read {place.url}: {error or repr(error)}") from error
 
 
 def upload_existing(folder: Path, url: str | None) -> Home:
@@ -183,7 +174,7 @@ def upload_existing(folder: Path, url: str | None) -> Home:
         raise RunError(f"{folder} has no place yet; expected a URL to copy it to")
     place = RemotePlace(url)
     place.check_writable()
-    index = _read(place)
+    index = find_index(place)
     if index is not None and index.manifest.get("id") not in (None, manifest.info.id):
         raise RunExistsError(f"{place.url} holds another run; choose another place")
     home = Home(place.url, new_writer_id(), "" if index is None else index.last_writer)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tracker_adapters.atomic_files import atomic_path
 from tracker_adapters.errors import MissingPackageError, RunError
-from tracker_adapters.whole_files import filled_path
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _S3_PROTOCOLS = ("s3", "s3a")
@@ -152,7 +152,7 @@ class RemotePlace:
     def _replaced(self, name: str) -> contextlib.AbstractContextManager[Path]:
         target = Path(self._path(name))
         target.parent.mkdir(parents=True, exist_ok=True)
-        return filled_path(target.parent, target.name, sync="content")
+        return atomic_path(target.parent, target.name, sync="content")
 
 
 def _install(url: str) -> str:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
-from tracker_adapters.errors import NotARunError
+from tracker_adapters.errors import NotARunError, RunError
 from tracker_adapters.remote.place import RemotePlace
 from tracker_adapters.store.layout import MANIFEST
 
@@ -24,7 +24,7 @@ VERSION = 1
 PART_ENTRIES = 2000
 """So many entries go into an object of their own, which is written once: about 400 kB."""
 READS = 3
-"""A part that a live run has just replaced is looked for anew, by the index that names its successor."""
+"""A part that a live run has just replaced is looked for again, by the index that names its successor."""
 _OF_ONE_MACHINE = (".lock", "-wal", "-shm", "-journal")
 WRITER_SILENT_S = 180.0
 """A writer that was not seen for this long is taken for dead; it is seen every 30 s."""
@@ -81,7 +81,7 @@ class SealedIndex:
         """Writes the index: full parts first, then what names them.
 
         Only what changed is written, so that an index of 100,000 files can be written every few seconds. The part of a
-        file that changed is left out, and its other files are listed anew.
+        file that changed is omitted, and its other files are listed again.
 
         Args:
             place: Where the run is.
@@ -150,6 +150,20 @@ def read_index(place: RemotePlace) -> SealedIndex | None:
             index.files = files | index.files
             return index
     raise NotARunError(f"{place.url}/{INDEX} is damaged: {key} is not there")
+
+
+def find_index(place: RemotePlace) -> SealedIndex | None:
+    """Returns what ``read_index`` does, with one error for all that a file system's client can raise.
+
+    Raises:
+        RunError: Also when the place cannot be reached.
+    """
+    try:
+        return read_index(place)
+    except RunError:
+        raise
+    except Exception as error:
+        raise RunError(f"cannot read {place.url}: {error or repr(error)}") from error
 
 
 def read_head(place: RemotePlace) -> SealedIndex | None:

@@ -38,10 +38,10 @@ LAST_RETRY_S = 60.0
 LAST_LOOK_S = 5.0
 """The longest pause once the run has ended."""
 GIVE_UP_S = 600.0
-"""Once the run has ended, how long nothing may have been copied before the rest is left for a later upload."""
+"""After the run has ended, the upload stops if nothing was copied for this long; a later upload continues."""
 HANG_S = 90.0
-"""After so long without an answer, and the time that a slow line needs for the file, the process starts anew: not every
-client gives up by itself, and s3fs does not in the middle of an upload."""
+"""The process restarts after this long without a response, plus the time that a slow line needs for the file: not every
+client times out by itself, and s3fs does not in the middle of an upload."""
 STATE = "state.json"
 Outcome: TypeAlias = Literal["done", "gave_up", "busy", "stopped", "taken_over"]
 EXIT_CODES: dict[Outcome, int] = {"done": 0, "gave_up": 4, "busy": 5, "stopped": 6, "taken_over": 7}
@@ -104,16 +104,16 @@ class Uploader:
         done = self._mirror.copy()
         self._progressed()
         if self._said:
-            logger.info("%s answers again", self._home.url)
+            logger.info("%s responds again", self._home.url)
             self._said = ""
             self._note()
         return done
 
     def _failed(self, error: Exception) -> None:
-        self._mirror = None  # connected anew, with the index as it is there
+        self._mirror = None  # connected again, with the index as it is there
         message = f"{type(error).__name__}: {error}"
         if message != self._said:
-            logger.warning("%s: %s; it is tried again", self._home.url, message, exc_info=error)
+            logger.warning("%s: %s; retrying", self._home.url, message, exc_info=error)
             self._note(error=message)
         self._said = message
 
@@ -152,7 +152,7 @@ def upload(
     """
     home = Home.load(folder)
     if home is None:
-        raise NotARunError(f"{folder} is no local copy of a remote run")
+        raise NotARunError(f"{folder} is not a local copy of a remote run")
     lease = FileLock(folder / PRIVATE / "upload.lock")
     if not lease.acquire_within(wait_s):
         return "busy"
@@ -174,7 +174,7 @@ def _watch(uploader: Uploader, done: threading.Event, on_hang: Callable[[], obje
 
 
 def _start_anew() -> None:
-    logger.error("the place does not answer; this process leaves everything as it is and starts itself again")
+    logger.error("the place does not respond; this process restarts itself")
     sys.stderr.flush()
     os.execv(sys.executable, sys.orig_argv)
 

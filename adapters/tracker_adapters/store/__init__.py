@@ -1,1 +1,1 @@
-"""The run store: one SQLite database a rank, written by one thread and read by anybody."""
+"""The run store: one SQLite database for each rank, written by one thread and read by any process."""

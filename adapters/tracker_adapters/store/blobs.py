@@ -1,4 +1,4 @@
-"""Files kept under their checksum, each once, and checked against it where they are read."""
+"""Content-addressed files: each is stored once under its SHA-256, which is checked when it is read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from io import BufferedReader
 from pathlib import Path, PurePath
 from typing import BinaryIO, cast
 
+from tracker_adapters.atomic_files import unfinished, write_atomically
 from tracker_adapters.errors import DamagedError
 from tracker_adapters.safe_files import (
     link_file,
@@ -20,7 +21,6 @@ from tracker_adapters.safe_files import (
     status_of,
 )
 from tracker_adapters.store.layout import blob_name
-from tracker_adapters.whole_files import unfinished, write_whole
 
 COPY_BYTES = 1024 * 1024
 MAX_BLOB_BYTES = 4 * 1024**3
@@ -34,7 +34,7 @@ def store_bytes(run_folder: Path, content: bytes) -> str:
     sha256 = hashlib.sha256(content).hexdigest()
     if not _refreshed(run_folder, sha256):
         _make_folder(run_folder, sha256)
-        write_whole(run_folder, blob_name(sha256), content, sync="content")
+        write_atomically(run_folder, blob_name(sha256), content, sync="content")
     return sha256
 
 
@@ -43,7 +43,7 @@ def read_blob(run_folder: Path, sha256: str, *, max_bytes: int = MAX_BLOB_BYTES)
 
     Raises:
         DamagedError: When it is something else, or ``sha256`` is no checksum.
-        UnsafeFileError: When it is no regular file, leads out of the run's folder, or is larger than ``max_bytes``.
+        UnsafeFileError: When it is not a regular file, leads out of the run's folder, or is larger than ``max_bytes``.
         FileNotFoundError: When it is gone.
     """
     size = blob_size(run_folder, sha256)

@@ -34,7 +34,7 @@ def _gated(method: Callable[..., Any]) -> Any:
                 return method(*args)
             except UnicodeDecodeError as error:
                 raise sqlite3.DatabaseError(
-                    f"SQLite tells of damage in words that are no UTF-8: {error.object!r}"
+                    f"SQLite reports damage in a message that is not UTF-8: {error.object!r}"
                 ) from error
 
     return call

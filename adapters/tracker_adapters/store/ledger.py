@@ -1,4 +1,4 @@
-"""The ledger: how far each sink is, committed together with the sink's token."""
+"""The ledger: the cursor and the token of each sink, committed together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -21,7 +21,7 @@ from tracker_adapters.store.connections import check_tables, connect, unshare, w
 from tracker_adapters.store.layout import DELIVERY_DATABASE, WRITER_LOCK, below_run
 from tracker_adapters.store.lock import is_locked
 
-LaneState: TypeAlias = Literal["waiting", "delivering", "retrying", "quarantined", "done"]
+DeliveryState: TypeAlias = Literal["waiting", "delivering", "retrying", "quarantined", "done"]
 
 _DDL = """
 CREATE TABLE IF NOT EXISTS cursor(
@@ -31,9 +31,6 @@ CREATE TABLE IF NOT EXISTS cursor(
     thinning BLOB) WITHOUT ROWID
 """
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-_COLUMNS = (
-    "sink, target, seq, token, delivered, failed, state, error, updated_ns, trying, failures, bisection, thinning"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,40 +46,20 @@ class Position:
 
     sink: str
     target: str
-    seq: int = 0
+    seq: _Count = 0
     token: bytes | None = None
-    delivered: int = 0
-    failed: dict[str, int] = field(default_factory=dict)
-    state: LaneState = "waiting"
+    delivered: _Count = 0
+    failed: dict[str, _Count] = field(default_factory=dict)
+    state: DeliveryState = "waiting"
     error: str = ""
     updated_ns: int = 0
-    trying: int = 0
-    failures: int = 0
+    trying: _Count = 0
+    failures: _Count = 0
     bisection: str = ""
     thinning: bytes | None = None
 
 
-class _Row(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """A line of the table, whose values may be anything."""
-
-    sink: str
-    target: str
-    seq: _Count
-    token: bytes | None
-    delivered: _Count
-    failed: dict[str, _Count]
-    state: LaneState
-    error: str
-    updated_ns: int
-    trying: _Count
-    failures: _Count
-    bisection: str
-    thinning: bytes | None
-
-    @classmethod
-    def position(cls, values: Sequence[Any]) -> Position:
-        row = msgspec.convert([*values[:5], json.loads(values[5]), *values[6:]], cls, builtin_types=(bytes,))
-        return Position(**msgspec.structs.asdict(row))
+_COLUMNS = [column.name for column in fields(Position)]
 
 
 def position_key(sink: str, target: str) -> str:
@@ -121,18 +98,21 @@ class Ledger:
         key = position_key(sink, target)
         shown = redact(os.fsencode(target).decode(errors="replace"))
         self._connection.execute(
-            f"INSERT OR IGNORE INTO cursor(key, {_COLUMNS}) VALUES (?,?,?,0,NULL,0,'{{}}','waiting','',?,0,0,'',NULL)",
+            f"INSERT OR IGNORE INTO cursor(key, {', '.join(_COLUMNS)}) "
+            "VALUES (?,?,?,0,NULL,0,'{}','waiting','',?,0,0,'',NULL)",
             (key, sink, shown, time.time_ns()),
         )
         return self.positions()[key]
 
     def positions(self) -> dict[str, Position]:
         """Returns all positions by key."""
-        rows = self._connection.execute(f"SELECT key, {_COLUMNS} FROM cursor").fetchall()
+        rows = self._connection.execute(f"SELECT key, {', '.join(_COLUMNS)} FROM cursor").fetchall()
         found = {}
-        for row in rows:
+        for key, *row in rows:
             try:
-                found[row[0]] = _Row.position(row[1:])
+                values = dict(zip(_COLUMNS, row, strict=True))
+                values["failed"] = json.loads(values["failed"])
+                found[key] = msgspec.convert(values, Position, builtin_types=(bytes,))
             except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
                 raise sqlite3.DatabaseError(f"{DELIVERY_DATABASE} is damaged: {error}") from error
         return found
@@ -181,16 +161,16 @@ class Ledger:
         self._save(key, new)
         return new
 
-    def note_failure(self, key: str, state: LaneState, error: str, *, failures: int, bisection: str) -> None:
+    def note_failure(self, key: str, state: DeliveryState, error: str, *, failures: int, bisection: str) -> None:
         """Records that the sink failed; nothing of what it was given is counted as delivered."""
         self._update(key, state=state, error=redact(error), failures=failures, bisection=bisection, trying=0)
 
-    def note(self, key: str, state: LaneState) -> None:
+    def note(self, key: str, state: DeliveryState) -> None:
         """Records what a sink that is well is doing."""
         self._update(key, state=state, error="")
 
     def _save(self, key: str, position: Position) -> None:
-        values = {name: getattr(position, name) for name in _COLUMNS.split(", ")}
+        values = {name: getattr(position, name) for name in _COLUMNS}
         self._update(key, **values | {"failed": json.dumps(position.failed)})
 
     def _update(self, key: str, **values: Any) -> None:

@@ -1,4 +1,4 @@
-"""An OS lock on a file: it goes with its process, however that ends."""
+"""An OS lock on a file, which is released when its process ends, however that happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries whether SQLite can keep a write-ahead log in a folder, which needs memory that processes share."""
+"""Tests whether SQLite can keep a write-ahead log in a folder, which needs shared memory."""
 
 from __future__ import annotations
 

@@ -6,16 +6,16 @@ import json
 import operator
 import secrets
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
+from tracker_adapters.atomic_files import write_atomically
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.safe_files import read_file
 from tracker_adapters.store.layout import MANIFEST, SCHEMA_VERSION, STORE
 from tracker_adapters.values.base import check_time
-from tracker_adapters.whole_files import write_whole
 
 FORMAT = "stepscope-run"
 MAX_MANIFEST_BYTES = 64 * 1024 * 1024
@@ -48,12 +48,12 @@ class Manifest:
 
     def save(self, run_folder: Path) -> None:
         """Replaces run.json; a reader sees the old or the new one, never a part."""
-        write_whole(run_folder, MANIFEST, self._encoded(), sync="content")
+        write_atomically(run_folder, MANIFEST, self._encoded(), sync="content")
 
     def save_new(self, run_folder: Path) -> Manifest:
         """Writes run.json unless another rank was first; returns what it says now."""
         try:
-            write_whole(run_folder, MANIFEST, self._encoded(), sync="content", replaces=False)
+            write_atomically(run_folder, MANIFEST, self._encoded(), sync="content", replaces=False)
         except FileExistsError:
             return load_manifest(run_folder)
         return self
@@ -62,12 +62,7 @@ class Manifest:
         content = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
-            "id": self.info.id,
-            "name": self.info.name,
-            "config": self.info.config,
-            "tags": self.info.tags,
-            "status": self.info.status,
-            "created_ns": self.info.created_ns,
+            **asdict(self.info),
             "ended_ns": self.ended_ns,
             "lost": self.lost,
             "job": self.job,
@@ -91,7 +86,7 @@ def load_manifest(run_folder: Path) -> Manifest:
     try:
         content = json.loads(read_file(run_folder, MANIFEST, max_bytes=MAX_MANIFEST_BYTES))
     except (FileNotFoundError, NotADirectoryError):
-        what = "is no folder" if not run_folder.is_dir() else f"holds no {MANIFEST}"
+        what = "is not a folder" if not run_folder.is_dir() else f"holds no {MANIFEST}"
         raise NotARunError(f"{run_folder} {what}; expected the folder of a stepscope run") from None
     except (OSError, ValueError, RecursionError) as error:
         raise NotARunError(f"cannot read {path}: {error}") from error

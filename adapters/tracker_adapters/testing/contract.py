@@ -12,21 +12,17 @@ A sink's test subclasses SinkContract and supplies ``options`` and ``read_back``
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Page, Scalar, Table
+from tracker_adapters.artifacts import Histogram, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkConfigError
-from tracker_adapters.sink import Sink
 from tracker_adapters.testing.crash_contract import CrashContract
 from tracker_adapters.testing.delivery_contract import DeliveryContract
-from tracker_adapters.testing.guest_contract import GuestContract
+from tracker_adapters.testing.process_contract import ProcessContract
 from tracker_adapters.testing.samples import (
     INFO,
     ODD_NAMES,
@@ -51,101 +47,18 @@ __all__ = [
 ]
 
 
-class SinkContract(CrashContract, DeliveryContract, GuestContract):
+class SinkContract(CrashContract, DeliveryContract, ProcessContract):
     """Subclass it, set ``sink_class``, override ``read_back`` and what differs."""
-
-    sink_class: ClassVar[type[Sink]]
-    float32: ClassVar[bool] = False
-    """Whether the tracker rounds scalars to float32."""
-    degraded: ClassVar[dict[str, str]] = {}
-    """Kinds shown as another one, for example ``{"page": "text"}``; the value is checked by ``check_degraded``."""
-    drops_late_steps: ClassVar[bool] = False
-    """Whether a step that is not above the last one of its name is counted as ``late_step`` instead of shown."""
-
-    def options(self, folder: Path) -> dict[str, Any]:
-        """Returns the sink's resolved options for a run in ``folder``."""
-        return self.sink_class.resolve({}, folder)
-
-    def read_back(self, options: dict[str, Any]) -> list[Shown]:
-        """Returns everything that the tracker shows, in its order, read with the tracker's own reader."""
-        raise NotImplementedError
-
-    def check_degraded(self, artifact: Artifact, seen: Shown) -> None:
-        """Checks an artifact that is shown as another kind; by default, a text that says what it stands for."""
-        text = str(seen.value)
-        if isinstance(artifact, (Page, File)):
-            assert artifact.filename in text
-        if isinstance(artifact, Page):
-            for entry in artifact.contents:
-                assert str(entry.datapoint) in text
-                assert entry.debugger in text
-                assert entry.summary in text
-        if isinstance(artifact, Alert):
-            assert artifact.message in text
-            assert artifact.level in text.lower()
-        if isinstance(artifact, Table):
-            assert all(column in text for column in artifact.columns)
-
-    # The checks.
-
-    @pytest.fixture
-    def run_folder(self, tmp_path: Path) -> Path:
-        folder = tmp_path / "runs" / "exp1"
-        folder.mkdir(parents=True)
-        return folder
-
-    @pytest.fixture
-    def sources(self, tmp_path: Path) -> Path:
-        folder = tmp_path / "sources"
-        folder.mkdir()
-        return folder
-
-    def deliver(self, options: dict[str, Any], *batches: Batch) -> Counter[str]:
-        """Opens a new sink, writes the batches, finishes and closes; returns what could not be shown."""
-        sink = self.sink_class(**options)
-        sink.open(INFO, None)
-        unshown: Counter[str] = Counter()
-        for batch in batches:
-            unshown.update(sink.write(batch))
-            sink.flush()
-        sink.finish("finished")
-        sink.close()
-        return unshown
-
-    def assert_shows(self, options: dict[str, Any], artifacts: Sequence[Artifact]) -> None:
-        """Asserts that the tracker shows exactly ``artifacts``: kinds, names, steps and values."""
-        seen = self.read_back(options)
-        wanted = Counter((self.degraded.get(a.kind, a.kind), a.name, a.step) for a in artifacts)
-        assert Counter((s.kind, s.name, s.step) for s in seen) == wanted
-        for artifact in artifacts:
-            key = (self.degraded.get(artifact.kind, artifact.kind), artifact.name, artifact.step)
-            candidates = [s for s in seen if (s.kind, s.name, s.step) == key]
-            if artifact.kind in self.degraded:
-                _any_passes(artifact, candidates, self.check_degraded)
-            else:
-                _any_passes(artifact, candidates, self._check_value)
-
-    def _check_value(self, artifact: Artifact, seen: Shown) -> None:
-        wanted = shown(artifact).value
-        if isinstance(artifact, Scalar) and self.float32:
-            wanted = float(np.float32(wanted))
-        if isinstance(artifact, (Scalar, Histogram)):
-            # A bin needs a width, so Histogram.edges moves an extreme that lies on an edge to the next float64.
-            tolerance = 1e-15 if isinstance(artifact, Histogram) else 0.0
-            tolerance = 1e-6 if self.float32 else tolerance
-            np.testing.assert_allclose(seen.value, wanted, rtol=tolerance, atol=0, equal_nan=True)
-        else:
-            assert seen.value == wanted
 
     def test_every_kind_is_shown(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
-        artifacts = one_of_each(sources)
+        artifacts = self.samples(sources)
         assert not self.deliver(options, Batch.of(artifacts))
         self.assert_shows(options, artifacts)
 
     def test_one_name_can_hold_every_kind(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
-        artifacts = one_of_each(sources, name="layer1/weight")
+        artifacts = self.samples(sources, name="layer1/weight")
         assert not self.deliver(options, Batch.of(artifacts))
         self.assert_shows(options, artifacts)
 
@@ -196,7 +109,7 @@ class SinkContract(CrashContract, DeliveryContract, GuestContract):
     def test_odd_names_come_back_and_stay_inside_the_folder(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
         root = run_folder.parent.parent
-        artifacts = [a for name in ODD_NAMES for a in one_of_each(sources, name=name)]
+        artifacts = [a for name in ODD_NAMES for a in self.samples(sources, name=name)]
         before = {path for path in root.rglob("*") if run_folder.parent not in path.parents}
         assert not self.deliver(options, Batch.of(artifacts))
         self.assert_shows(options, artifacts)
@@ -205,7 +118,7 @@ class SinkContract(CrashContract, DeliveryContract, GuestContract):
 
     def test_every_artifact_is_accounted_for_when_steps_repeat(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
-        first, again = one_of_each(sources, step=5), one_of_each(sources, step=5)
+        first, again = self.samples(sources, step=5), self.samples(sources, step=5)
         earlier = [Scalar(name="scalar", value=9.0, step=2, time_ns=TIME_NS + 1)]
         written = [*first, *again[1:], *earlier]
         unshown = self.deliver(options, Batch.of(written))
@@ -237,16 +150,3 @@ class SinkContract(CrashContract, DeliveryContract, GuestContract):
         options = self.options(run_folder)
         assert json.loads(json.dumps(options)) == options
         assert isinstance(options["target"], str)
-
-
-def _any_passes(artifact: Artifact, candidates: list[Shown], check: Any) -> None:
-    """Runs ``check`` on each candidate: with several artifacts at one name and step, one of them must fit."""
-    failures = []
-    for candidate in candidates:
-        try:
-            check(artifact, candidate)
-        except AssertionError as error:
-            failures.append(error)
-        else:
-            return
-    raise failures[0] if failures else AssertionError(f"nothing shown for {artifact.kind} {artifact.name!r}")

@@ -1,4 +1,4 @@
-"""The part of the contract about a sink that is killed or closed in the middle, and a new one that goes on."""
+"""The part of the contract about a sink that is killed or closed in the middle, and about its successor."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import Any
 
 from tracker_adapters.batch import Batch
 from tracker_adapters.sink import Sink
-from tracker_adapters.testing.guest_contract import open_at
-from tracker_adapters.testing.samples import one_of_each
-from tracker_adapters.testing.sink_tests import SinkTests
+from tracker_adapters.testing.sink_tests import SinkTests, open_at
 from tracker_adapters.testing.spawned import call_spawned
 
 
@@ -22,10 +20,7 @@ class CrashContract(SinkTests):
     def test_a_killed_sink_resumes_from_its_token(self, run_folder: Path, sources: Path) -> None:
         """Written and flushed: kept. Written again after a kill: neither lost nor doubled."""
         options = self.options(run_folder)
-        parts = [one_of_each(sources, step=step) for step in (1, 2, 3)]
-        sizes = [len(part) for part in parts]
-        starts = [1, 1 + sizes[0], 1 + sizes[0] + sizes[1]]
-        batches = [Batch.of(part, first_seq=start) for part, start in zip(parts, starts, strict=True)]
+        artifacts, batches = self.samples_of_steps(sources, 3)
         token = self._write_then_die(options, None, [], batches[:1], [batches[1]])
         token = self._write_then_die(options, token, batches[:1], [batches[1]], [batches[2]])
         sink = open_at(self.sink_class, options, token, batches[:2])
@@ -33,26 +28,25 @@ class CrashContract(SinkTests):
         sink.flush()
         sink.finish("finished")
         sink.close()
-        self.assert_shows(options, [artifact for part in parts for artifact in part])
+        self.assert_shows(options, artifacts)
 
     def test_a_sink_killed_before_its_first_token_starts_over(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
-        artifacts = one_of_each(sources)
+        artifacts = self.samples(sources)
         self._write_then_die(options, None, [], [], [Batch.of(artifacts)])
         self.deliver(options, Batch.of(artifacts))
         self.assert_shows(options, artifacts)
 
     def test_a_closed_sink_goes_on_from_its_token(self, run_folder: Path, sources: Path) -> None:
         options = self.options(run_folder)
-        parts = [one_of_each(sources, step=1), one_of_each(sources, step=2)]
-        batches = [Batch.of(part, first_seq=1 + 8 * number) for number, part in enumerate(parts)]
+        artifacts, batches = self.samples_of_steps(sources, 2)
         token = None
         for number, batch in enumerate(batches):
             sink = open_at(self.sink_class, options, token, batches[:number])
             sink.write(batch)
             token = sink.flush()
             sink.close()
-        self.assert_shows(options, [artifact for part in parts for artifact in part])
+        self.assert_shows(options, artifacts)
 
     def _write_then_die(
         self,

@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from tracker_adapters.artifacts import KINDS
 from tracker_adapters.registry import ENTRY_POINT_GROUP, known_sinks
 from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.ledger import Ledger, position_key
@@ -88,7 +89,7 @@ class DeliveryContract(SinkTests):
                     # One kill may come before anything is delivered, the other one comes after.
                     child = _delivery_of(trainer)
                     if step == 1:
-                        self._wait_for_position(run_folder, options, 8)
+                        self._wait_for_position(run_folder, options, len(KINDS))
                     child.kill()
                     psutil.wait_procs([child], timeout=DEADLINE_S)
                 (run_folder / "gate").write_text("", encoding="utf-8")
@@ -150,11 +151,9 @@ class DeliveryContract(SinkTests):
             memory.write(batch)
             after = batch.last_seq
         reader.close()
-        assert Counter(a.kind for a in memory.artifacts) == dict.fromkeys(
-            ("scalar", "histogram", "image", "text", "alert", "table", "page", "file"), steps
-        )
+        assert Counter(a.kind for a in memory.artifacts) == dict.fromkeys(KINDS, steps)
         self._assert_position(run_folder, options, "done")
-        self.assert_shows(options, memory.artifacts)
+        self.assert_shows(options, [self.handed(one) for one in memory.artifacts])
 
     def _assert_position(self, run_folder: Path, options: dict[str, Any], state: str) -> None:
         ledger = Ledger(rank_folder(run_folder, 0))

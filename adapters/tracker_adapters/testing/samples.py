@@ -14,6 +14,7 @@ import numpy as np
 from tracker_adapters.artifacts import (
     Alert,
     Artifact,
+    Curve,
     File,
     Histogram,
     Image,
@@ -43,7 +44,8 @@ class Shown:
     """What a tracker shows for one artifact, under the name that the user gave.
 
     ``value`` by kind: scalar: float. histogram: (finite elements, min, max). image: ``pixel_digest``.
-    text: the text. alert: (level, message). table: (columns, rows). page and file: SHA-256 in hexadecimal.
+    text: the text. alert: (level, message). table: (columns, rows). curve: (x, y). page and file: SHA-256 in
+    hexadecimal.
     """
 
     kind: str
@@ -75,6 +77,8 @@ def shown(artifact: Artifact) -> Shown:
             value = (artifact.level, artifact.message)
         case Table():
             value = (artifact.columns, artifact.rows)
+        case Curve():
+            value = (tuple(artifact.x.tolist()), tuple(artifact.y.tolist()))
         case Page() | File():
             value = artifact.sha256
         case _:
@@ -89,6 +93,7 @@ def one_of_each(folder: Path, *, name: str = "", step: int = 3) -> list[Artifact
     blob.write_bytes(bytes(range(256)))
     shared: dict[str, Any] = {"step": step, "time_ns": TIME_NS}
     values = np.linspace(-2, 3, 1001, dtype=np.float32)
+    x, y = np.linspace(0, 1, 11), np.linspace(0, 1, 11) ** 0.5
     picture = (np.arange(20 * 30 * 3) % 251).astype(np.uint8).reshape(20, 30, 3)
     return [
         Scalar(name=name or "scalar", value=0.25, **shared),
@@ -109,4 +114,5 @@ def one_of_each(folder: Path, *, name: str = "", step: int = 3) -> list[Artifact
             **shared,
         ),
         File(name=name or "file", path=blob, media_type="application/octet-stream", **shared),
+        Curve(name=name or "curve", x=x, y=y, x_label="false alarms", y_label="hits", **shared),
     ]

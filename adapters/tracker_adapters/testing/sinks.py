@@ -44,9 +44,8 @@ class MemorySink:
 
     def write(self, batch: Batch) -> Unshown:
         """Keeps the artifacts in the order of their sequence numbers."""
-        rows: list[tuple[int, Artifact]] = []
-        for column in batch.columns():
-            rows += zip(column.seqs, column.artifacts, strict=True)
+        rows: list[tuple[int, Artifact]] = batch.singles()
+        rows += zip(batch.histograms.seqs, batch.histograms.artifacts, strict=True)
         scalars = batch.scalars
         for i, name in enumerate(scalars.names):
             scalar = Scalar(

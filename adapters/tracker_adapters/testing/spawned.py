@@ -1,4 +1,4 @@
-"""Runs a function in a new process, as a crash or a look at what a process has left needs it."""
+"""Runs a function in a new process, to simulate a crash or to inspect what another process has left."""
 
 from __future__ import annotations
 

@@ -10,41 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.values.tensors import check_readable, is_tensor, plain_tensor
 
 _NARROW_FLOATS = frozenset(
     np.dtype(getattr(ml_dtypes, name))
     for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 )
-
-
-def is_tensor(value: object) -> bool:
-    """Whether ``value`` looks like a torch tensor (duck-typed: the adapters never import torch)."""
-    return hasattr(value, "detach") and hasattr(value, "is_meta")
-
-
-def is_device_tensor(value: object) -> bool:
-    """Whether ``value`` is a tensor whose reading would synchronise with a device such as CUDA."""
-    return is_tensor(value) and not value.is_meta and value.device.type != "cpu"  # type: ignore[attr-defined]
-
-
-def check_readable(what: str, tensor: Any) -> None:
-    """Raises ArtifactError for tensors that hold no plain values: meta, sparse, nested, complex."""
-    if tensor.is_meta:
-        raise ArtifactError(
-            f"{what}: got a meta tensor of shape {tuple(tensor.shape)}, which has no values; "
-            "expected a tensor with data"
-        )
-    if tensor.is_complex():
-        raise ArtifactError(
-            f"{what}: got a complex tensor ({tensor.dtype}); expected real values, "
-            "such as its modulus tensor.abs() or its parts"
-        )
-    if getattr(tensor, "is_nested", False) or str(tensor.layout) != "torch.strided":
-        layout = "nested" if getattr(tensor, "is_nested", False) else str(tensor.layout)
-        raise ArtifactError(
-            f"{what}: got a tensor with layout {layout}; expected a dense one, "
-            "such as tensor.coalesce().values() or tensor.to_dense()"
-        )
 
 
 def as_array(what: str, value: Any) -> npt.NDArray[Any]:
@@ -65,7 +36,7 @@ def as_array(what: str, value: Any) -> npt.NDArray[Any]:
     try:
         array = _tensor_to_numpy(value) if is_tensor(value) else np.asarray(value)
     except Exception as error:  # whatever an array-like object of the user's raises
-        raise ArtifactError(f"{what}: {_describe(value)} is no array of numbers ({error})") from error
+        raise ArtifactError(f"{what}: {_describe(value)} is not an array of numbers ({error})") from error
     if isinstance(value, np.ma.MaskedArray):
         array = _without_mask(what, value)
     if array.dtype in _NARROW_FLOATS:
@@ -117,22 +88,11 @@ def as_float(what: str, value: Any) -> float:
     return float(array)
 
 
-def host_dtype(tensor: Any) -> npt.DTypeLike:
-    """Returns the dtype that ``as_array`` will give a device tensor's values."""
-    if tensor.is_floating_point():
-        return np.float32
-    return str(tensor.dtype).removeprefix("torch.")
-
-
 def _tensor_to_numpy(tensor: Any) -> npt.NDArray[Any]:
-    tensor = tensor.detach()
-    if hasattr(tensor, "to_local"):  # DTensor: the shard that this rank holds
-        tensor = tensor.to_local()
-    if tensor.is_quantized:
-        tensor = tensor.dequantize()
-    if str(tensor.dtype).startswith(("torch.bfloat16", "torch.float8")):
-        tensor = tensor.float()
-    array: npt.NDArray[Any] = tensor.cpu().resolve_neg().numpy()
+    values = plain_tensor("tensor", tensor)
+    if str(values.dtype).startswith(("torch.bfloat16", "torch.float8")):
+        values = values.float()
+    array: npt.NDArray[Any] = values.cpu().numpy()
     return array
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import operator
 import time
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import ClassVar
 
+import numpy as np
+
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.values.plain import storable
 
 MAX_NAME_LENGTH = 1000
 MAX_STEP = 2**63 - 1
@@ -24,7 +28,8 @@ def check_name(kind: str, name: object) -> str:
     if "\0" in name:
         raise ArtifactError(f"{kind}: the name {name!r} holds a NUL character")
     try:
-        name.encode()
+        if not name.isascii():
+            name.encode()
     except UnicodeEncodeError as error:
         raise ArtifactError(f"{kind}: the name {name!r} holds a lone surrogate, which UTF-8 cannot store") from error
     return str.__str__(name)  # of a subclass, such as numpy.str_, only the text
@@ -41,6 +46,8 @@ def check_time(kind: str, name: str, time_ns: object) -> int:
 
 
 def _check_integer(kind: str, name: str, field_name: str, value: object) -> int:
+    if type(value) is int and 0 <= value <= MAX_STEP:
+        return value
     expected = "expected an integer from 0 to 2**63 - 1"
     if isinstance(value, bool):
         raise ArtifactError(f"{kind} {name!r}: {field_name} is the bool {value}; {expected}")
@@ -55,9 +62,14 @@ def _check_integer(kind: str, name: str, field_name: str, value: object) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """What all artifacts share. ``kind`` is the word that names the type in the store and to sinks."""
+    """What all artifacts share.
+
+    ``kind`` is the word that names the type in the store and to sinks. ``by_step`` says that a later attempt at a step
+    replaces what an earlier one recorded there; of the other kinds readers return everything.
+    """
 
     kind: ClassVar[str]
+    by_step: ClassVar[bool] = True
     name: str
     step: int
     time_ns: int = field(default_factory=time.time_ns)
@@ -66,3 +78,33 @@ class Artifact:
         object.__setattr__(self, "name", check_name(self.kind, self.name))
         object.__setattr__(self, "step", check_step(self.kind, self.name, self.step))
         object.__setattr__(self, "time_ns", check_time(self.kind, self.name, self.time_ns))
+
+    @property
+    def nbytes(self) -> int:
+        """About what it takes in memory, without the files that it names."""
+        return _held_bytes(self)
+
+    def plainer(self) -> Artifact:
+        """Returns it as a kind that every sink takes, for those that have no rule for its own."""
+        return self
+
+    def _check_texts(self, *fields: str) -> None:
+        """Keeps these fields as UTF-8 can hold them; raises ArtifactError unless they are str."""
+        for key in fields:
+            if not isinstance(value := getattr(self, key), str):
+                raise ArtifactError(
+                    f"{self.kind} {self.name!r}: {key} is {type(value).__name__} {value!r}; expected a str"
+                )
+            object.__setattr__(self, key, storable(value))
+
+
+def _held_bytes(value: object) -> int:
+    if type(value) is str or type(value) is int:  # most of what artifacts hold
+        return getsizeof(value)
+    if isinstance(value, tuple):
+        return getsizeof(value) + sum(map(_held_bytes, value))
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if (names := getattr(value, "__dataclass_fields__", None)) is not None:
+        return 64 + sum([_held_bytes(getattr(value, name)) for name in names])
+    return getsizeof(value)

@@ -1,4 +1,4 @@
-"""The image artifact: pixels encoded once as PNG, so that every sink is handed the same bytes."""
+"""The image artifact: pixels encoded once as PNG, so that every sink gets the same bytes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _quantise(what: str, array: npt.NDArray[Any], value_range: tuple[float, floa
     if value_range is None:
         raise ArtifactError(
             f"{what}: floating-point values need value_range=(low, high), for example (0.0, 1.0); "
-            "without it one picture's brightness could not be compared with the next one's"
+            "otherwise the brightness of pictures could not be compared"
         )
     try:
         low, high = (float(end) for end in value_range)

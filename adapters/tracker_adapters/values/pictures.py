@@ -1,6 +1,7 @@
 """Pictures as people have them: figures of matplotlib, images of Pillow, and arrays without a word on their axes.
 
-Neither package is imported here: their objects are known by the module of their class.
+Their objects are known by the module of their class: neither package is imported where nobody else has imported it, and
+matplotlib brings Pillow.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _missing_layout(what: str, shape: tuple[int, ...]) -> ArtifactError:
         why = "expected 2 axes, or 3 with 1, 3 or 4 channels"
         if len(shape) == 4:
             why += "; of a batch give one picture, such as images[0]"
-        return ArtifactError(f"{what}: shape {shape} is no picture; {why}")
+        return ArtifactError(f"{what}: shape {shape} is not a picture; {why}")
     allowed = " or ".join(f"layout={layout!r}" for layout in layouts)
     return ArtifactError(f"{what}: layout is missing; shape {shape} allows {allowed}")
 

@@ -21,6 +21,8 @@ def storable(text: str) -> str:
     A model under debug may decode to anything, and a file's name may be any bytes; what can be read of it must
     still be recorded.
     """
+    if type(text) is str and text.isascii():
+        return text
     try:
         return str.encode(text).decode()
     except UnicodeEncodeError:

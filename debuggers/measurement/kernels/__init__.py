@@ -1,1 +1,1 @@
-"""Compiled code of the measurement; importing a module of it imports numba."""
+"""Calls of the compiled measuring code, in torch's threads."""

@@ -12,20 +12,21 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from tracker_adapters.own_process import Maker
+from tracker_adapters.fork_safe import OwnerProcess
 
 from debuggers.torch_import import torch
 
-_loader = Maker()
+_loader = OwnerProcess()
 
 
-def team_size() -> int:
-    """How many threads ``openmp()`` should start: as many as torch, so that they are the same ones.
+def team() -> tuple[int, int]:
+    """Returns what starts a team of threads, the address of ``GOMP_parallel``, and how many: torch's own ones.
 
-    One where there is nothing to start them with, and in forked processes: the threads stayed behind, and OpenMP would
-    wait for them.
+    0 and 1 where there is nothing to start them with, and in forked processes: the threads stayed behind, and OpenMP
+    would wait for them.
     """
-    return torch.get_num_threads() if _loader.is_here and openmp() else 1
+    threads = torch.get_num_threads() if _loader.is_current else 1
+    return (start, threads) if threads > 1 and (start := _openmp()) else (0, 1)
 
 
 @contextmanager
@@ -34,7 +35,7 @@ def not_waiting() -> Iterator[None]:
 
     A training in that process may itself only do what is too small for threads.
     """
-    threads = 1 if _loader.is_here else torch.get_num_threads()
+    threads = 1 if _loader.is_current else torch.get_num_threads()
     if threads == 1:
         yield
         return
@@ -46,7 +47,7 @@ def not_waiting() -> Iterator[None]:
 
 
 @cache
-def openmp() -> int:
+def _openmp() -> int:
     """The address of ``GOMP_parallel`` in the OpenMP that torch uses: GNU's own; LLVM's and Intel's have it, too.
 
     0 where torch is built without, and on systems other than Linux.

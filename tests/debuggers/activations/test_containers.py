@@ -1,4 +1,4 @@
-"""Outputs are recorded whether the loop calls the model or parts of it; where they cannot be, that is said once."""
+"""Outputs are recorded whether the loop calls the model or its parts; where that fails, one warning says so."""
 
 import pytest
 import torch
@@ -89,7 +89,7 @@ def test_a_part_that_is_never_called_is_named():
 
 
 @pytest.mark.parametrize("compiled", ["in place", "wrapped"])
-def test_compiled_models_are_told_once_with_the_way_out(caplog, compiled):
+def test_compiled_models_are_reported_once_with_the_remedy(caplog, compiled):
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
     wrapped = torch.compile(model, backend="eager")
     if compiled == "in place":

@@ -1,32 +1,17 @@
-"""NaN and infinities of activations are told; -inf that only masks is not."""
+"""NaN and infinities of activations are reported; -inf that only masks is not."""
 
 import math
 
 import pytest
 import torch
 from torch import nn
+from torch_parts import Applies
 
 from debuggers.activations.monitor import ActivationMonitor
 
 
-class Mask(nn.Module):
-    def forward(self, scores):
-        return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
-
-
-class Softmax(nn.Module):
-    def forward(self, scores):
-        return scores.softmax(-1)
-
-
-class Log(nn.Module):
-    def forward(self, values):
-        return values.clamp_min(0.0).log()
-
-
-class TimesZero(nn.Module):
-    def forward(self, values):
-        return values * 0.0
+def mask(scores):
+    return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
 
 
 class Constant(nn.Module):
@@ -39,7 +24,7 @@ class Constant(nn.Module):
 
 
 def found(model, steps=1, change=lambda number: None):
-    """Names that are told, with their first step."""
+    """The reported names, with their first step."""
     monitor = ActivationMonitor(model, on_error="raise")
     for number in range(steps):
         change(number)
@@ -50,16 +35,17 @@ def found(model, steps=1, change=lambda number: None):
 
 
 def test_a_mask_that_softmax_takes_up_is_no_finding():
-    assert found(nn.Sequential(nn.Linear(4, 4), Mask(), Softmax(), nn.Linear(4, 4)), steps=3) == []
+    assert found(nn.Sequential(nn.Linear(4, 4), Applies(mask), nn.Softmax(-1), nn.Linear(4, 4)), steps=3) == []
 
 
-def test_minus_infinity_that_becomes_nan_is_told_with_it():
-    assert found(nn.Sequential(Log(), TimesZero())) == [("0", 0), ("1", 0)]
+def test_minus_infinity_that_becomes_nan_is_reported_with_it():
+    log, times_zero = Applies(lambda values: values.clamp_min(0.0).log()), Applies(lambda values: values * 0.0)
+    assert found(nn.Sequential(log, times_zero)) == [("0", 0), ("1", 0)]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_mask_is_not_blamed_for_what_breaks_later(value):
-    model = nn.Sequential(Mask(), Softmax(), Constant(1.0))
+    model = nn.Sequential(Applies(mask), nn.Softmax(-1), Constant(1.0))
 
     def change(number):
         model[2].value = value if number == 2 else 1.0
@@ -68,5 +54,5 @@ def test_a_mask_is_not_blamed_for_what_breaks_later(value):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_nan_and_plus_infinity_are_told_at_once(value):
+def test_nan_and_plus_infinity_are_reported_at_once(value):
     assert found(nn.Sequential(nn.Linear(4, 4), Constant(value))) == [("1", 0)]

@@ -11,7 +11,9 @@ import pytest
 import torch
 from module_hooks import hook_count
 from torch import nn
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from torch.utils import checkpoint as checkpointing
+from torch.utils.checkpoint import checkpoint
+from torch_parts import Applies
 from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.activations.monitor import ActivationMonitor
@@ -96,14 +98,10 @@ def test_a_value_is_that_of_the_moment_before_an_in_place_change():
     assert same(watched.steps[0]["1"], model[0](x).relu())
 
 
-class InPlace(nn.Module):
-    def forward(self, x):
-        return x.mul_(2)
-
-
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_a_module_that_returns_its_input_is_measured_as_it_is_then(mode):
-    model = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.0), InPlace(), InPlace(), nn.Identity())
+    double, again = Applies(lambda x: x.mul_(2)), Applies(lambda x: x.mul_(2))
+    model = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.0), double, again, nn.Identity())
     x = batch()
     watched = Watched(model)
     with mode():
@@ -157,18 +155,10 @@ class Output:
     extra: dict
 
 
-class Structured(nn.Module):
-    def forward(self, x):
-        return Output(logits=x * 2, extra={"a": [x + 1], "b": "text"})
-
-
-class Single(nn.Module):
-    def forward(self, x):
-        return {"only": x * 3}
-
-
 def test_tensors_in_structures_are_numbered_and_a_single_one_is_not():
-    model = nn.ModuleDict({"lstm": nn.LSTM(3, 4), "structured": Structured(), "single": Single()})
+    structured = Applies(lambda x: Output(logits=x * 2, extra={"a": [x + 1], "b": "text"}))
+    single = Applies(lambda x: {"only": x * 3})
+    model = nn.ModuleDict({"lstm": nn.LSTM(3, 4), "structured": structured, "single": single})
     x = torch.randn(5, 2, 3)
     watched = Watched(model)
     watched(lambda: [model[name](x) for name in model])
@@ -227,7 +217,7 @@ def test_outputs_without_gradients_are_counted_and_their_absence_is_said_once(ca
     assert watched.monitor.without_gradient == 6
     assert set(watched.steps) == {0, 1}
     assert [record.message for record in caplog.records if "activation gradients" in record.message] == [
-        "activation gradients were asked for, but no output requires one: the forward pass ran under no_grad or "
+        "activation gradients were requested, but no output requires one: the forward pass ran under no_grad or "
         "inference_mode, or all parameters are frozen"
     ]
     model[0].requires_grad_(False)
@@ -267,7 +257,9 @@ def test_selective_checkpointing_does_not_see_our_operations():
 
     def gradient():
         def contexts():
-            return create_selective_checkpoint_contexts(lambda ctx, op, *args, **kwargs: CheckpointPolicy.MUST_SAVE)
+            return checkpointing.create_selective_checkpoint_contexts(
+                lambda ctx, op, *args, **kwargs: checkpointing.CheckpointPolicy.MUST_SAVE
+            )
 
         return torch.autograd.grad(
             checkpoint(model, x, use_reentrant=False, context_fn=contexts).sum(), list(model.parameters())
@@ -427,13 +419,8 @@ def test_training_is_bit_identical(deterministic):
     assert rest == watched_rest
 
 
-class Broken(nn.Module):
-    def forward(self, x):
-        return x.to("meta")
-
-
 def test_what_cannot_be_measured_stops_nothing():
-    model = nn.ModuleDict({"broken": Broken(), "fc": nn.Linear(6, 2)})
+    model = nn.ModuleDict({"broken": Applies(lambda x: x.to("meta")), "fc": nn.Linear(6, 2)})
     watched = Watched(model, on_error="isolate")
     watched(lambda: (model["broken"](batch()), model["fc"](batch())))
     assert list(watched.steps[0]) == ["fc"]

@@ -1,4 +1,4 @@
-"""Outputs are measured as they were when they were put out, one by one or together."""
+"""Outputs are measured as they were when their module returned them, one by one or together."""
 
 from dataclasses import dataclass
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from torch.utils import checkpoint as checkpointing
+from torch.utils.checkpoint import checkpoint
 
 from debuggers.attention import AttentionDebugger
 from debuggers.attention_weights.watch import obstacle
@@ -91,12 +92,16 @@ def checkpointed(use_reentrant):
 
 def keep_products(context, operation, *args, **kwargs):
     products = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default)
-    return CheckpointPolicy.MUST_SAVE if operation in products else CheckpointPolicy.PREFER_RECOMPUTE
+    return (
+        checkpointing.CheckpointPolicy.MUST_SAVE
+        if operation in products
+        else checkpointing.CheckpointPolicy.PREFER_RECOMPUTE
+    )
 
 
 def selectively_checkpointed(model, values):
     def contexts():
-        return create_selective_checkpoint_contexts(keep_products)
+        return checkpointing.create_selective_checkpoint_contexts(keep_products)
 
     return checkpoint(model, values.requires_grad_(), use_reentrant=False, context_fn=contexts)
 

@@ -7,7 +7,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn import functional
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from tracker_adapters.errors import ArtifactError
@@ -160,6 +159,8 @@ def one_rank(process_group):
 
 
 def test_a_distributed_tensor_may_be_split_by_datapoint_or_head(one_rank):
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
     query, key, value = tensors()
     expected = all_weights(scaled_dot_product(query, key, value))
     for placement in (Replicate(), Shard(0), Shard(1)):

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from debugger_parts import entry, gradcam
 from digit_models import digit_network, digits
 from module_hooks import hook_count
 from torch import nn
@@ -20,10 +21,6 @@ from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 DEBUGGERS = [GradCAMDebugger, GradCAMPlusPlusDebugger, EigenCAMDebugger]
 MODES = {"with gradients": torch.enable_grad, "no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
-
-
-def gradcam(model, inputs, layer="backbone.act2", target_class=3, **options):
-    return GradCAMDebugger(layer, target_class, **options)({"inputs": inputs}, model)["gradcam"]
 
 
 def state_of(model, *tensors):
@@ -124,8 +121,7 @@ def test_other_debuggers_do_not_see_the_run_and_hooks_of_users_do():
     model, (images, _) = digit_network().eval(), digits(3)
     seen_by_user = []
     model.head.register_forward_hook(lambda module, inputs, output: seen_by_user.append(len(output)))
-    config = [{"name": "maps", "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": "head"}}}]
-    with SequentialDebugger(config, model) as watching:
+    with SequentialDebugger([entry("maps", FeatureMapDebugger, layer_name="head")], model) as watching:
         watching.enabled = True
         model(images)
         captured = watching.debuggers["maps"].last_capture
@@ -137,10 +133,7 @@ def test_other_debuggers_do_not_see_the_run_and_hooks_of_users_do():
 def test_it_works_in_a_sequential_debugger(tmp_path):
     model, (images, _) = digit_network().eval(), digits(4)
     emitter = MemoryEmitter()
-    config = [
-        {"name": name.__name__, "debugger_config": {"class": name, "args": {"target_layer": "backbone.act2"}}}
-        for name in DEBUGGERS
-    ]
+    config = [entry(cls.__name__, cls, target_layer="backbone.act2") for cls in DEBUGGERS]
     with SequentialDebugger(config, model, emitter=emitter, on_error="raise") as sequential, torch.inference_mode():
         sequential.begin_epoch(tmp_path)
         outputs = model(images)

@@ -3,18 +3,10 @@
 import pytest
 import torch
 from torch import nn
+from torch_parts import Applies
 
 from debuggers.class_maps.layer_cut import LayerCut
 from debuggers.errors import DebuggerConfigError
-
-
-class Returns(nn.Module):
-    def __init__(self, value):
-        super().__init__()
-        self.value = value
-
-    def forward(self, inputs):
-        return self.value
 
 
 def test_the_output_is_the_same_and_hangs_on_the_leaf():
@@ -46,9 +38,9 @@ def test_memory_formats_are_kept():
 
 def test_only_the_first_tensor_is_replaced():
     first, second = torch.ones(2), torch.ones(3)
-    layer, cut = Returns({"name": "x", "tensors": [first, (second,)]}), LayerCut()
+    layer, cut = Applies(lambda: {"name": "x", "tensors": [first, (second,)]}), LayerCut()
     with cut.at(layer):
-        output = layer(None)
+        output = layer()
 
     assert output["tensors"][1][0] is second
     assert output["tensors"][0].requires_grad
@@ -58,8 +50,8 @@ def test_only_the_first_tensor_is_replaced():
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (None, "put out no tensor"),
-        ({"a": [1, "b"]}, "put out no tensor"),
+        (None, "returned no tensor"),
+        ({"a": [1, "b"]}, "returned no tensor"),
         (torch.ones(2, dtype=torch.int64), "torch.int64"),
         (torch.ones(2, dtype=torch.complex64), "torch.complex64"),
         (torch.eye(2).to_sparse(), "sparse"),
@@ -68,9 +60,9 @@ def test_only_the_first_tensor_is_replaced():
     ],
 )
 def test_outputs_without_maps_are_refused(value, message):
-    layer, cut = Returns(value), LayerCut()
+    layer, cut = Applies(lambda: value), LayerCut()
     with cut.at(layer):
-        layer(None)
+        layer()
     with pytest.raises(DebuggerConfigError, match=f"layer 'encoder'.*{message}"):
         cut.leaf("encoder")
 

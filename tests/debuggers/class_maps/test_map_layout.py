@@ -1,4 +1,4 @@
-"""A layer's output becomes channels of maps, whatever its form; what cannot be told is refused."""
+"""A layer's output becomes channels of maps, whatever its form; an ambiguous one is refused."""
 
 import pytest
 import torch

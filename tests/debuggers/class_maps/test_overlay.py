@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch_parts import Refuses
 
 from debuggers.class_maps.overlay import MAX_SIDE, MIN_SIDE, cam_pictures, ramp_colours, side_by_side
 
@@ -101,18 +101,10 @@ def test_without_an_image_the_map_stands_alone(maps, shape):
     assert picture.values.shape == shape
 
 
-class RefusesWaiting(TorchDispatchMode):
-    """On a device, these operations wait for it."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        assert function.overloadpacket not in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero)
-        return function(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("inputs", [torch.rand(2, 3, 8, 8), torch.zeros(2, 7)])
 def test_drawing_does_not_wait_for_a_device(inputs):
     maps = torch.rand(2, 4, 4)
-    with RefusesWaiting():
+    with Refuses(torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero):
         assert len(list(cam_pictures(maps, inputs))) == 1
 
 

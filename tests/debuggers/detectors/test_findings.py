@@ -1,4 +1,4 @@
-"""What is broken is told once when it begins, lasts, ends, and may begin again."""
+"""A broken rule is reported once when it begins; it lasts, ends, and may begin again."""
 
 import json
 from itertools import pairwise
@@ -15,7 +15,7 @@ def feed(detector, observe, counts):
     return [detector.see(observe(step, non_finite=[count])) for step, count in enumerate(counts)]
 
 
-def test_what_persists_is_told_once_and_counted(observe):
+def test_a_lasting_problem_is_reported_once_and_counted(observe):
     detector = NonFiniteGradient()
     found = feed(detector, observe, [0, 1, 4, 2])
     assert [len(step) for step in found] == [0, 1, 0, 0]

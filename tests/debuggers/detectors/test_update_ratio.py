@@ -13,7 +13,7 @@ def test_the_limits_themselves_are_in_order(observe, ratio):
 
 
 @pytest.mark.parametrize("detector, ratio", [(SmallUpdate, 0.0), (SmallUpdate, 9e-9), (LargeUpdate, 10.1)])
-def test_the_third_step_outside_is_told(observe, detector, ratio):
+def test_the_third_step_outside_is_reported(observe, detector, ratio):
     found = [judge.see(observe(step, update_ratio=[ratio])) for judge in [detector()] for step in range(5)]
     assert [len(step) for step in found] == [0, 0, 1, 0, 0]
     assert found[2][0].step == 0

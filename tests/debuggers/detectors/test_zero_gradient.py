@@ -11,24 +11,24 @@ def test_it_takes_three_steps_in_a_row(observe):
     assert (finding.step, finding.last_step, finding.steps) == (0, 3, 4)
 
 
-def told_at(shares, observe):
+def reported_at(shares, observe):
     detector = ZeroGradient()
     return [step for step, share in enumerate(shares) if detector.see(observe(step, zero_fraction=[share]))]
 
 
-def test_heads_that_are_trained_in_turn_are_told_once_at_most(observe):
+def test_heads_that_are_trained_in_turn_are_reported_once_at_most(observe):
     """One begins with its turn, the other waits through the first epoch."""
     epoch = 60
-    assert told_at(([0.1] * epoch + [1.0] * epoch) * 5, observe) == []
-    assert told_at(([1.0] * epoch + [0.1] * epoch) * 5, observe) == [2]
+    assert reported_at(([0.1] * epoch + [1.0] * epoch) * 5, observe) == []
+    assert reported_at(([1.0] * epoch + [0.1] * epoch) * 5, observe) == [2]
     epoch = 500
-    assert told_at(([0.1] * epoch + [1.0] * epoch) * 5, observe) == [epoch + 102]
+    assert reported_at(([0.1] * epoch + [1.0] * epoch) * 5, observe) == [epoch + 102]
 
 
-def test_a_gradient_that_ends_for_good_is_told_soon(observe):
-    assert told_at([0.1] * 8 + [1.0] * 20, observe) == [8 + 8 + 2]
-    assert told_at([0.1] * 5000 + [1.0] * 200, observe) == [5000 + 100 + 2]
-    assert told_at(([0.1] * 60 + [1.0] * 60) * 3 + [0.1] * 60 + [1.0] * 200, observe) == [420 + 120 + 2]
+def test_a_gradient_that_ends_for_good_is_reported_soon(observe):
+    assert reported_at([0.1] * 8 + [1.0] * 20, observe) == [8 + 8 + 2]
+    assert reported_at([0.1] * 5000 + [1.0] * 200, observe) == [5000 + 100 + 2]
+    assert reported_at(([0.1] * 60 + [1.0] * 60) * 3 + [0.1] * 60 + [1.0] * 200, observe) == [420 + 120 + 2]
 
 
 def test_steps_at_which_the_tensor_was_not_measured_do_not_interrupt(observe):

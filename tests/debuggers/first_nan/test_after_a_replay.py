@@ -10,7 +10,7 @@ from torch import nn
 
 from debuggers.first_nan.forward_capture import ForwardCapture
 from debuggers.first_nan.replay import replay_closure, replay_error, replay_forward
-from stability.first_nan.scaler_aside import scaler_aside
+from debuggers.torch_internals.grad_scaler import scaler_aside
 
 
 def bits(tensor):
@@ -27,6 +27,7 @@ class Everything:
         self.scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
         self.capture = ForwardCapture(self.model)
         self.kept = torch.ones(6)
+        self.generator = torch.Generator()
         for _ in range(2):
             self.inputs = torch.randn(6, 4)
             self.optimizer.zero_grad()
@@ -52,7 +53,8 @@ class Everything:
             len(torch.utils._python_dispatch._get_current_dispatch_mode_stack()),
             torch._C._len_torch_function_stack(),
         )
-        generators = random.getstate(), repr(np.random.get_state()), torch.get_rng_state().tolist()
+        of_torch = torch.get_rng_state().tolist(), self.generator.get_state().tolist()
+        generators = random.getstate(), repr(np.random.get_state()), of_torch
         scaler = {
             name: copy.deepcopy(dict(value)) if name == "_per_optimizer_states" else value
             for name, value in self.scaler.__dict__.items()
@@ -73,7 +75,7 @@ class Everything:
 
 
 def writes_and_draws(training):
-    training.kept.fill_(random.random() + np.random.random())
+    training.kept.fill_(random.random() + np.random.random()).add_(torch.rand(6, generator=training.generator))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         return training.model(training.inputs).float().square().mean()
 
@@ -128,6 +130,13 @@ def steps(training):
     return loss
 
 
+def steps_after_backward(training):
+    loss = writes_and_draws(training)
+    loss.backward()
+    training.optimizer.step()
+    return loss
+
+
 def interrupts(training):
     writes_and_draws(training)
     raise KeyboardInterrupt
@@ -142,6 +151,7 @@ CLOSURES = [
     raises_at_nan,
     raises_in_backward,
     steps,
+    steps_after_backward,
     interrupts,
 ]
 
@@ -156,7 +166,7 @@ def test_a_closure_leaves_no_trace(closure):
     except (LookupError, ValueError, KeyboardInterrupt):
         pass
 
-    training.is_as_before(before, was_written_to=closure is steps)
+    training.is_as_before(before, was_written_to=closure in (steps, steps_after_backward))
     training.scaler.step(training.optimizer)  # a scaler that takes the gradients for unscaled ones would raise here
     training.scaler.update()
 

@@ -1,4 +1,4 @@
-"""A NaN is put down to the module, the value and the step that it comes from, and to nothing beside them."""
+"""A NaN is attributed to the module, the value and the step that it comes from, and to nothing else."""
 
 import math
 import random
@@ -6,21 +6,12 @@ import random
 import pytest
 import torch
 from torch import nn
+from torch_parts import Applies
 
 from debuggers.first_nan.forward_capture import ForwardCapture
 from debuggers.first_nan.loss_graph import loss_candidates
 from debuggers.first_nan.replay import replay_closure, replay_forward
 from debuggers.torch_internals.autograd import next_node_number
-from stability import FirstNaNFinder, GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
-
-
-class Applies(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, values):
-        return self.function(values)
 
 
 class BadSlope(torch.autograd.Function):
@@ -140,11 +131,11 @@ class TestMemoryOfEmpty:
             return values + memory
 
         origin = answer(network(partly))
-        assert origin.held_by == "memory that nothing was written to, as of torch.empty"
+        assert origin.held_by == "uninitialised memory, as of torch.empty"
 
     def test_changes_in_place_of_what_was_not_written_keep_it_too(self):
         origin = answer(network(lambda values: values + torch.empty(6, 8).mul_(2).add_(values.detach())))
-        assert origin.held_by == "memory that nothing was written to, as of torch.empty"
+        assert origin.held_by == "uninitialised memory, as of torch.empty"
 
     def test_memory_that_was_written_part_by_part_is_written(self):
         def wholly(values):
@@ -238,7 +229,7 @@ class TestMicroBatches:
 
 
 class TestWithoutAClosure:
-    def test_the_losses_are_not_blamed_for_what_the_watch_saw_in_a_module(self):
+    def test_the_losses_are_not_blamed_for_what_the_watch_saw_in_a_module(self, finding):
         class Third(nn.Module):
             calls = 0
 
@@ -247,31 +238,20 @@ class TestWithoutAClosure:
                 return values / (self.calls - 3)
 
         model = nn.Sequential(nn.Linear(4, 4), Third(), nn.Linear(4, 1))
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-        with FirstNaNFinder(model, to_terminal=False) as finder:
-            manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), find_first_nan=finder)
+        with finding(model) as (finder, step):
             for _ in range(3):
-                optimizer.zero_grad()
-                loss = model(torch.randn(3, 4)).square().mean()
-                loss.backward()
-                manager.step(model, loss, optimizer)
+                step(model(torch.randn(3, 4)).square().mean())
         (found,) = finder.found
 
         assert (found.origin.module, found.seen_first) == ("1", "1")
         assert "the replay was finite" in found.message
 
-    def test_a_module_that_masks_in_every_step_is_no_evidence_against_the_loss(self):
+    def test_a_module_that_masks_in_every_step_is_no_evidence_against_the_loss(self, finding):
         masks = Applies(lambda values: values.masked_fill(torch.eye(3, 4).bool(), -torch.inf))
         model = nn.Sequential(nn.Linear(4, 4), masks, nn.Softmax(1))
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-        with FirstNaNFinder(model, to_terminal=False) as finder:
-            manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), find_first_nan=finder)
+        with finding(model) as (finder, step):
             for number in range(3):
-                optimizer.zero_grad()
-                outputs = model(torch.randn(3, 4))
-                loss = (outputs - (10 if number == 2 else -1)).log().mean()
-                loss.backward()
-                manager.step(model, loss, optimizer)
+                step((model(torch.randn(3, 4)) - (10 if number == 2 else -1)).log().mean())
         (found,) = finder.found
 
         assert (found.origin.module, found.origin.operator, found.seen_first) == ("the loss", "aten::log", None)

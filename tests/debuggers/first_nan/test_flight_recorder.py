@@ -7,14 +7,10 @@ import torch
 from module_hooks import hook_count
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from torch_parts import Applies
 
 from debuggers.errors import DebuggerConfigError
 from debuggers.first_nan.flight_recorder import STATISTICS, NonFiniteWatch
-
-
-class Breaks(nn.Module):
-    def forward(self, values):
-        return values / 0 - values / 0
 
 
 def network():
@@ -63,7 +59,9 @@ def test_each_call_in_a_step_is_an_entry():
 
 
 def test_the_first_module_in_order_of_calls_is_named():
-    model = nn.Sequential(nn.Linear(3, 4), nn.Sequential(Breaks(), nn.Identity()), nn.Linear(4, 2))
+    model = nn.Sequential(
+        nn.Linear(3, 4), nn.Sequential(Applies(lambda values: values / 0 - values / 0), nn.Identity()), nn.Linear(4, 2)
+    )
     with NonFiniteWatch(model) as watch:
         model(torch.ones(2, 3))
         assert watch.first_non_finite() == "1.0"
@@ -101,6 +99,21 @@ def test_integers_empty_outputs_and_tuples_do_no_harm():
     assert [len(watch.history(name)) for name in ("0", "1")] == [1, 1]
 
 
+def test_an_output_that_cannot_be_measured_is_counted_and_logged_once(caplog):
+    class Sealed(dict):
+        def values(self):
+            raise TypeError("the values of this are sealed")
+
+    model = nn.ModuleList([nn.Linear(3, 3), Applies(lambda values: Sealed(out=values))])
+    with NonFiniteWatch(model) as watch:
+        for _ in range(3):
+            model[1](model[0](torch.ones(2, 3)))
+
+    assert watch.failures == {("measuring the output of 1", "TypeError"): 3}
+    assert len(watch.history("0")) == 3
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
 def test_closing_leaves_no_hook():
     model = network()
     NonFiniteWatch(model).close()
@@ -115,5 +128,5 @@ def test_what_was_compiled_is_left_out():
 
 
 def test_a_history_of_no_steps_is_refused():
-    with pytest.raises(DebuggerConfigError, match="history is 0; expected a positive number"):
+    with pytest.raises(DebuggerConfigError, match="history is 0; expected an integer of at least 1"):
         NonFiniteWatch(network(), history=0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch_parts import Applies, Graphs
 
 from debuggers.first_nan.forward_capture import ForwardCapture
 from debuggers.first_nan.replay import replay_forward
@@ -19,13 +20,9 @@ def noisy():
     return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 2))
 
 
-class Draws(nn.Module):
-    def forward(self, values):
-        return values + random.random() + np.random.random() + torch.rand(())
-
-
 def test_a_replay_gives_the_same_bits():
-    model, inputs = nn.Sequential(noisy(), Draws()), torch.randn(6, 4)
+    draws = Applies(lambda values: values + random.random() + np.random.random() + torch.rand(()))
+    model, inputs = nn.Sequential(noisy(), draws), torch.randn(6, 4)
     with ForwardCapture(model) as capture:
         outputs = model(inputs)
         torch.rand(10)
@@ -137,15 +134,10 @@ def test_a_model_that_changes_its_argument_is_repeated_without_a_trace():
 
 
 def test_a_compiled_model_keeps_its_one_graph():
-    graphs = []
-
-    def backend(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
-
     torch._dynamo.reset()
+    graphs = Graphs()
     model = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
-    compiled = torch.compile(model, backend=backend, fullgraph=True)
+    compiled = torch.compile(model, backend=graphs, fullgraph=True)
     with ForwardCapture(compiled) as capture:
         for _ in range(3):
             loss = compiled(torch.zeros(3, 4)).log().sum()
@@ -201,11 +193,8 @@ class Untouchable(dict):
 
 @pytest.mark.parametrize("returns", [False, True])
 def test_what_cannot_be_kept_stops_no_forward_pass(returns):
-    class Takes(nn.Module):
-        def forward(self, values, settings):
-            return Untouchable(result=values * 2) if returns else {"result": values * 2}
-
-    with ForwardCapture(Takes()) as capture:
+    kind = Untouchable if returns else dict
+    with ForwardCapture(Applies(lambda values, settings: kind(result=values * 2))) as capture:
         outputs = capture._model(torch.ones(2, requires_grad=True), None if returns else Untouchable())
         assert capture.start is None
     assert outputs["result"].tolist() == [2.0, 2.0]

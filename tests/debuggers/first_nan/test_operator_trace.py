@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted.networks import Decoys
 from torch import nn
+from torch_parts import Applies
 
 from debuggers.first_nan.replay import replay_closure
 
@@ -27,15 +28,6 @@ BACKWARD = {
     "aten::atanh": lambda x: x + torch.where(x < -1e3, (x * 0 + 1).atanh(), 0),
 }
 FAULTS = [("forward", name) for name in FORWARD] + [("backward", name) for name in BACKWARD]
-
-
-class Fault(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, values):
-        return self.function(values)
 
 
 class InPlace(nn.Module):
@@ -70,7 +62,7 @@ def test_the_fault_is_named_among_sound_layers(before, after, fault):
     torch.manual_seed(0)
     function = (FORWARD if direction == "forward" else BACKWARD)[operator]
     first = nn.Linear(8, 8)  # has a gradient, so that there is something to go wrong in a backward pass
-    model = nn.Sequential(first, *(make() for make in before), Fault(function), *(make() for make in after))
+    model = nn.Sequential(first, *(make() for make in before), Applies(function), *(make() for make in after))
     inputs = torch.randn(6, 8)
 
     origin = replay_closure(model, lambda: model(inputs).square().mean()).origin

@@ -46,7 +46,7 @@ def test_a_suggestion_fits(title):
         (1.0, lambda x: x.half() * 1e6, "float16"),
         (1.0, lambda x: x * torch.inf, "other is not finite"),
         (1e9, lambda x: x.cumprod(0), "add logarithms instead"),
-        (1.0, lambda x: x.masked_fill(x > 0, torch.inf), "filled in on purpose"),
+        (1.0, lambda x: x.masked_fill(x > 0, torch.inf), "an intended infinity reaches the loss"),
     ],
 )
 def test_overflows(value, function, word):

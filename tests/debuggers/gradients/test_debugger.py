@@ -63,9 +63,13 @@ def watched(model, optimizer=None, **options):
     return GradientDebugger(model, optimizer, emitter=emitter, **{"on_error": "raise"} | options), emitter
 
 
-def test_every_gradient_its_norm_and_the_norm_of_all():
+def watched_network(**options):
     model = network()
-    debugger, emitter = watched(model)
+    return model, *watched(model, **options)
+
+
+def test_every_gradient_its_norm_and_the_norm_of_all():
+    model, debugger, emitter = watched_network()
     backward(model)
     table = debugger.step(3)
     assert_gradients(emitter, of(model))
@@ -82,8 +86,7 @@ def test_every_gradient_its_norm_and_the_norm_of_all():
 
 
 def test_four_accumulated_micro_batches_are_one_gradient():
-    model = network()
-    debugger, emitter = watched(model)
+    model, debugger, emitter = watched_network()
     expected = {name: torch.zeros_like(parameter) for name, parameter in model.named_parameters()}
     for micro_batch in range(4):
         loss = model(batch(micro_batch)).square().mean() / 4
@@ -98,8 +101,7 @@ def test_four_accumulated_micro_batches_are_one_gradient():
 
 def test_gradients_are_taken_before_or_after_clipping_by_where_step_is_called():
     for call_before in (True, False):
-        model = network()
-        debugger, _ = watched(model)
+        model, debugger, _ = watched_network()
         backward(model)
         raw = math.sqrt(sum(gradient.double().square().sum().item() for gradient in of(model).values()))
         table = debugger.step(0) if call_before else None
@@ -180,7 +182,7 @@ def test_tied_frozen_and_missing_gradients():
     [alone] = summarize([both_uses])
     assert histograms(emitter)["first.weight"].mean == pytest.approx(alone.mean, rel=1e-12)
     assert debugger.aliases == {"first.weight": ("last.weight",)}
-    assert (debugger.frozen_parameters, debugger.missing_gradients) == (2, 2)
+    assert (len(debugger.watch.roles().frozen), debugger.missing_gradients) == (2, 2)
 
 
 def test_sparse_gradients_of_embeddings_are_measured_by_their_values():
@@ -205,8 +207,7 @@ def test_a_step_without_any_gradient_is_said_once_and_counted(caplog):
 
 
 def test_a_measurement_that_was_made_already_is_used():
-    model = network()
-    debugger, emitter = watched(model)
+    model, debugger, emitter = watched_network()
     backward(model)
     table = measure([parameter.grad for parameter in model.parameters()]).resolve()
     assert debugger.step(0, table) is table
@@ -294,8 +295,7 @@ def test_what_a_device_still_computes_is_recorded_later_under_its_own_step(monke
         return pending[-1]
 
     monkeypatch.setattr("debuggers.gradients.measurement.measure_unscaled", lag)
-    model = network()
-    debugger, emitter = watched(model)
+    model, debugger, emitter = watched_network()
     for step in range(3):
         backward(model)
         assert debugger.step(step) is None
@@ -312,8 +312,7 @@ def test_what_a_device_still_computes_is_recorded_later_under_its_own_step(monke
 
 
 def test_memory_is_bounded():
-    model = network()
-    debugger, _ = watched(model, max_gradient_history=5, histogram_every=4)
+    model, debugger, _ = watched_network(max_gradient_history=5, histogram_every=4)
     for step in range(20):
         backward(model)
         debugger.step(step)
@@ -364,8 +363,7 @@ def test_what_holds_no_numbers_is_refused_and_named(gradients):
 
 
 def test_a_finding_is_one_alert():
-    model = network()
-    debugger, emitter = watched(model)
+    model, debugger, emitter = watched_network()
     for step in range(5):
         backward(model, lambda outputs: outputs.sum() * math.nan)
         debugger.step(step)
@@ -375,8 +373,7 @@ def test_a_finding_is_one_alert():
 
 
 def test_modules_are_summed_up_in_the_analysis():
-    model = network()
-    debugger, _ = watched(model)
+    model, debugger, _ = watched_network()
     backward(model)
     debugger.step(0)
     modules = {module.path: module.last_norm for module in debugger.analyze_gradient_flow().modules}
@@ -386,8 +383,7 @@ def test_modules_are_summed_up_in_the_analysis():
 
 
 def test_a_failure_inside_stops_no_training(monkeypatch):
-    model = network()
-    debugger, emitter = watched(model, on_error="isolate")
+    model, debugger, emitter = watched_network(on_error="isolate")
     backward(model)
     monkeypatch.setattr("debuggers.gradients.measurement.measure_unscaled", lambda *_: 1 / 0)
     assert debugger.step(0) is None

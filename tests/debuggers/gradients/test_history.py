@@ -1,4 +1,4 @@
-"""The history keeps the last steps of every tensor, and tells what was not measured from what was NaN."""
+"""The history keeps the last steps of every tensor, and distinguishes NaN from what was not measured."""
 
 import numpy as np
 import pytest
@@ -120,7 +120,7 @@ def test_the_observation_is_what_the_detectors_see_again_later():
 
 def test_wrong_use_is_one_clear_error():
     history = GradientHistory()
-    with pytest.raises(HistoryError, match="max_gradient_history is 0; expected at least 1"):
+    with pytest.raises(HistoryError, match="max_gradient_history is 0; expected an integer of at least 1"):
         GradientHistory(0)
     with pytest.raises(HistoryError, match="1 names for 2 rows"):
         history.record(0, ("a",), table([1.0], [1.0]))

@@ -1,4 +1,4 @@
-"""What is recorded never holds a loss scale, whoever has divided by it, and the scaler goes its way."""
+"""What is recorded never holds a loss scale, whether or not the loop has unscaled, and the scaler is not affected."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_a_scaler_that_is_off_or_was_never_used_scales_nothing():
 
 
 @pytest.mark.parametrize("unscaled_by_the_loop", [False, True])
-def test_a_fused_optimizer_tells_its_scale_inside_its_step(unscaled_by_the_loop):
+def test_a_fused_optimizer_has_its_scale_inside_its_step(unscaled_by_the_loop):
     model, optimizer, scaler = trained(512.0, fused=True)
     expected = summarize(as_torch_unscales(model, scaler))
     seen = []

@@ -1,4 +1,4 @@
-"""Which parameters take part in a training is known by name, and weights that nothing moves are told."""
+"""Which parameters take part in a training is known by name, and weights that nothing changes are reported."""
 
 import math
 
@@ -38,7 +38,7 @@ def train(model, optimizers, *, steps=FIRST_LOOK + 1, probed=False, before=lambd
 
 @pytest.mark.parametrize("probed", [True, False])
 @pytest.mark.parametrize("lr", [0.0, 1e-12])
-def test_weights_that_stand_still_are_told(lr, probed):
+def test_weights_that_do_not_change_are_reported(lr, probed):
     model = network()
     debugger, alerts = train(model, [torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)], probed=probed)
 
@@ -66,7 +66,7 @@ def test_small_learning_rates_that_move_weights_are_none(make, dtype):
     assert debugger.watch.sees_movement
 
 
-def test_updates_that_bfloat16_rounds_away_are_told():
+def test_updates_that_bfloat16_rounds_away_are_reported():
     model = nn.Linear(4, 2).bfloat16()
     nn.init.ones_(model.weight)
     nn.init.ones_(model.bias)
@@ -96,7 +96,7 @@ def test_weights_that_begin_to_move_end_the_finding():
     assert not finding.ongoing
 
 
-def test_a_layer_that_no_optimizer_holds_is_told():
+def test_a_layer_that_no_optimizer_holds_is_reported():
     model = network()
     debugger, alerts = train(model, [torch.optim.SGD(model[:3].parameters(), lr=0.1)])
 

@@ -1,4 +1,4 @@
-"""The probe gives the norm of all gradients, of any magnitude, and tells huge ones from infinite ones."""
+"""The probe gives the norm of all gradients, of any magnitude, and distinguishes huge ones from infinite ones."""
 
 import math
 

@@ -82,7 +82,7 @@ def test_only_the_beginning_of_a_fault_asks_for_a_measurement():
     assert math.isnan(totals(emitter)[52])
 
 
-def test_a_total_that_explodes_in_the_third_step_is_told():
+def test_a_total_that_explodes_in_the_third_step_is_reported():
     _, emitter, asked = run([0.5, 4.0, 4e3, 1e5])
 
     assert asked == [2]
@@ -96,7 +96,7 @@ def test_first_norms_that_differ_much_are_no_explosion(values):
     assert alerts(run(values)[1]) == []
 
 
-def test_a_spike_between_measured_steps_is_told():
+def test_a_spike_between_measured_steps_is_reported():
     debugger, emitter, _ = run([1.0] * 40 + [1e3] + [1.0] * 5, measured=range(0, 46, 10))
 
     assert alerts(emitter)[0][:2] == ("exploding_gradient", 40)
@@ -110,6 +110,24 @@ def test_what_a_probe_and_a_measurement_both_see_is_one_finding():
     assert (name, step) == ("exploding_gradient", 40)
     assert "0.weight" in message
     assert "all gradients" not in {finding.name for finding in debugger.analyze_gradient_flow().findings}
+
+
+def test_gradients_that_all_turn_to_zero_are_reported_whatever_is_measured():
+    debugger, emitter, asked = run([1.0] * 150 + [0.0] * 110, measured=range(0, 250, 50))
+
+    assert asked == [252]
+    ((name, step, message),) = alerts(emitter)
+    assert (name, step) == ("zero_gradient", 252)
+    assert message.startswith("all gradients: the gradient is zero everywhere")
+    (found,) = debugger.analyze_gradient_flow().findings
+    assert (found.kind, found.name, found.step, found.ongoing) == ("zero_gradient", "all gradients", 250, True)
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0] * 10 + [0.0] * 10, ([1.0] * 5 + [0.0] * 5) * 30, [0.0] * 300, [0.0] * 9 + [1.0]]
+)
+def test_zeros_in_turn_or_from_the_start_are_no_fault_of_the_total(values):
+    assert alerts(run(values)[1]) == []
 
 
 def test_without_gradients_there_is_nothing_to_probe():

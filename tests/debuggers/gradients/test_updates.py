@@ -31,6 +31,13 @@ def watched(model, optimizer, **options):
     return GradientDebugger(model, optimizer, emitter=emitter, **options), emitter
 
 
+def watched_descent(**options):
+    """A network that gradient descent trains, watched."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return model, optimizer, *watched(model, optimizer, **options)
+
+
 def backward(model):
     model.zero_grad()
     model(batch().to(model[0].weight.dtype)).square().sum().backward()
@@ -131,9 +138,7 @@ def test_a_step_that_a_scaler_skips_is_counted_and_not_recorded(fused):
 
 
 def test_steps_that_were_not_announced_are_not_measured():
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    debugger, emitter = watched(model, optimizer)
+    model, optimizer, debugger, emitter = watched_descent()
     for step in range(6):
         backward(model)
         if step % 3 == 0:
@@ -145,9 +150,7 @@ def test_steps_that_were_not_announced_are_not_measured():
 
 
 def test_a_step_that_is_left_out_is_not_taken_for_an_earlier_one_that_was_skipped():
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    debugger, emitter = watched(model, optimizer)
+    model, optimizer, debugger, emitter = watched_descent()
     backward(model)
     debugger.step(0)  # and the loop skips the optimizer's step
     debugger.leave_out()
@@ -175,9 +178,7 @@ def test_a_pruned_parameter_is_measured_in_its_new_shape(kept):
 
 
 def test_copies_are_reused_while_the_parameters_stay_and_made_anew_when_they_change():
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    debugger, emitter = watched(model, optimizer)
+    model, optimizer, debugger, emitter = watched_descent()
     kept = []
     for step in range(3):
         backward(model)
@@ -267,10 +268,8 @@ def test_calls_from_inside_of_a_closure_make_one_update():
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_step_that_an_exception_ended_is_not_taken_for_the_next(error):
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    debugger, emitter = watched(model, optimizer)
+def test_a_step_that_raised_costs_neither_the_next_step_nor_is_taken_for_it(error):
+    model, optimizer, debugger, emitter = watched_descent()
 
     def closure():
         raise error
@@ -285,8 +284,9 @@ def test_a_step_that_an_exception_ended_is_not_taken_for_the_next(error):
         before = model[0].weight.detach().clone()
         optimizer.step()
     debugger.close()
-    assert {artifact.step for artifact in emitter.artifacts if artifact.name.startswith("updates/")} == {0, 3}
+    assert {artifact.step for artifact in emitter.artifacts if artifact.name.startswith("updates/")} == {0, 2, 3}
     assert_same(values(emitter, step=3)["updates/0.weight"], model[0].weight.detach() - before)
+    assert debugger.skipped_updates == 1
 
 
 def test_the_optimizer_can_be_pickled_and_copied_while_watched_and_the_copy_is_not_watched():
@@ -312,9 +312,7 @@ def test_the_optimizer_can_be_pickled_and_copied_while_watched_and_the_copy_is_n
 
 
 def test_a_failure_inside_does_not_stop_the_optimizer(monkeypatch):
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    debugger, emitter = watched(model, optimizer, on_error="isolate")
+    model, optimizer, debugger, emitter = watched_descent(on_error="isolate")
     backward(model)
     debugger.step(0)
     before = model[0].weight.detach().clone()
@@ -326,23 +324,18 @@ def test_a_failure_inside_does_not_stop_the_optimizer(monkeypatch):
     assert "measuring an update failed: ZeroDivisionError" in alert.message
 
 
-def test_a_distributed_tensor_is_measured_by_its_local_shard_and_marked():
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    try:
-        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
-        model = network()
-        torch.distributed.fsdp.fully_shard(model, mesh=mesh)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        debugger, emitter = watched(model, optimizer, gradients=True, weights=True)
-        backward(model)
-        before = model[0].weight.to_local().detach().clone()
-        assert debugger.step(0).local_shard.all()
-        optimizer.step()
-        assert_same(values(emitter)["updates/0.weight"], model[0].weight.to_local().detach() - before)
-        debugger.close()
-        del model, optimizer
-    finally:
-        torch.distributed.destroy_process_group()
+def test_a_distributed_tensor_is_measured_by_its_local_shard_and_marked(process_group):
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+    model = network()
+    torch.distributed.fsdp.fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    debugger, emitter = watched(model, optimizer, gradients=True, weights=True)
+    backward(model)
+    before = model[0].weight.to_local().detach().clone()
+    assert debugger.step(0).local_shard.all()
+    optimizer.step()
+    assert_same(values(emitter)["updates/0.weight"], model[0].weight.to_local().detach() - before)
+    debugger.close()
 
 
 def test_weights_need_an_optimizer():
@@ -383,9 +376,7 @@ def test_what_a_late_device_measured_comes_in_order_with_ratios_of_its_own_step(
     monkeypatch.setattr(Late, "finished", 0)
     monkeypatch.setattr(Late, "made", 0)
     monkeypatch.setattr("debuggers.gradients.updates.measure", Late)
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    debugger, emitter = watched(model, optimizer, weights=True)
+    model, optimizer, debugger, emitter = watched_descent(weights=True)
     expected, seen = [], []
     for step in range(5):
         Late.finished = max(0, step - 1)

@@ -1,11 +1,10 @@
 """Arrays of a page share blocks of memory, and overlap nowhere."""
 
-import threading
-
 import ml_dtypes
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import in_threads
 
 from debuggers.host_arrays.block_memory import BLOCK_BYTES, PageMemory
 
@@ -58,10 +57,6 @@ def test_threads_get_memory_of_their_own():
             array[:] = number
             arrays.append((number, array))
 
-    threads = [threading.Thread(target=reserve, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads(reserve, range(8))
     assert len(arrays) == 1600
     assert all((array == number).all() for number, array in arrays)

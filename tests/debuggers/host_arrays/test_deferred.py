@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryRecorder
@@ -31,32 +30,6 @@ def test_a_later_change_does_not_reach_the_copy(device, dtype):
 def test_a_row_is_cut_when_it_is_resolved(device):
     row = DeferredRow(defer_tensor(torch.arange(6, device=device).reshape(2, 3)), 1, 2)
     assert (row.nbytes, row.resolve().tolist()) == (24, [3, 4, 5])
-
-
-def freed():
-    """A tensor without memory, as FSDP leaves parameters behind."""
-    tensor = torch.ones(2)
-    tensor.untyped_storage().resize_(0)
-    return tensor
-
-
-@pytest.mark.parametrize(
-    ("tensor", "reason"),
-    [
-        (torch.ones(2, device="meta"), "meta"),
-        (torch.eye(2).to_sparse(), "layout"),
-        (FakeTensorMode().from_tensor(torch.ones(2)), "FakeTensor"),
-        (freed(), "freed"),
-    ],
-)
-def test_tensors_without_plain_values_are_refused(tensor, reason):
-    with pytest.raises(ArtifactError, match=reason):
-        defer_tensor(tensor)
-
-
-def test_tensors_inside_a_transformation_are_refused():
-    with pytest.raises(ArtifactError, match="transformation"):
-        torch.vmap(defer_tensor)(torch.ones(2))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -55,15 +55,20 @@ def test_functions_are_called_once_also_after_a_step_that_raised(with_closure):
     assert seen == (["before", "closure", "ready", "after"] if with_closure else ["before", "ready", "after"])
 
 
-def test_a_watched_training_has_as_many_steps_as_it_took():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_watched_training_has_as_many_steps_as_it_took(compiled):
     model, emitter = nn.Linear(2, 2), MemoryEmitter()
     optimizer = optimizer_of(model)
-    config = stepscope.DebugConfig(updates=True)
-    with stepscope.watch(model, optimizer, run=emitter, config=config):
+
+    def train(values):
+        optimizer.zero_grad()
+        model(values).square().sum().backward()
+        optimizer.step()
+
+    step = torch.compile(train, backend="eager") if compiled else train
+    with stepscope.watch(model, optimizer, run=emitter, config=stepscope.DebugConfig(updates=True)):
         for _ in range(3):
-            optimizer.zero_grad()
-            model(torch.ones(1, 2)).square().sum().backward()
-            optimizer.step()
+            step(torch.ones(1, 2))
 
     for name in ("total_norm/gradients", "update_ratio/weight"):
         assert [artifact.step for artifact in emitter.artifacts if artifact.name == name] == [0, 1, 2]

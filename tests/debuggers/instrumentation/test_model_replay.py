@@ -3,8 +3,8 @@
 import pytest
 import torch
 from torch import nn
+from torch.distributed import fsdp
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
 
 from debuggers.errors import DebuggerConfigError
 from debuggers.instrumentation.model_replay import plain_model, replay_arguments, run_aside
@@ -86,7 +86,7 @@ def test_wrappers_of_wrappers_are_unwrapped():
 def test_a_model_whose_root_alone_is_sharded_is_refused_also_after_it_ran(process_group):
     """Its parameters are whole then, until the backward pass."""
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
-    fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
+    fsdp.fully_shard(model, mesh=init_device_mesh("cpu", (1,)))
     model(torch.ones(2, 4))
     with pytest.raises(DebuggerConfigError, match="computes together with other processes"):
         run_aside(model, lambda: model(torch.ones(2, 4)), gradients=False)

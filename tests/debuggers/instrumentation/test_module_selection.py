@@ -70,7 +70,7 @@ def test_a_selector_that_matches_nothing_is_an_error_with_the_nearest_names(sele
 
 @pytest.mark.parametrize(
     ("selection", "message"),
-    [([3], "module selector 3: expected a name"), ("re:(", r"'re:\(' is no regular expression: missing \)")],
+    [([3], "module selector 3: expected a name"), ("re:(", r"'re:\(' is not a regular expression: missing \)")],
 )
 def test_what_cannot_select_is_an_error(selection, message):
     with pytest.raises(DebuggerConfigError, match=message):

@@ -1,4 +1,4 @@
-"""A quiet computation is seen by nobody and sees nobody."""
+"""Modes do not see a quiet computation, and do not affect it."""
 
 import torch
 from torch.overrides import TorchFunctionMode

@@ -35,7 +35,7 @@ def test_an_exception_is_known_by_who_has_seen_it(error):
 
 
 class Fails(nn.Module):
-    """Raises in the middle of a forward pass when told to; knows the values that its passes computed."""
+    """Raises in the middle of a forward pass when ``fails`` is set; knows the values that its passes computed."""
 
     def __init__(self):
         super().__init__()

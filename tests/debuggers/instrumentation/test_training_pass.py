@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch_parts import Applies
 
 from debuggers.first_nan.flight_recorder import NonFiniteWatch
 from debuggers.first_nan.forward_capture import ForwardCapture
@@ -54,12 +55,11 @@ def test_other_passes_run_as_without_hooks_and_nothing_of_them_is_kept(other):
 
 
 def test_an_output_whose_values_are_out_of_reach_is_left_out():
-    class Shapes(nn.Module):
-        def forward(self, values):
-            with FakeTensorMode():
-                return torch.empty(values.shape)
+    def shape_of(values):
+        with FakeTensorMode():
+            return torch.empty(values.shape)
 
-    model = nn.Sequential(Shapes(), nn.Identity())
+    model = nn.Sequential(Applies(shape_of), nn.Identity())
     with NonFiniteWatch(model) as watch:
         model(torch.ones(3, 4))
 

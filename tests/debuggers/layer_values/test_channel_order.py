@@ -1,4 +1,4 @@
-"""Channels come first or last: types and the image's aspect tell which, and what cannot be told is refused."""
+"""Channels come first or last: types and the image's aspect decide which, and an ambiguous output is refused."""
 
 import pytest
 import torch
@@ -157,7 +157,7 @@ def test_windows_are_refused():
 
     model, images = Windows().eval(), torch.randn(2, 3, 16, 16)
     for debugger in (GradCAMDebugger, EigenCAMDebugger):
-        with pytest.raises(DebuggerConfigError, match="layer 'norm' put out 8 rows for 2 samples"):
+        with pytest.raises(DebuggerConfigError, match="layer 'norm' returned 8 rows for 2 samples"):
             debugger("norm")({"inputs": images, "outputs": None}, model)
 
 

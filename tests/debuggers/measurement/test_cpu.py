@@ -10,11 +10,14 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tracker_adapters.histograms.layout import MOMENTS
+from tracker_adapters.native.extension import kernels, why_not
 
+from debuggers.measurement import cpu as measurement_cpu
 from debuggers.measurement.measure import Difference, measure
 
-measurement_cpu = pytest.importorskip("debuggers.measurement.cpu", exc_type=ImportError)
-measurement_shares = pytest.importorskip("debuggers.measurement.kernels.shares", exc_type=ImportError)
+pytestmark = pytest.mark.skipif(kernels() is None, reason=why_not())
+BLOCK = 2048  # of the compiled code; shares are cut between blocks
+MIN_SHARE = 2 * BLOCK
 
 # The fixture below is the same for all examples.
 SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -23,7 +26,7 @@ LENGTHS = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 60_000)), min_si
 
 @pytest.fixture(autouse=True)
 def small_shares(monkeypatch):
-    monkeypatch.setattr(measurement_cpu, "_MIN_SHARE", measurement_shares.MIN_SHARE)
+    monkeypatch.setattr(measurement_cpu, "_MIN_SHARE", MIN_SHARE)
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -65,17 +68,16 @@ def cut(lengths, number):
     """The shares of float32 tensors that lie one after the other, as lists of (row, address, length, ...)."""
     starts = 4 * np.cumsum([0, *lengths[:-1]])
     segments = np.array([[row, starts[row], length, 0, 0] for row, length in enumerate(lengths)], np.int64)
-    shares, pieces = np.empty((number + 1, 3), np.int64), np.empty((len(lengths) + number, 5), np.int64)
-    tensors = np.empty(len(lengths) + number, np.int64)
-    made, parts = measurement_shares._cut(segments, number, shares, pieces, tensors)
-    firsts = shares[: made + 1, 0].tolist()
-    return [pieces[first:following].tolist() for first, following in pairwise(firsts)], tensors[:parts].tolist()
+    segments[:, 1] += 1 << 32  # an address of 0 is refused
+    shares, pieces, tensors = (np.frombuffer(part, np.int64) for part in kernels().cut(segments, number))
+    firsts, pieces = shares[::3].tolist(), pieces.reshape(-1, 5) - [0, 1 << 32, 0, 0, 0]
+    return [pieces[first:following].tolist() for first, following in pairwise(firsts)], tensors.tolist()
 
 
 @SETTINGS
 @given(lengths=LENGTHS, number=st.integers(1, 6))
 def test_shares_hold_every_element_once_and_are_nearly_equal(lengths, number):
-    number = max(1, min(number, sum(lengths) // measurement_shares.MIN_SHARE))
+    number = max(1, min(number, sum(lengths) // MIN_SHARE))
     shares, tensors = cut(lengths, number)
     pieces = [piece for share in shares for piece in share]
     assert pieces[0][1] == 0
@@ -85,7 +87,7 @@ def test_shares_hold_every_element_once_and_are_nearly_equal(lengths, number):
     assert pieces[-1][1] + 4 * pieces[-1][2] == 4 * sum(lengths)
     assert sorted(set(tensors)) == list(range(len(lengths)))
     fair = sum(lengths) / number
-    assert max(sum(piece[2] for piece in share) for share in shares) <= fair * 1.25 + measurement_shares.BLOCK + 1
+    assert max(sum(piece[2] for piece in share) for share in shares) <= fair * 1.25 + BLOCK + 1
 
 
 def test_a_tensor_is_not_cut_where_shares_are_nearly_equal_without():
@@ -128,7 +130,7 @@ def test_a_forked_process_measures_alone(tmp_path):
 
 
 def test_a_forked_process_measures_alone_with_torch_operations(tmp_path):
-    """As it does until the kernel is compiled."""
+    """As it does where there is no compiled code."""
     script = tmp_path / "fork.py"
     script.write_text(
         "import os, signal, torch\n"

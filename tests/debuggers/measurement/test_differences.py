@@ -62,6 +62,5 @@ def test_addresses_are_taken_only_where_what_lies_there_is_kept():
     assert found == {
         "measurement/plain_values.py",  # address(), which only HostBatch hands on
         "measurement/kernels/spread.py",  # called with the tensors themselves
-        "measurement/kernels/rows.py", "measurement/kernels/shares.py",  # arrays of the kernel's own
         "first_nan/forward_capture.py",  # compared, never read
     }  # fmt: skip

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.native.extension import kernels, why_not
 
 from debuggers.measurement import measure as measurement
 from debuggers.measurement import plain_values as measurement_values
-from debuggers.measurement.measure import measure, prepare, summarize
+from debuggers.measurement.measure import measure, summarize
 
 HISTOGRAM_COUNTS = (
     "count", "nan", "pos_inf", "neg_inf", "zero", "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow",
@@ -40,10 +41,9 @@ SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=[Heal
 def way(request, monkeypatch):
     """Each test holds for the compiled kernel and for torch operations alone."""
     if request.param == "torch":
-        monkeypatch.setattr(measurement, "load_kernel", lambda: None)
-    else:
-        pytest.importorskip("numba")
-        prepare()
+        monkeypatch.setattr(measurement, "is_usable", lambda: False)
+    elif kernels() is None:
+        pytest.skip(why_not())
     return request.param
 
 

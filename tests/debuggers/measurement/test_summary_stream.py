@@ -1,6 +1,7 @@
 """Everything measured is emitted once, with its own step, in order, and nothing waits for a device."""
 
 import math
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from tracker_adapters.testing import MemoryEmitter
 
 from debuggers.errors import DebuggerConfigError
+from debuggers.measurement import summary_stream
 from debuggers.measurement.measure import measure, summarize
 from debuggers.measurement.summary_stream import SummaryStream
+from debuggers.measurement.summary_table import SummaryTable
 
 
 class Lagging:
@@ -108,6 +111,20 @@ def test_names_may_come_and_go_and_every_value_is_in_exactly_one_histogram(name_
         assert together.counts.tolist() == counts[together.bins].tolist()
 
 
+@pytest.mark.parametrize("most_bins", [1, 100, 1 << 20])
+def test_a_long_interval_has_the_bits_of_one_merge_a_step(monkeypatch, most_bins):
+    monkeypatch.setattr(summary_stream, "_MAX_HELD", most_bins)
+    emitter, generator = MemoryEmitter(), torch.Generator().manual_seed(0)
+    steps = [[torch.randn(50, generator=generator) * size for size in (1e-3, 1e3)] for _ in range(25)]
+    stream = SummaryStream("g", emitter, histogram_every=len(steps))
+    for step, tensors in enumerate(steps):
+        stream.push(step, ("a", "b"), measure(tensors))
+    expected = reduce(SummaryTable.merge, [measure(tensors).resolve() for tensors in steps])
+    for found, wanted in zip(of_kind(emitter, "histogram"), expected, strict=True):
+        assert (found.step, found.count, found.mean, found.m2) == (24, wanted.count, wanted.mean, wanted.m2)
+        assert (found.bins.tolist(), found.counts.tolist()) == (wanted.bins.tolist(), wanted.counts.tolist())
+
+
 def test_scalars_alone():
     emitter = MemoryEmitter()
     stream = SummaryStream("g", emitter, histogram_every=None)
@@ -128,5 +145,5 @@ def test_without_an_emitter_the_tables_are_handed_on():
 
 
 def test_a_wrong_interval_is_refused():
-    with pytest.raises(DebuggerConfigError, match="histogram_every is 0; expected at least 1"):
+    with pytest.raises(DebuggerConfigError, match="histogram_every is 0; expected an integer of at least 1, or None"):
         SummaryStream("g", None, histogram_every=0)

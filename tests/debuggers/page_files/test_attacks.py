@@ -15,6 +15,7 @@ import pytest
 from hostile_pages import ATTACKS, EXTENSION, MARKER, operation
 
 from debuggers.debug_outputs import load_debug_outputs
+from debuggers.errors import DebuggerConfigError
 from debuggers.failed_datapoints import failures
 from debuggers.page_comparison import compare_pages
 from debuggers.page_files.index import MAX_INDEX_BYTES, add_to_index
@@ -130,9 +131,9 @@ def test_a_changed_byte_is_caught_by_the_checksum_at_every_position(tmp_path):
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (os.mkfifo, "is no regular file"),
-        (lambda path: path.mkdir(), "is no regular file"),
-        (lambda path: path.symlink_to("/dev/zero"), "is no regular file"),
+        (os.mkfifo, "is not a regular file"),
+        (lambda path: path.mkdir(), "is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
         (lambda path: path.symlink_to(path), "cannot be read"),
         (lambda path: None, "cannot be read: .*No such file"),
     ],
@@ -175,7 +176,7 @@ def test_a_page_may_be_named_through_a_link_but_is_not_followed_out_of_a_folder(
     (tmp_path / "real").mkdir()
     add_to_index(folder, record)
     assert list(load_page(folder / "page_0.pkl")) == [3]
-    with pytest.raises(PageError, match=r"page_0\.pkl.*no regular file"):
+    with pytest.raises(PageError, match=r"page_0\.pkl.*is not a regular file"):
         PageReader(folder)[3]
     add_to_index(tmp_path / "link", write_page(tmp_path / "link", 0, OUTPUTS))
     assert list(PageReader(tmp_path / "link")) == [3]
@@ -254,7 +255,7 @@ def test_all_readers_take_limits(tmp_path):
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, None])
 def test_a_limit_is_an_int_from_1(value):
-    with pytest.raises(ValueError, match=r"objects is .*expected an int from 1"):
+    with pytest.raises(DebuggerConfigError, match=r"objects is .*expected an integer of at least 1"):
         PageLimits(objects=value)
 
 

@@ -18,9 +18,7 @@ KB = 1024
 
 
 def buffer_of(page_size=10 * KB):
-    failures = []
-    buffer = PageBuffer(page_size, on_written=lambda *_: None, on_error=lambda _, error: failures.append(error))
-    return buffer, failures
+    return PageBuffer(page_size, on_written=lambda *_: None, on_error=lambda *_: None)
 
 
 def datapoint(kilobytes=4):
@@ -32,7 +30,7 @@ def page_names(folder):
 
 
 def test_a_page_is_handed_over_before_it_outgrows_its_size(tmp_path):
-    buffer, _ = buffer_of()
+    buffer = buffer_of()
     buffer.open(tmp_path, DEADLINE_S)
     for idx in range(5):
         buffer.add({idx: datapoint()}, step=idx)
@@ -43,7 +41,7 @@ def test_a_page_is_handed_over_before_it_outgrows_its_size(tmp_path):
 
 
 def test_a_datapoint_larger_than_a_page_has_its_own(tmp_path):
-    buffer, _ = buffer_of()
+    buffer = buffer_of()
     buffer.open(tmp_path, DEADLINE_S)
     for idx, kilobytes in enumerate([1, 50, 1]):
         buffer.add({idx: datapoint(kilobytes)}, step=0)
@@ -52,7 +50,7 @@ def test_a_datapoint_larger_than_a_page_has_its_own(tmp_path):
 
 
 def test_size_counts_storages_and_a_shared_one_once():
-    buffer, _ = buffer_of(page_size=1 << 30)
+    buffer = buffer_of(page_size=1 << 30)
     shared = np.zeros(1_000_000)
     buffer.add({0: {"a": shared, "b": {"again": shared}}, 1: {"a": shared}}, step=0)
     assert shared.nbytes <= buffer.page_bytes < 1.01 * shared.nbytes
@@ -60,14 +58,14 @@ def test_size_counts_storages_and_a_shared_one_once():
 
 @pytest.mark.parametrize(
     "output",
-    [[{} for _ in range(2000)], [np.zeros(1) for _ in range(1000)], [f"text {n}" for n in range(5000)], [0] * 30_000],
+    [[{} for _ in range(400)], [np.zeros(1) for _ in range(200)], [f"text {n}" for n in range(1000)], [0] * 6000],
     ids=["containers", "arrays", "texts", "numbers"],
 )
 def test_a_page_holds_no_more_objects_than_its_reader_accepts(tmp_path, output, monkeypatch):
-    """Both limits are a hundredth of what they are."""
-    monkeypatch.setattr(page_buffer, "MAX_LOAD", page_buffer.MAX_LOAD // 100)
-    limits = PageLimits(objects=LIMITS.objects // 100, operations=LIMITS.operations // 100)
-    buffer, _ = buffer_of(page_size=1 << 30)
+    """Both limits are a five hundredth of what they are."""
+    monkeypatch.setattr(page_buffer, "MAX_LOAD", page_buffer.MAX_LOAD // 500)
+    limits = PageLimits(objects=LIMITS.objects // 500, operations=LIMITS.operations // 500)
+    buffer = buffer_of(page_size=1 << 30)
     buffer.open(tmp_path, DEADLINE_S)
     for idx in range(10):
         buffer.add({idx: {"d": copy.deepcopy(output)}}, step=idx)
@@ -77,19 +75,8 @@ def test_a_page_holds_no_more_objects_than_its_reader_accepts(tmp_path, output, 
     assert [len(outputs["d"]) for outputs in reader.values()] == [len(output)] * 10
 
 
-def test_pages_without_a_folder_wait_on_the_disk_and_move(tmp_path):
-    buffer, _ = buffer_of()
-    for idx in range(7):
-        buffer.add({idx: datapoint()}, step=0)
-    assert buffer.page_idx == 3
-    buffer.open(tmp_path / "late", DEADLINE_S)
-    assert buffer.save(DEADLINE_S)
-    assert list(PageReader(tmp_path / "late")) == list(range(7))
-    assert page_names(tmp_path / "late") == ["page_0.pkl", "page_1.pkl", "page_2.pkl", "page_3.pkl"]
-
-
 def test_a_round_replaces_the_pages_of_an_earlier_one(tmp_path):
-    buffer, _ = buffer_of()
+    buffer = buffer_of()
     for count in (6, 2):
         buffer.reset(DEADLINE_S)
         buffer.open(tmp_path, DEADLINE_S)
@@ -100,7 +87,7 @@ def test_a_round_replaces_the_pages_of_an_earlier_one(tmp_path):
 
 
 def test_a_round_has_one_folder(tmp_path):
-    buffer, _ = buffer_of()
+    buffer = buffer_of()
     buffer.open(tmp_path / "a", DEADLINE_S)
     buffer.open(tmp_path / "b", DEADLINE_S)
     for idx in range(3):
@@ -112,7 +99,7 @@ def test_a_round_has_one_folder(tmp_path):
 
 
 def test_pages_on_their_way_do_not_reach_the_next_round(tmp_path):
-    buffer, _ = buffer_of()
+    buffer = buffer_of()
     for _ in range(5):
         buffer.reset(DEADLINE_S)
         buffer.open(tmp_path, DEADLINE_S)
@@ -123,30 +110,8 @@ def test_pages_on_their_way_do_not_reach_the_next_round(tmp_path):
     assert page_names(tmp_path) == []
 
 
-def test_eight_threads_keep_every_datapoint_exactly_once(tmp_path):
-    buffer, failures = buffer_of(page_size=100 * KB)
-    buffer.open(tmp_path, DEADLINE_S)
-    start = threading.Barrier(8)
-
-    def add(first):
-        start.wait(DEADLINE_S)
-        for idx in range(first, 10_000, 8):
-            buffer.add({idx: {"d": np.full(20, idx)}}, step=idx)
-
-    threads = [threading.Thread(target=add, args=(first,)) for first in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_S)
-    assert buffer.save(DEADLINE_S)
-    reader = PageReader(tmp_path)
-    assert sorted(idx for record in reader.records for idx in record.datapoints) == list(range(10_000))
-    assert all((outputs["d"] == idx).all() for idx, outputs in reader.items())
-    assert (failures, len(reader.records) > 10) == ([], True)
-
-
 def test_what_a_later_record_replaces_counts_until_the_page_is_handed_over():
-    buffer, _ = buffer_of(page_size=1000 * KB)
+    buffer = buffer_of(page_size=1000 * KB)
     for idx in range(1, 100):
         buffer.add({0: datapoint(1)}, step=idx)
         buffer.add({idx: datapoint(5)}, step=idx)
@@ -164,11 +129,11 @@ def test_a_disk_that_takes_no_page_costs_that_page_and_no_other_datapoint(tmp_pa
             assert opened.wait(DEADLINE_S)
             return np.zeros(1)
 
-    buffer, _ = buffer_of()
+    buffer = buffer_of()
     buffer.open(tmp_path, DEADLINE_S)
     buffer.add({0: {"d": {"map": Late()}}}, step=0)
     buffer.add({1: datapoint(8)}, step=1)
-    with pytest.raises(PageError, match="took no page"):
+    with pytest.raises(PageError, match="no page was written"):
         buffer.add({2: datapoint(8)}, step=2)
     opened.set()
     assert buffer.save(DEADLINE_S)

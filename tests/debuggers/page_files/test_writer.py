@@ -13,7 +13,7 @@ DEADLINE_S = 20
 
 
 class Gate:
-    """An array that keeps the writer busy until the gate opens, and tells that the writer got there."""
+    """An array that keeps the writer busy until the gate opens, and signals that the writer got there."""
 
     nbytes = 0
 
@@ -104,7 +104,7 @@ def test_a_stalled_disk_costs_the_page_and_not_the_run(tmp_path):
     journal, gate = Journal(), Gate()
     writer = journal.writer(budget_bytes=100, stall_timeout_s=0.05)
     writer.submit(finished(tmp_path, 0, gate, nbytes=60))
-    with pytest.raises(PageError, match=r"page_1\.pkl.*took no page for 0\.05 s"):
+    with pytest.raises(PageError, match=r"page_1\.pkl.*no page was written for 0\.05 s"):
         writer.submit(finished(tmp_path, 1, nbytes=60))
     assert not writer.flush(0.05)
     gate.opened.set()

@@ -168,19 +168,13 @@ def test_a_view_takes_the_memory_that_it_keeps_alive():
     assert inspect(np.ones(100)[:1]).memory_bytes == 800
 
 
-def test_of_a_distributed_tensor_this_ranks_shard_counts(tmp_path):
-    torch.distributed.init_process_group(
-        "gloo", store=torch.distributed.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1
-    )
-    try:
-        mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
-        values = torch.randn(8, 2)
-        info = inspect(torch.distributed.tensor.distribute_tensor(values, mesh))
-        assert (info.shape, info.quality.elements, info.memory_bytes) == ((8, 2), 16, 64)
-        assert info.stats.local_shard
-        np.testing.assert_array_equal(values.numpy(), info.values)
-    finally:
-        torch.distributed.destroy_process_group()
+def test_of_a_distributed_tensor_this_ranks_shard_counts(process_group):
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+    values = torch.randn(8, 2)
+    info = inspect(torch.distributed.tensor.distribute_tensor(values, mesh))
+    assert (info.shape, info.quality.elements, info.memory_bytes) == ((8, 2), 16, 64)
+    assert info.stats.local_shard
+    np.testing.assert_array_equal(values.numpy(), info.values)
 
 
 @pytest.mark.parametrize("level", HealthLevel)
@@ -192,7 +186,7 @@ def test_of_a_distributed_tensor_this_ranks_shard_counts(tmp_path):
         ({"a": 1}, r"got dict \{'a': 1\}; expected a tensor"),
         (np.array([None]), "dtype object"),
         (np.array(["a"]), "got ndarray array"),
-        ([[1], [1, 2]], "is no array of numbers"),
+        ([[1], [1, 2]], "is not an array of numbers"),
         (object(), "dtype object"),
         (torch.ones(2, device="meta"), "meta tensor"),
         (torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged), "nested"),

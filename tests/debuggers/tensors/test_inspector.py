@@ -63,7 +63,7 @@ def test_sampling_takes_its_share_of_each_name_and_counts_the_rest():
     measured = [inspector.get_tensor_info(tensor_id) is not None for tensor_id in ids]
     assert measured == ([True] * 2 + [False] * 6) * 2
     assert (inspector.inspected, inspector.skipped) == (16, 12)
-    with pytest.raises(UnknownTensorError, match="tensor id 3 is not tracked: left out"):
+    with pytest.raises(UnknownTensorError, match="tensor id 3 is not tracked: it was skipped"):
         inspector.compare(1, 3)
 
 

@@ -127,7 +127,7 @@ def test_a_backward_pass_enters_the_engine_by_a_function_of_this_name():
         assert any(name == autograd.ENGINE_FUNCTION and "torch" in file for name, file in frames)
 
 
-def test_a_node_tells_what_it_saved_and_whether_that_is_its_result():
+def test_a_node_has_what_it_saved_and_whether_that_is_its_result():
     x = torch.tensor([0.5, 2.0], requires_grad=True)
 
     exponential = dict(autograd.saved_tensors(x.exp().grad_fn))
@@ -156,10 +156,10 @@ def test_nodes_of_deviations_keep_their_correction():
     assert autograd.saved_correction(x.mean().grad_fn) is None
 
 
-def test_nodes_tell_shape_and_dtype_of_what_was_put_out():
+def test_nodes_have_shape_and_dtype_of_their_outputs():
     half = torch.ones(2, 3, requires_grad=True).half()
 
-    (told,) = autograd.output_metadata(half.grad_fn)
+    (metadata,) = autograd.output_metadata(half.grad_fn)
 
-    assert tuple(told.shape) == (2, 3)
-    assert told.dtype is torch.float16
+    assert tuple(metadata.shape) == (2, 3)
+    assert metadata.dtype is torch.float16

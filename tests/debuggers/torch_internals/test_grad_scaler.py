@@ -45,9 +45,9 @@ def test_an_update_changes_the_scale_in_place_and_its_version(training):
 
 def test_all_that_changes_of_a_scaler_is_in_these_tensors(training):
     scaler, _, weight = training
-    assert [getattr(scaler, name) for name in grad_scaler.TENSORS] == [None, None]
+    assert grad_scaler.tensors_of(None) == grad_scaler.tensors_of(scaler) == {}
     scaler.scale(weight.sum())
-    scale, growth = (getattr(scaler, name) for name in grad_scaler.TENSORS)
+    scale, growth = grad_scaler.tensors_of(scaler).values()
     scale.fill_(8)
     growth.fill_(3)
     state = scaler.state_dict()
@@ -68,19 +68,17 @@ def test_an_optimizer_is_known_once_it_was_unscaled_and_forgotten_with_the_updat
     assert not any(map(grad_scaler.is_unscaled, grad_scaler.optimizer_states(scaler).values()))
 
 
-def test_a_scaler_that_has_forgotten_its_optimizers_unscales_again_and_gets_its_table_back(training):
+def test_a_scaler_that_is_put_aside_unscales_again_and_gets_its_table_back(training):
     scaler, optimizer, weight = training
     scaler.scale(weight.sum()).backward()
     scaler.unscale_(optimizer)
-    before = dict(scaler.__dict__)
     known = grad_scaler.optimizer_states(scaler)
 
-    grad_scaler.forget_optimizers(scaler)
+    with grad_scaler.scaler_aside(scaler):
+        assert not grad_scaler.optimizer_states(scaler)
+        assert id(optimizer) in known
+        scaler.unscale_(optimizer)  # a second time it would raise
 
-    assert not grad_scaler.optimizer_states(scaler)
-    assert id(optimizer) in known
-    scaler.unscale_(optimizer)  # a second time it would raise
-    scaler.__dict__.update(before)
     assert grad_scaler.optimizer_states(scaler) is known
     with pytest.raises(RuntimeError, match="already been called"):
         scaler.unscale_(optimizer)
@@ -93,12 +91,12 @@ def test_a_fused_optimizer_has_scale_and_overflow_for_its_step_only():
     seen = []
 
     def hook(stepping, args, kwargs):
-        seen.append((grad_scaler.is_fused_step(stepping), float(stepping.grad_scale), float(stepping.found_inf)))
+        seen.append([float(handed) for handed in grad_scaler.handed_to(stepping)])
 
     optimizer.register_step_pre_hook(hook)
     scaler.scale(weight.sum()).backward()
     scaler.step(optimizer)
 
-    assert seen == [(True, 64.0, 0.0)]
-    assert not grad_scaler.is_fused_step(optimizer)
-    assert not grad_scaler.is_fused_step(None)
+    assert seen == [[64.0, 0.0]]
+    assert grad_scaler.handed_to(optimizer) is None
+    assert grad_scaler.handed_to(None) is None

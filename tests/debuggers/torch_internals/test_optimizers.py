@@ -51,33 +51,96 @@ def test_a_step_inside_another_is_two_frames_of_that_function():
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.LBFGS])
 def test_a_step_is_known_by_its_frames_from_a_hook_and_a_closure(kind):
-    optimizer, seen = _made(kind), []
+    optimizer, other, seen = _made(kind), _made(kind), []
 
-    def is_in_step() -> bool:
-        frame = sys._getframe()
-        while frame is not None:
-            if optimizers.is_step_of(frame, optimizer):
-                return True
-            frame = frame.f_back
-        return False
+    def note(*_):
+        seen.append((optimizers.is_stepping(optimizer), optimizers.is_stepping(other)))
 
     def closure():
-        seen.append(is_in_step())
+        note()
         return torch.zeros(())
 
-    optimizer.register_step_pre_hook(lambda *_: seen.append(is_in_step()))
+    optimizer.register_step_pre_hook(note)
     optimizer.step(closure)
     assert len(seen) >= 2
-    assert all(seen)
-    assert not is_in_step()
+    assert set(seen) == {(True, False)}
+    assert not optimizers.is_stepping(optimizer)
+
+
+def test_what_is_held_are_the_parameters_of_all_groups():
+    optimizer = _made(torch.optim.SGD)
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(1))]})
+    assert [len(parameter) for parameter in optimizers.held_parameters(optimizer)] == [2, 1]
+
+
+def _weights_after_a_step(optimizer):
+    optimizer.step()
+    (weight,) = optimizers.held_parameters(optimizer)
+    return weight.tolist()
+
+
+def test_one_step_without_gradients_is_left_out_and_the_next_one_is_torchs_own():
+    optimizer = _made(torch.optim.AdamW)
+    hooks = []
+    optimizer.register_step_post_hook(lambda *_: hooks.append(1))
+    (weight,) = optimizers.held_parameters(optimizer)
+    gradient, weight.grad = weight.grad, None
+    optimizers.SkippedStep(optimizer)
+
+    assert _weights_after_a_step(optimizer) == [1, 1]  # AdamW would decay
+    assert (hooks, dict(optimizer.state), "step" in optimizer.__dict__) == ([], {}, False)
+    weight.grad = gradient
+    assert _weights_after_a_step(optimizer) != [1, 1]
+    assert hooks == [1]
+
+
+def test_a_step_with_gradients_is_not_left_out():
+    optimizer = _made(torch.optim.SGD)
+    optimizers.SkippedStep(optimizer)
+    assert _weights_after_a_step(optimizer) != [1, 1]
+    assert "step" not in optimizer.__dict__
+
+
+@pytest.mark.parametrize("with_scheduler", [False, True])
+def test_what_stood_in_the_place_of_the_step_before_stands_there_after_the_release(with_scheduler):
+    optimizer = _made(torch.optim.SGD)
+    if with_scheduler:
+        torch.optim.lr_scheduler.StepLR(optimizer, 1)  # puts a function of its own there
+    before = optimizer.__dict__.get("step")
+    skipped = optimizers.SkippedStep(optimizer)
+    assert optimizer.__dict__["step"] is not before
+    skipped.release(optimizer)
+    assert optimizer.__dict__.get("step") is before
+    assert _weights_after_a_step(optimizer) != [1, 1]
+
+
+def test_a_scheduler_that_wraps_the_stand_in_goes_on_when_it_is_released():
+    optimizer = _made(torch.optim.SGD)
+    skipped = optimizers.SkippedStep(optimizer)
+    torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    skipped.release(optimizer)
+    assert _weights_after_a_step(optimizer) != [1, 1]
+
+
+def test_a_scaler_steps_through_the_stand_in():
+    optimizer = _made(torch.optim.SGD)
+    (weight,) = optimizers.held_parameters(optimizer)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    scaler.scale(weight.sum()).backward()
+    optimizers.SkippedStep(optimizer)
+    scaler.step(optimizer)
+    assert weight.tolist() != [1, 1]
+    assert "step" not in optimizer.__dict__
 
 
 @pytest.mark.parametrize("stepped", [True, False])
-def test_a_scheduler_warns_of_a_step_that_is_missing_unless_the_optimizer_is_marked(stepped):
+def test_a_scheduler_warns_of_a_step_that_is_missing_unless_it_was_left_out(stepped):
     optimizer = _made(torch.optim.SGD)
+    optimizer.zero_grad()
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     if stepped:
-        optimizers.mark_as_stepped(optimizer)
+        optimizers.SkippedStep(optimizer)
+        optimizer.step()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         scheduler.step()

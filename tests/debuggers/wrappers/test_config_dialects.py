@@ -49,8 +49,8 @@ def test_empty_arguments_are_none():
         ("Target", "it: 'Target' has no 'class'"),
         (None, "it: None has no 'class'"),
         ({"class": Target, "type": Target}, "has both 'class' and 'type'"),
-        ({"class": Target, "arg": {"a": 1}}, "beside 'class' stands 'arg'; expected nothing but 'args'"),
-        ({"class_path": "a.B", "args": {}}, "beside 'class_path' stands 'args'; expected nothing but 'init_args'"),
+        ({"class": Target, "arg": {"a": 1}}, "unexpected 'arg' beside 'class'; expected only 'args'"),
+        ({"class_path": "a.B", "args": {}}, "unexpected 'args' beside 'class_path'; expected only 'init_args'"),
         ({"class": Target, "args": [1, 2]}, r"'args' is \[1, 2\]; expected a dict of keyword arguments"),
     ],
 )

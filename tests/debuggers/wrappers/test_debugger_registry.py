@@ -55,7 +55,7 @@ def test_entry_points_are_known_by_their_name(plugin):
     "name", ["os.system", "subprocess.Popen", "FeatureMap", "debuggers.feature_map.picture_grid", ""]
 )
 def test_anything_else_is_refused(name):
-    with pytest.raises(DebuggerConfigError, match="no registered debugger and not allowed to be imported"):
+    with pytest.raises(DebuggerConfigError, match="not a registered debugger and not allowed to be imported"):
         find_class(name, ())
 
 

@@ -2,24 +2,22 @@
 
 import threading
 
+from waiting import in_threads
+
 from debuggers.wrappers.layer_captures import MAX_CALLS, Captures, LayerCaptures, pictured
 
 DEADLINE_S = 30
 
 
-def watched():
-    return LayerCaptures()
-
-
 def test_calls_are_named_by_their_layer_and_number():
-    captures = watched()
+    captures = LayerCaptures()
     for value, layer in enumerate(["conv", "head", "conv", "conv"]):
         captures.keep(captures.count_call(layer), layer, value)
     assert captures.take() == {"conv": ("conv", 0), "head": ("head", 1), "conv:1": ("conv", 2), "conv:2": ("conv", 3)}
 
 
 def test_taking_starts_anew():
-    captures = watched()
+    captures = LayerCaptures()
     captures.keep(captures.count_call("conv"), "conv", 1)
     captures.take()
     assert captures.take() == {}
@@ -27,7 +25,7 @@ def test_taking_starts_anew():
 
 
 def test_calls_beyond_the_limit_are_only_counted():
-    captures = watched()
+    captures = LayerCaptures()
     names = []
     for _ in range(MAX_CALLS + 3):
         room = captures.has_room("cell")
@@ -41,17 +39,13 @@ def test_calls_beyond_the_limit_are_only_counted():
 
 
 def test_threads_get_different_names():
-    captures, start, names = watched(), threading.Barrier(8), []
+    captures, start, names = LayerCaptures(), threading.Barrier(8), []
 
-    def call():
+    def call(_):
         start.wait(DEADLINE_S)
         names.extend(captures.count_call("conv") for _ in range(2))
 
-    threads = [threading.Thread(target=call) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(DEADLINE_S)
+    in_threads(call, range(8))
     assert sorted(names) == sorted(["conv", *(f"conv:{call}" for call in range(1, 16))])
 
 

@@ -1,9 +1,6 @@
 """What a page keeps is a copy: arrays and plain values, cut into datapoints where a batch has an index a row."""
 
 import enum
-from collections import namedtuple
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import ml_dtypes
@@ -11,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch_parts import freed_tensor
+from unusual_outputs import BrokenMapping, Pair, Result, Unreadable, Unset
 
 from debuggers.host_arrays.block_memory import BLOCK_BYTES
 from debuggers.page_files.unpickling import MAX_INTEGER_BYTES
@@ -20,15 +19,6 @@ from debuggers.wrappers.page_values import by_datapoint, host_copy
 
 class Colour(enum.IntEnum):
     RED = 3
-
-
-@dataclass
-class Result:
-    logits: torch.Tensor
-    note: str
-
-
-Pair = namedtuple("Pair", ["left", "right"])
 
 
 def test_nothing_shares_memory_with_the_original():
@@ -146,46 +136,17 @@ def test_rows_of_plain_values_may_be_many():
     assert host_copy({"points": points}) == {"points": points}
 
 
-class Broken(Mapping):
-    def __getitem__(self, key):
-        raise OSError("gone")
-
-    def __iter__(self):
-        return iter("a")
-
-    def __len__(self):
-        return 1
-
-
-@dataclass
-class Unset:
-    value: int = field(init=False)
-
-
-class Unreadable:
-    @property
-    def __class__(self):
-        raise OSError("gone")
-
-
-def freed():
-    """A tensor without memory, as FSDP leaves parameters behind."""
-    tensor = torch.ones(2)
-    tensor.untyped_storage().resize_(0)
-    return tensor
-
-
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (Broken, "cannot keep a Broken: gone"),
+        (BrokenMapping, "cannot keep a BrokenMapping: gone"),
         (Unset, "cannot keep a Unset: 'Unset' object has no attribute 'value'"),
         (Unreadable, "cannot keep a Unreadable: gone"),
         (lambda: {Path("a"): 1, "a": 2}, "cannot keep a dict: two of its keys are 'a' as text"),
         (lambda: np.ma.array([1, 2], mask=[0, 1]), "cannot keep a MaskedArray: its masked elements have no values"),
         (lambda: torch.ones([1] * 40), "cannot keep a Tensor: it has 40 dimensions"),
         (lambda: 1 << 40_000, "cannot keep a int: it has 40001 bits"),
-        (freed, "cannot keep a Tensor: tensor: the memory of one of shape (2,) was freed"),
+        (freed_tensor, "cannot keep a Tensor: tensor: the memory of one of shape (2,) was freed"),
     ],
 )
 def test_a_value_that_fails_stops_nothing(make, error):
@@ -226,11 +187,6 @@ def test_a_batch_is_cut_where_the_first_dimension_matches():
     assert (first["score"], second["score"]) == (0.5, 0.25)
     assert (second["mean"], second["shape"], second["weights"].tolist()) == (0.1, [2, 3], [1, 1, 1])
     assert [level.shape for level in second["levels"]] == [(1,), (4,)]
-
-
-def test_one_index_keeps_the_batch_whole():
-    batch = host_copy({"d": torch.ones(4, 2)})
-    assert by_datapoint(batch, 5)[5]["d"].shape == (4, 2)
 
 
 def test_a_batch_of_one_row_is_cut_like_any_other():

@@ -245,8 +245,8 @@ def test_a_name_may_be_of_a_parameter_without_a_gradient():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"clip_value": 0.5}, "clip_value is 0.5, which the clipping type 'norm' does not read; expected 1.0"),
-        ({"clipping_type": "global_norm", "norm_type": 1.0}, "norm_type is 1.0, which .*It reads max_norm"),
+        ({"clip_value": 0.5}, "clip_value is 0.5, which the clipping type 'norm' does not use; expected 1.0"),
+        ({"clipping_type": "global_norm", "norm_type": 1.0}, "norm_type is 1.0, which .*It uses max_norm"),
         (
             {"clipping_type": "agc", "layer_thresholds": {"a": 1.0}},
             "layer_thresholds is .*which the clipping type 'agc'",

@@ -3,6 +3,7 @@
 import dataclasses
 import pickle
 
+import numpy as np
 import pytest
 
 from stability import (
@@ -12,7 +13,7 @@ from stability import (
     PyTorchDebuggingConfig,
     StabilityConfigError,
 )
-from stability.debugging.config import POSITIVE_FIELDS, PRESETS, TOOLS_OF_SWITCHES
+from stability.debugging.config import PRESETS, TOOLS_OF_SWITCHES
 
 DOCUMENTED = {
     "enable_autograd_anomaly": False,
@@ -71,11 +72,11 @@ def test_an_unknown_field_is_refused_with_the_nearest_and_all_known_names():
         (lambda: NaNHandlingConfig(inf_value=-1.0), "inf_value is -1.0; expected a finite number of at least 0, or"),
         (lambda: NaNHandlingConfig(inf_value=True), "inf_value is True; expected a finite number of at least 0, or"),
         (lambda: NaNHandlingConfig(scale_factor=0.0), "scale_factor is 0.0; expected a number above 0 and at most 1"),
-        (lambda: NaNHandlingConfig(snapshots=0), "snapshots is 0; expected a number above 0"),
+        (lambda: NaNHandlingConfig(snapshots=0), "snapshots is 0; expected an integer of at least 1"),
         (lambda: NaNHandlingConfig(snapshot_every=2.5), "snapshot_every is 2.5; expected an integer"),
         (lambda: NaNHandlingConfig(snapshot_place="disk"), "snapshot_place is 'disk'; expected 'host' or 'device'"),
         (lambda: NaNHandlingConfig(adaptive_share=1.5), "adaptive_share is 1.5; expected a number from 0 to 1"),
-        (lambda: NaNHandlingConfig(adaptive_restore_after=0), "adaptive_restore_after is 0; expected a number above 0"),
+        (lambda: NaNHandlingConfig(adaptive_restore_after=0), "adaptive_restore_after is 0; expected an integer of at"),
         (lambda: PyTorchDebuggingConfig(autograd_anomaly_mode="log"), "'log'; expected 'detect' or 'raise'"),
         (lambda: PyTorchDebuggingConfig(debug_level="debug"), "expected 'info' or 'warning' or 'error'"),
         (lambda: PyTorchDebuggingConfig(verbose_logging="yes"), "verbose_logging is 'yes'; expected True or False"),
@@ -115,10 +116,26 @@ def test_a_manager_refuses_what_is_no_configuration(configs, message):
         NumericalStabilityManager(*configs)
 
 
-@pytest.mark.parametrize("name", POSITIVE_FIELDS)
-def test_counts_and_budgets_are_positive(name):
-    with pytest.raises(StabilityConfigError, match=f"{name} is 0; expected a number above 0"):
+COUNTS = "max_debug_iterations max_debug_files grad_check_every memory_profile_every profile_active profile_repeat"
+BUDGETS = "debug_timeout max_debug_file_mb grad_check_budget_s memory_leak_mb"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *((name, "an integer of at least 1") for name in COUNTS.split()),
+        *((name, "a number above 0") for name in BUDGETS.split()),
+    ],
+)
+def test_counts_and_budgets_are_positive(name, expected):
+    with pytest.raises(StabilityConfigError, match=f"{name} is 0; expected {expected}"):
         PyTorchDebuggingConfig(**{name: 0})
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert GradientClippingConfig(max_norm=np.float64(2)).max_norm == 2
+    with pytest.raises(StabilityConfigError, match=r"max_norm is .*; expected a number above 0"):
+        GradientClippingConfig(max_norm=np.float64("nan"))
 
 
 @pytest.mark.parametrize("name", TOOLS_OF_SWITCHES)

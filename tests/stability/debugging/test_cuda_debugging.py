@@ -29,10 +29,10 @@ def test_a_snapshot_needs_cuda_and_a_session(tmp_path):
     stability = manager(debug_output_dir=str(tmp_path))
 
     with pytest.raises(StabilityError, match=r"without a debug session; expected start_debug_session\(\) first"):
-        stability.save_cuda_snapshot()
+        stability.debugging.save_cuda_snapshot()
     stability.start_debug_session("snapshot")
     with pytest.raises(StabilityError, match="this process does not use CUDA"):
-        stability.save_cuda_snapshot()
+        stability.debugging.save_cuda_snapshot()
     stability.stop_debug_session()
 
 
@@ -57,7 +57,7 @@ def test_memory_of_the_device_is_told_and_a_snapshot_saved(tmp_path):
     stability.start_debug_session("memory")
 
     infos = [step(stability, model) for _ in range(2)]
-    path = stability.save_cuda_snapshot()
+    path = stability.debugging.save_cuda_snapshot()
 
     memory = infos[1]["memory_info"]["cuda_memory"]
     assert 0 < memory["allocated"] <= memory["max_allocated"] <= memory["cached"]

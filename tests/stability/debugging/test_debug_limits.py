@@ -143,8 +143,7 @@ def test_what_torch_raises_in_backward_is_recorded_with_its_place(way, tmp_path)
     )
     if way == "wrapper":
         configs = GradientClippingConfig(), NaNHandlingConfig()
-        context = create_training_wrapper(*configs, manager._debugging._config, emitter=emitter)
-        manager, step = context.manager, context
+        context = manager = step = create_training_wrapper(*configs, manager.debugging._config, emitter=emitter)
     else:
         manager.start_debug_session("x")
         context = stepscope.DebugSession(model, optimizer, stability=manager, config="economy")

@@ -169,7 +169,7 @@ def test_what_ends_the_run_is_told_with_the_last_steps_state():
         pytest.raises(ZeroDivisionError),
         create_training_wrapper(GradientClippingConfig(), NaNHandlingConfig(), config, emitter=emitter) as wrapper,
     ):
-        train(model, wrapper.manager, steps=2)
+        train(model, wrapper, steps=2)
         raise ZeroDivisionError("in the loop of http://me:hunter2abc@host")
 
     alerts = [artifact for artifact in emitter.artifacts if artifact.kind == "alert"]

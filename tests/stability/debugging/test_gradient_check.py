@@ -192,15 +192,15 @@ class TestCheckFunction:
     """The same for a function of the user's, with all elements of its inputs."""
 
     def test_a_wrong_function_fails_and_a_right_one_passes(self):
-        assert manager().check_function(lambda x: Cube.apply(x, 3), ROWS)["passed"] is True
-        result = manager().check_function(lambda x: Cube.apply(x, 2), ROWS)
+        assert manager().debugging.check_function(lambda x: Cube.apply(x, 3), ROWS)["passed"] is True
+        result = manager().debugging.check_function(lambda x: Cube.apply(x, 2), ROWS)
         assert result["failures"][0]["input"] == "input 0"
 
     def test_integers_are_passed_on_and_several_outputs_are_told_apart(self):
         def function(x, index):
             return x.sin(), Cube.apply(x, 2)[index]
 
-        result = manager().check_function(function, [values(3), torch.tensor([1])])
+        result = manager().debugging.check_function(function, [values(3), torch.tensor([1])])
 
         assert [failure["output"] for failure in result["failures"]] == [1]
 
@@ -222,8 +222,8 @@ class TestCheckFunction:
             def jvp(ctx, tangent):
                 return 3 * tangent
 
-        assert manager().check_function(Double.apply, values(2))["passed"]
-        (failure,) = manager().check_function(Double.apply, values(2), forward_mode=True)["failures"]
+        assert manager().debugging.check_function(Double.apply, values(2))["passed"]
+        (failure,) = manager().debugging.check_function(Double.apply, values(2), forward_mode=True)["failures"]
         assert failure["mode"] == "forward"
         assert (failure["analytical"], failure["numerical"]) == (pytest.approx(3), pytest.approx(2))
 
@@ -231,7 +231,7 @@ class TestCheckFunction:
     def test_sparse_inputs(self, layout):
         matrix = torch.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse(layout=layout)
 
-        result = manager().check_function(lambda sparse, dense: sparse @ dense, [matrix, values(2, 2)])
+        result = manager().debugging.check_function(lambda sparse, dense: sparse @ dense, [matrix, values(2, 2)])
 
         assert (result["passed"], result["inputs"]) == (True, ["input 0", "input 1"])
 
@@ -241,7 +241,7 @@ class TestCheckFunction:
     )
     def test_inputs_that_have_no_gradient_are_refused(self, inputs, message):
         with pytest.raises(StabilityError, match=message):
-            manager().check_function(torch.sin, inputs)
+            manager().debugging.check_function(torch.sin, inputs)
 
 
 @settings(max_examples=50, deadline=None)

@@ -30,7 +30,7 @@ def test_a_field_is_taken_where_it_is_read_and_refused_elsewhere(kind, name):
     if name in FIELDS_OF_TYPE[kind]:
         assert getattr(NaNHandlingConfig(**fields), name) == OTHER[name]
     else:
-        with pytest.raises(StabilityConfigError, match=f"{name} is {OTHER[name]!r}, which .* {kind!r} does not read"):
+        with pytest.raises(StabilityConfigError, match=f"{name} is {OTHER[name]!r}, which .* {kind!r} does not use"):
             NaNHandlingConfig(**fields)
 
 

@@ -12,7 +12,7 @@ from tracker_adapters.testing import MemoryEmitter
 
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 from stability.gradients.measure import collect_gradients
-from stability.handling.mending import replace_non_finite
+from stability.handling.repair import replace_non_finite
 
 NAN, INF = math.nan, math.inf
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tracker_adapters.values.pictures import picture_pixels
 
 import stepscope
 from stability import (
@@ -18,7 +19,16 @@ from stability import (
     PyTorchDebuggingConfig,
     StabilityError,
 )
-from stability.plots import PLOTS, anomalies, anomaly_distribution, gradient_norms, memory, pixels
+from stability.plots import (
+    PLOTS,
+    anomalies,
+    anomaly_distribution,
+    emit,
+    gradient_norms,
+    memory,
+    save,
+    stability_history,
+)
 
 
 @pytest.fixture
@@ -43,7 +53,7 @@ def run_steps(manager):
 
 
 def test_json_holds_every_step_with_nan_as_text(manager, tmp_path):
-    path = manager.save_histories(tmp_path / "new" / "history.json")
+    path = manager.history.save(tmp_path / "new" / "history.json")
     rows = json.loads(path.read_text())
     assert [row["step"] for row in rows] == list(range(10))
     assert rows[3]["loss"] == "NaN"
@@ -53,7 +63,7 @@ def test_json_holds_every_step_with_nan_as_text(manager, tmp_path):
 
 
 def test_csv_holds_every_step(manager, tmp_path):
-    with manager.save_histories(tmp_path / "history.csv").open(newline="") as stream:
+    with manager.history.save(tmp_path / "history.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [float(row["gradient_norm"]) for row in rows[:3]] == [record.gradient_norm for record in manager.history[:3]]
     assert math.isnan(float(rows[4]["loss"]))
@@ -62,14 +72,15 @@ def test_csv_holds_every_step(manager, tmp_path):
 
 def test_another_suffix_is_refused(manager, tmp_path):
     with pytest.raises(StabilityError, match=r"history\.txt; expected a name that ends in \.json or \.csv"):
-        manager.save_histories(tmp_path / "history.txt")
+        manager.history.save(tmp_path / "history.txt")
     with pytest.raises(StabilityError, match=r"plot\.txt; expected a name that ends in .*png"):
-        manager.plot_stability_history(tmp_path / "plot.txt")
+        save(stability_history(manager.history), tmp_path / "plot.txt")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_stability_history_marks_steps_that_are_not_finite(manager, tmp_path):
-    figure = manager.plot_stability_history(tmp_path / "plot.png")
+    figure = stability_history(manager.history)
+    save(figure, tmp_path / "plot.png")
     loss, norm, score = figure.axes
     line, faults = loss.get_lines()
     assert faults.get_xdata().tolist() == [3, 4]
@@ -107,7 +118,7 @@ def test_memory_is_drawn_where_it_was_tracked(manager):
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
 def test_an_empty_history_and_one_without_finite_values_can_be_drawn(plot, manager):
     for history in ([], manager.history[3:5], manager.history):
-        picture = pixels(plot(history))
+        picture = picture_pixels("plot", plot(history))
         assert (picture.dtype, picture.shape[2]) == (np.uint8, 3)
         assert picture.min() < 128 < picture.max()
 
@@ -115,12 +126,12 @@ def test_an_empty_history_and_one_without_finite_values_can_be_drawn(plot, manag
 def test_the_figures_are_emitted_as_images(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
         manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), emitter=run)
-        manager.emit_plots()
+        emit(manager.history, run)
         run_steps(manager)
-        manager.emit_plots()
+        emit(manager.history, run)
     recorded = stepscope.read_run(tmp_path / "run")
     for name, plot in PLOTS.items():
         (image,) = recorded.images(f"stability/plots/{name}")
         assert image.step == 9
         with Image.open(io.BytesIO(image.png)) as picture:
-            np.testing.assert_array_equal(np.asarray(picture), pixels(plot(manager.history)))
+            np.testing.assert_array_equal(np.asarray(picture), picture_pixels("plot", plot(manager.history)))

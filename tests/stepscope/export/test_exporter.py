@@ -16,6 +16,7 @@ from readback_export import read_table
 
 import stepscope
 from stepscope.export import export_runs
+from stepscope.query import query_runs
 
 FORMATS = ("csv", "jsonl", "parquet")
 VALUES = [0.1, float("nan"), float("inf"), float("-inf"), 5e-324, 1.7976931348623157e308, 0.0, 1e16, 123456789.123]
@@ -162,3 +163,18 @@ def test_any_name_survives_each_format(tmp_path_factory: pytest.TempPathFactory,
     for file_format in FORMATS:
         export_runs([folder / "run"], folder / file_format, format=file_format)
         assert [row["name"] for row in read_table(folder / file_format, "scalars", file_format)] == ["first", *names]
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_curve_is_a_row_for_each_point(tmp_path: Path, file_format: Any) -> None:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.curve("roc", [0, 0.5, 1], [0, math.nan, math.inf], step=3, title='a,"b"', x_label="fpr")
+        run.curve("empty", [], [], step=3)
+    exported = export_runs([tmp_path / "run"], tmp_path / "out", format=file_format)
+    assert exported.rows == {"runs": 1, "curves": 3}
+    rows = read_table(tmp_path / "out", "curves", file_format)
+    assert [row["x"] for row in rows] == [0.0, 0.5, 1.0]
+    assert repr([row["y"] for row in rows]) == "[0.0, nan, inf]"
+    assert {(row["name"], row["step"], row["title"], row["x_label"]) for row in rows} == {("roc", 3, 'a,"b"', "fpr")}
+    with query_runs([tmp_path / "run"], "select x, y, title from curves where name = 'roc'") as result:
+        assert list(result) == [("[0.0, 0.5, 1.0]", '[0.0, "nan", "inf"]', 'a,"b"')]

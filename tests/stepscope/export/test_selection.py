@@ -241,7 +241,7 @@ def test_wrong_arguments_are_named_and_nothing_is_written(
 
 
 def test_a_place_without_a_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NotARunError, match=r"missing is no folder"):
+    with pytest.raises(NotARunError, match=r"missing is not a folder"):
         export_runs([tmp_path / "missing"], tmp_path / "out")
     with pytest.raises(NotARunError, match="contains no run"):
         export_runs([tmp_path], tmp_path / "out")

@@ -238,14 +238,14 @@ def test_json_lines_lose_no_column(run_folder: Path) -> None:
     stream = io.StringIO()
     with (
         query_runs([run_folder], "select a.step, b.step from scalars a, scalars b") as result,
-        pytest.raises(QueryError, match="several columns are called 'step'"),
+        pytest.raises(QueryError, match="several columns are named 'step'"),
     ):
         write_json_lines(result.columns, result, stream)
     assert stream.getvalue() == ""
 
 
 def test_a_place_without_a_run_and_wrong_arguments_are_named(run_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(NotARunError, match="is no folder"):
+    with pytest.raises(NotARunError, match="is not a folder"):
         query_runs([tmp_path / "missing"], "select 1")
     with pytest.raises(ExportError, match="steps are 'x'"):
         query_runs([run_folder], "select 1", steps="x")

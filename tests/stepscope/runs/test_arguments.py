@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tracker_adapters.artifacts import ArtifactError
-from tracker_adapters.errors import RunError, SinkConfigError
+from tracker_adapters.errors import ArtifactError, RunError, SinkConfigError
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.testing import MemorySink
 
@@ -47,7 +46,7 @@ def test_wrong_arguments_raise_at_the_caller_and_lose_nothing(tmp_path: Path, ca
     ("wrong", "kind", "message"),
     [
         ({"sinks": ["tensorbord"]}, SinkConfigError, "did you mean 'tensorboard'"),
-        ({"sinks": None}, SinkConfigError, "None is no sink"),
+        ({"sinks": None}, SinkConfigError, "None is not a sink"),
         ({"sinks": [MemorySink(), MemorySink()]}, SinkConfigError, "two 'MemorySink' sinks have the target 'memory'"),
         ({"on_error": "ignore"}, RunError, "on_error is 'ignore'; expected"),
         ({"delivery": "carrier pigeon"}, RunError, "delivery is 'carrier pigeon'; expected"),
@@ -55,9 +54,9 @@ def test_wrong_arguments_raise_at_the_caller_and_lose_nothing(tmp_path: Path, ca
         ({"tags": "abc"}, ArtifactError, "expected a list of str"),
         ({"tags": 5}, ArtifactError, "expected a list of str"),
         ({"name": 5}, ArtifactError, "expected a str"),
-        ({"rank": -1}, RunError, "rank is -1; expected an integer from 0"),
-        ({"rank": "1"}, RunError, "rank is '1'; expected an integer from 0"),
-        ({"rank": True}, RunError, "rank is True; expected an integer from 0"),
+        ({"rank": -1}, RunError, "rank is -1; expected an integer of at least 0"),
+        ({"rank": "1"}, RunError, "rank is '1'; expected an integer of at least 0"),
+        ({"rank": True}, RunError, "rank is True; expected an integer of at least 0"),
     ],
 )
 def test_wrong_arguments_of_open_run_write_nothing(
@@ -116,7 +115,7 @@ def test_a_failed_opening_leaves_the_folder_free(tmp_path: Path) -> None:
     stepscope.open_run(tmp_path, sinks=[]).close()
     ledger = rank_folder(tmp_path, 0) / DELIVERY_DATABASE
     ledger.mkdir()
-    with pytest.raises(RunError, match=r"delivery\.db is no regular file"):
+    with pytest.raises(RunError, match=r"delivery\.db is not a regular file"):
         stepscope.open_run(tmp_path, sinks=[MemorySink()], resume=True)
     ledger.rmdir()
     stepscope.open_run(tmp_path, sinks=[MemorySink()], resume=True).close()
@@ -142,6 +141,6 @@ def test_an_empty_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
     with (
         stepscope.open_run(tmp_path / "run", sinks=[]) as run,
-        pytest.raises(ArtifactError, match=r"file '\.': .* is no regular file"),
+        pytest.raises(ArtifactError, match=r"file '\.': .* is not a regular file"),
     ):
         run.file(".", step=0)

@@ -14,6 +14,7 @@ import pytest
 from recording_ranks import record_as_rank
 from tracker_adapters.errors import RunError, RunExistsError
 from tracker_adapters.testing import MemorySink
+from waiting import in_threads
 
 import stepscope
 
@@ -36,8 +37,8 @@ def test_a_script_that_runs_again_gets_the_next_number_and_says_so(
     assert all(len(stepscope.read_run(run.path).scalars("loss")) == 1 for run in runs)
     told = capsys.readouterr().err.splitlines()
     assert [line.split(";")[0] for line in told] == [
-        "stepscope: runs/exp1 holds a run already, so this one is runs/exp1-2",
-        "stepscope: runs/exp1 holds a run already, so this one is runs/exp1-3",
+        "stepscope: runs/exp1 already holds a run, so this run is runs/exp1-2",
+        "stepscope: runs/exp1 already holds a run, so this run is runs/exp1-3",
     ]
 
 
@@ -135,13 +136,7 @@ def test_a_forked_child_gets_a_run_of_its_own_and_leaves_its_parents_alone(tmp_p
 
 def test_threads_that_open_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
     runs: list[stepscope.Run] = []
-    threads = [
-        threading.Thread(target=lambda: runs.append(stepscope.open_run(tmp_path / "run", sinks=[]))) for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: runs.append(stepscope.open_run(tmp_path / "run", sinks=[])), range(8))
     for run in runs:
         run.close()
     assert len({run.path for run in runs}) == len({run.info.id for run in runs}) == 8
@@ -195,7 +190,7 @@ def test_a_rank_of_another_family_does_not_join_a_run_that_has_ended_and_says_so
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.strip() == "run-2"
-    assert done.stderr.startswith("stepscope: run holds a run already, so this one is run-2;")
+    assert done.stderr.startswith("stepscope: run already holds a run, so this run is run-2;")
 
 
 def test_two_jobs_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +219,7 @@ def test_a_cell_that_runs_again_closes_the_run_that_it_left_open(tmp_path: Path)
         check=False,
     )
     assert "finished run-2" in done.stdout, done.stderr
-    assert done.stderr.count("was still open here; it is closed") == 1
+    assert done.stderr.count("was still open in this process; it is closed") == 1
     statuses = [json.loads((tmp_path / name / "run.json").read_text())["status"] for name in ("run", "run-2")]
     assert statuses == ["finished", "finished"]
 

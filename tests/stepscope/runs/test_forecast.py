@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tracker_adapters.errors import RunError
 from tracker_adapters.store.layout import rank_folder, segments
+from tracker_adapters.store.reading.tail import StoreReader
+from tracker_adapters.store.segments.sizes import newest, size_of
+from waiting import until
 
 import stepscope
 from stepscope.runs.byte_sizes import format_bytes, parse_bytes
@@ -23,13 +27,13 @@ def emit(run: stepscope.Run, steps: range) -> None:
     assert run.flush_store(60)
 
 
-def test_the_line_says_bytes_a_day_pace_share_and_limit() -> None:
-    found = Volume(nbytes=2_000_000, histogram_bytes=1_900_000, steps=130, seconds=10.0)
-    assert forecast_line(found, 10**10) == (
-        "17.3 GB a day at this pace (13 steps/s; histograms 95 %); 864 MB without histograms; max_run_bytes is 10 GB"
+def test_the_line_says_bytes_a_day_pace_and_limit() -> None:
+    first = Volume(nbytes=1_000_000, step=20, time_ns=5 * 10**9)
+    assert forecast_line(first, Volume(3_000_000, 150, 15 * 10**9), 10**10) == (
+        "17.3 GB a day at this pace (13 steps/s); max_run_bytes is 10 GB"
     )
-    assert forecast_line(Volume(10_000, 0, 100, 1000.0), None) == (
-        "864 kB a day at this pace (0.1 steps/s; histograms 0 %); max_run_bytes is not set"
+    assert forecast_line(first, Volume(1_010_000, 120, 1005 * 10**9), None) == (
+        "864 kB a day at this pace (0.1 steps/s); max_run_bytes is not set"
     )
 
 
@@ -42,12 +46,12 @@ def test_it_comes_once_at_the_hundredth_step(tmp_path: Path, caplog: pytest.LogC
     with stepscope.open_run(tmp_path / "run", sinks=[], max_run_bytes="30 MB") as run:
         run._forecast = None
         forecast = Forecast(run.path, 0, 30_000_000)
-        emit(run, range(100))
         forecast.look()
-        assert logged(caplog) == []
-        emit(run, range(100, 102))
-        forecast._look_at = 0.0
-        forecast.look()
+        for steps in (range(1), range(1, 100), range(100, 101)):
+            assert logged(caplog) == []
+            emit(run, steps)
+            forecast._look_at = 0.0
+            forecast.look()
         (line,) = logged(caplog)
         assert "a day at this pace" in line
         forecast._look_at = 0.0
@@ -60,16 +64,17 @@ def test_a_run_that_goes_on_logs_it_by_itself_and_prints_nothing(
 ) -> None:
     caplog.set_level(logging.INFO)
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        emit(run, range(102))
-        run._forecast._look_at = 0.0  # it looks once a second
-        emit(run, range(102, 104))
-        emit(run, range(104, 106))
+        for steps in (range(1), range(1, 102)):
+            emit(run, steps)
+            looks = run._forecast._pause_s
+            run._forecast._look_at = 0.0  # it looks once a second
+            until(lambda looks=looks: run._forecast._pause_s > looks)
     (line,) = logged(caplog)
     assert "max_run_bytes is not set" in line
     assert capsys.readouterr().err == ""
 
 
-def test_the_volume_is_about_what_the_files_take(tmp_path: Path) -> None:
+def test_the_volume_is_what_the_files_take_and_costs_a_few_pages(tmp_path: Path) -> None:
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         draw = np.random.default_rng(0)
         for step in range(800):
@@ -78,10 +83,22 @@ def test_the_volume_is_about_what_the_files_take(tmp_path: Path) -> None:
                 run.histogram("grad", draw.normal(size=2000), step=step)
         assert run.flush_store(60)
         found = volume(run.path, 0)
-    assert found is not None
+        with closing(StoreReader(run.path)) as reader:
+            (segment,) = reader.segments()
+            steps = 0
+
+            def count() -> int:
+                nonlocal steps
+                steps += 1
+                return 0
+
+            segment.connection.set_progress_handler(count, 1)
+            assert newest(segment) == (found.step, found.time_ns)
+            assert size_of(segment) == found.nbytes
+        assert steps < 50_000  # virtual instructions of SQLite: far fewer than rows
+    assert found.step == 799
     taken = sum(path.stat().st_size for path in segments(rank_folder(tmp_path / "run", 0)))
     assert found.nbytes == pytest.approx(taken, rel=0.15)
-    assert found.steps == 799
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_an_alert_says_what_where_and_where_to_look(capsys):
 
     assert printed(capsys) == [
         "stepscope: error: exploding_gradient: fc1: norm 3e5 at step 7 "
-        "(recorded in runs/exp1; later ones of this name are only there and in the log)"
+        "(recorded in runs/exp1; later alerts of this name are only recorded and logged)"
     ]
 
 
@@ -91,8 +91,8 @@ def test_a_healthy_training_prints_its_verdict_and_nothing_else(tmp_path, capsys
     lines = printed(capsys)
     assert len(lines) == 1, lines
     (line,) = lines
-    assert line.startswith("stepscope: healthy (score 1.00). Looked at: the gradients of all 30 steps")
-    assert line.index("Overhead:") > line.index("Looked at")
+    assert line.startswith("stepscope: healthy (score 1.00). Checked: the gradients of all 30 steps")
+    assert line.index("Overhead:") > line.index("Checked: ")
 
 
 def test_a_training_that_explodes_prints_each_kind_once_and_its_verdict(tmp_path, capsys):

@@ -59,7 +59,7 @@ def test_a_wrong_value_is_named(wrong, message):
 def test_an_unknown_preset_field_or_configuration_is_named():
     with pytest.raises(ConfigError, match="preset is 'huge'; expected one of economy, standard, full"):
         DebugConfig.preset("huge")
-    with pytest.raises(ConfigError, match="no gradient_history; did you mean max_gradient_history"):
+    with pytest.raises(ConfigError, match="no field 'gradient_history'; did you mean 'max_gradient_history'"):
         DebugConfig.preset("full", gradient_history=3)
     with pytest.raises(ConfigError, match="config is 3"):
         as_config(3)

@@ -119,7 +119,7 @@ class TestWhatIsSaidOfAParameter:
             self.broken(session, loop)
         (answer,) = session.report().first_nans
 
-        assert "the step before it was not looked at, if there was one: check the initialisation" in answer.message
+        assert "the step before it, if any, was not checked: check the initialisation" in answer.message
 
     def test_weights_that_an_unanswered_fault_broke_are_no_second_answer(self):
         loop = Loop(set())

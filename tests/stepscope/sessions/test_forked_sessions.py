@@ -9,13 +9,14 @@ from pathlib import Path
 import stepscope
 
 SCRIPT = """
-import os, sys, torch, stepscope
+import gc, os, sys, torch, stepscope
 place = sys.argv[1]
 model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 run = stepscope.open_run(f"{place}/run", sinks=[])
 config = stepscope.DebugConfig(output_dir=f"{place}/report")
 with stepscope.watch(model, optimizer, run=run, config=config) as session:
+    gc.freeze()  # a child that ends would look through, and so copy, all of torch
     for number in range(12):
         loss = model(torch.randn(8, 4)).square().mean()
         loss.backward()

@@ -128,17 +128,17 @@ def test_an_overhead_of_steps_that_took_no_time_is_told_without_a_share():
     governor = Governor(0.05)
     governor.account(0.02, 0.02, due=True, measured=True)
     line = overhead_line(governor.overhead())
-    assert line == "Overhead: 20.00 ms a step; how long a step takes without is not known."
+    assert line == "Overhead: 20.00 ms a step; the step time without it is not known."
 
 
 def test_of_few_steps_no_share_is_told_as_the_first_ones_load_code() -> None:
     cost = "Overhead: 20.00 ms a step of 80.00 ms"
     for limit, settled, few, share in (
-        (None, 2 * WARM_UP_STEPS, ": the first steps load code.", ", 25.0%."),
+        (None, 2 * WARM_UP_STEPS, ": no share yet, because the first steps load code.", ", 25.0%."),
         (
             0.05,
             2 * FREE_STEPS,
-            ": the first steps load code and the first 100 are measured whatever they cost.",
+            ": no share yet, because the first steps load code and the first 100 are always measured.",
             ", 25.0% (limit 5.0%, or 1 ms).",
         ),
     ):

@@ -8,8 +8,8 @@ from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
 import stepscope
+from debuggers.first_nan.finder import FirstNaNFinder
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
-from stability.first_nan.finder import FirstNaNFinder
 
 
 class Frozen(dict):

@@ -180,7 +180,7 @@ def test_a_low_limit_leaves_steps_out_and_counts_them(monkeypatch):
     overhead = session.report().overhead
     assert 5 <= overhead.measured <= 7
     assert overhead.measured + overhead.skipped_by_governor == 20
-    assert "left out to keep the overhead under its limit" in session.report().summary()
+    assert "skipped to limit the overhead" in session.report().summary()
     assert steps_of(emitter, "scalar", "total_norm/gradients") == list(range(20))
 
 
@@ -195,7 +195,7 @@ def test_closing_the_run_ends_the_session_first(tmp_path):
 
     record = stepscope.read_run(tmp_path / "run")
     assert record.histograms("gradients/0.weight")[0].count == 3 * 96
-    assert record.texts("stepscope/report")[0].text.startswith("Verdict: healthy so far as measured (score 0.99)")
+    assert record.texts("stepscope/report")[0].text.startswith("Verdict: no problem in what was checked (score 0.99)")
     with pytest.raises(SessionError, match="not running"):
         session.step(1.0)
 

@@ -55,7 +55,7 @@ def test_of_a_scoped_session_only_the_first_rank_prints(tmp_path, capsys):
             with stepscope.watch(model, optimizer, run=run.scoped("D")):
                 train(model, optimizer)
 
-    assert capsys.readouterr().err.count("Looked at") == 1
+    assert capsys.readouterr().err.count("Checked: ") == 1
 
 
 def test_what_fails_as_a_session_ends_stands_before_no_exception_of_the_training(tmp_path, monkeypatch):
@@ -82,4 +82,4 @@ def test_what_fails_as_an_earlier_session_ends_keeps_no_other_from_beginning(mon
         train(model, optimizer)
 
     assert session.last_step == 2
-    assert "could not end" in caplog.text
+    assert "could not be closed" in caplog.text

@@ -16,7 +16,6 @@ from stability import (
     NaNHandlingConfig,
     NumericalStabilityManager,
     PyTorchDebuggingConfig,
-    create_training_wrapper,
 )
 from stepscope.errors import SessionError
 
@@ -178,14 +177,13 @@ def test_a_manager_that_does_not_know_the_loops_scaler_is_an_error(theirs):
         stepscope.DebugSession(model, adamw(model), stability=manager, scaler=torch.amp.GradScaler("cpu"))
 
 
-def test_a_training_wrapper_is_no_manager():
+def test_something_else_than_a_manager_is_an_error():
     model = network()
-    wrapper = create_training_wrapper(GradientClippingConfig(), NaNHandlingConfig())
 
     with pytest.raises(
-        SessionError, match="stability is of type TrainingWrapper; expected a NumericalStabilityManager"
+        SessionError, match="stability is of type NaNHandlingConfig; expected a NumericalStabilityManager"
     ):
-        stepscope.DebugSession(model, adamw(model), stability=wrapper)
+        stepscope.DebugSession(model, adamw(model), stability=NaNHandlingConfig())
 
 
 OF_THE_MANAGER = {

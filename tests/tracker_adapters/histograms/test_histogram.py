@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from histogram_values import LISTS, of
+from histogram_values import LISTS, finite, of
 from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram
@@ -44,10 +44,6 @@ def place(value: float) -> str | int:
     except OverflowError:
         return f"{sign}_overflow"
     return f"{sign}_underflow" if bits & 0x7FFFFFFF == 0 else bits >> 20
-
-
-def finite(values: list[float]) -> list[float]:
-    return [value for value in values if math.isfinite(value)]
 
 
 # Counts.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from histogram_values import FLOAT32_MAX, LISTS, of
+from histogram_values import FLOAT32_MAX, LISTS, finite, of
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram
@@ -15,10 +15,6 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import AT_ONCE, HistogramColumns
 
 SMALLEST_NORMAL = 2.0**-126
-
-
-def finite(values: list[float]) -> list[float]:
-    return [value for value in values if math.isfinite(value)]
 
 
 # Percentiles.

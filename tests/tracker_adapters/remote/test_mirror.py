@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -26,18 +26,6 @@ from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.writing.run_store import RunStore
 
 URL = "memory://bucket/runs/exp1"
-
-
-@pytest.fixture(autouse=True)
-def separate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
-    yield
-    fsspec.filesystem("memory").store.clear()
-
-
-@pytest.fixture
-def place() -> RemotePlace:
-    return RemotePlace(URL)
 
 
 def claim(place: RemotePlace, folder: Path, writer: str = "one", host: str = "here") -> Home:
@@ -65,6 +53,24 @@ def put(store: RunStore, steps: range) -> None:
     assert store.flush(60)
 
 
+def copied_run(place: RemotePlace, steps: int) -> tuple[Path, Home]:
+    """A run that has ended and is at its place: its local copy, and what that knows of the place."""
+    folder = written_copy(place.url)
+    store = open_store(folder)
+    home = claim(place, folder)
+    put(store, range(steps))
+    store.close()
+    assert Mirror(folder, place, home).copy()
+    return folder, home
+
+
+def listed(place: RemotePlace) -> SealedIndex:
+    """The index of the place, which there must be."""
+    index = read_index(place)
+    assert index is not None
+    return index
+
+
 def steps_there(place: RemotePlace) -> list[int]:
     with RemoteRecord(Download(place, read_copy(place.url))) as record:
         return record.scalars("loss").steps.tolist()
@@ -77,8 +83,7 @@ def test_while_a_run_lives_all_but_its_last_segment_is_there(place: RemotePlace)
     put(store, range(4000))
     assert not mirror.copy()
     sealed = sorted(folder.glob("store/*/segment_*.db"))[:-1]
-    index = read_index(place)
-    assert index is not None
+    index = listed(place)
     assert set(index.files) == {path.relative_to(folder).as_posix() for path in sealed}
     assert index.writer is not None
     seen = steps_there(place)
@@ -87,9 +92,7 @@ def test_while_a_run_lives_all_but_its_last_segment_is_there(place: RemotePlace)
     store.close()
     assert mirror.copy()
     assert steps_there(place) == list(range(4000))
-    index = read_index(place)
-    assert index is not None
-    assert index.writer is None
+    assert listed(place).writer is None
 
 
 def test_each_file_is_listed_with_its_checksum_and_private_files_stay_here(place: RemotePlace) -> None:
@@ -101,8 +104,7 @@ def test_each_file_is_listed_with_its_checksum_and_private_files_stay_here(place
     (folder / "tensorboard" / "events.out").write_bytes(b"events")
     store.close()
     assert Mirror(folder, place, home).copy()
-    index = read_index(place)
-    assert index is not None
+    index = listed(place)
     assert set(index.files) == {"store/rank_00000/segment_000000.db", "tensorboard/events.out"}
     for path, entry in index.files.items():
         assert (entry.sha256, entry.size) == (sha256_of(folder / path), (folder / path).stat().st_size)
@@ -112,12 +114,7 @@ def test_each_file_is_listed_with_its_checksum_and_private_files_stay_here(place
 
 
 def test_what_is_there_already_is_not_copied_again(place: RemotePlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = written_copy(place.url)
-    store = open_store(folder)
-    home = claim(place, folder)
-    put(store, range(3000))
-    store.close()
-    assert Mirror(folder, place, home).copy()
+    folder, home = copied_run(place, 3000)
     copied: list[str] = []
     monkeypatch.setattr(RemotePlace, "upload", lambda self, source, name, _: copied.append(name))
     assert Mirror(folder, place, home).copy()
@@ -157,9 +154,7 @@ def test_copying_that_is_cut_anywhere_ends_with_exactly_the_run(at: list[int], r
                     assert seen == list(range(len(seen)))
             assert Mirror(folder, RemotePlace(URL), home).copy()
         assert steps_there(place) == list(range(total))
-        index = read_index(place)
-        assert index is not None
-        keys = {f"/bucket/runs/exp1/{entry.key}" for entry in index.files.values()}
+        keys = {f"/bucket/runs/exp1/{entry.key}" for entry in listed(place).files.values()}
         there = set(fsspec.filesystem("memory").store)
         assert there == {*keys, *(f"/bucket/runs/exp1/{name}" for name in ("run.json", "sealed.json"))}
 
@@ -220,9 +215,7 @@ def test_a_place_is_claimed_only_for_what_went_on_from_there(place: RemotePlace,
     store = open_store(folder)
     put(store, range(10))
     Mirror(folder, place, Home(place.url, "one")).copy()
-    index = read_index(place)
-    assert index is not None
-    assert index.last_writer == "one"
+    assert listed(place).last_writer == "one"
     assert Home.load(folder) == Home(place.url, "one", claimed=True)
     for stale in (Home(place.url, "two"), Home(place.url, "two", base="zero")):
         with pytest.raises(TakenOverError):
@@ -236,12 +229,7 @@ def test_a_place_is_claimed_only_for_what_went_on_from_there(place: RemotePlace,
 def test_a_run_that_another_machine_writes_is_busy_until_it_is_silent(
     place: RemotePlace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = written_copy(place.url)
-    store = open_store(folder)
-    mirror = Mirror(folder, place, claim(place, folder))
-    put(store, range(10))
-    store.close()
-    assert mirror.copy()
+    folder, _ = copied_run(place, 10)
     claim(place, folder, "two", host="far")
     with pytest.raises(RunBusyError, match=r"far \(process .* writes to memory://.*last seen"):
         prepare(URL, resume=True)
@@ -256,13 +244,7 @@ def test_a_run_that_another_machine_writes_is_busy_until_it_is_silent(
 def test_a_run_goes_on_on_another_machine(
     place: RemotePlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = written_copy(place.url)
-    store = open_store(folder)
-    home = claim(place, folder, "one")
-    put(store, range(1000))
-    store.close()
-    assert Mirror(folder, place, home).copy()
-
+    folder, _ = copied_run(place, 1000)
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "elsewhere"))
     assert prepare(URL, resume=True) == "one"
     there = written_copy(URL)
@@ -279,19 +261,14 @@ def test_a_run_goes_on_on_another_machine(
     with read_remote(URL) as record:
         assert record.scalars("loss").steps.tolist() == list(range(2000))
     assert prepare(URL, resume=True) == "two"
-    assert "the older copy here is now" in caplog.text
+    assert "the older copy here was renamed to" in caplog.text
     store = open_store(folder, resume=True)
     assert store.last_seq == 2000
     store.close()
 
 
 def test_what_arrives_with_another_checksum_is_refused(place: RemotePlace) -> None:
-    folder = written_copy(place.url)
-    store = open_store(folder)
-    home = claim(place, folder)
-    put(store, range(10))
-    store.close()
-    assert Mirror(folder, place, home).copy()
+    copied_run(place, 10)
     content = place.read("store/rank_00000/segment_000000.db")
     assert content is not None
     place.write("store/rank_00000/segment_000000.db", content[:-1] + b"x")

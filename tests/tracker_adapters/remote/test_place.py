@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
@@ -13,13 +12,6 @@ from tracker_adapters.remote import place as place_module
 from tracker_adapters.remote.place import RemotePlace, is_url
 from tracker_adapters.remote.record import read_remote
 from tracker_adapters.remote.sealed import INDEX, read_index
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemotePlace]:
-    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "cache"))
-    yield RemotePlace("memory://bucket/runs/exp1")
-    fsspec.filesystem("memory").store.clear()
 
 
 def test_objects_are_written_copied_and_removed(place: RemotePlace, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_folder_that_cannot_be_written_is_refused() -> None:
 
 
 def test_reading_what_is_no_run_says_so(tmp_path: Path) -> None:
-    with pytest.raises(NotARunError, match="is no folder"):
+    with pytest.raises(NotARunError, match="is not a folder"):
         RunRecord(tmp_path / "missing")
     with pytest.raises(NotARunError, match=r"holds no run\.json"):
         RunRecord(tmp_path)

@@ -14,7 +14,8 @@ import torch
 from torch._subclasses import FakeTensorMode
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.histogram import Histogram
-from tracker_adapters.values.arrays import as_array, as_float, is_device_tensor, is_tensor
+from tracker_adapters.values.arrays import as_array, as_float
+from tracker_adapters.values.tensors import is_device_tensor, is_tensor
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 
@@ -74,10 +75,10 @@ def ragged(**options: Any) -> torch.Tensor:
     [
         (torch.ones(2, 3, device="meta"), r"meta tensor of shape \(2, 3\).*expected a tensor with data"),
         (torch.tensor([1j]), r"complex tensor \(torch.complex64\); expected real values"),
-        (fake_tensor(), "no array of numbers"),
-        ([torch.ones((), requires_grad=True)], "no array of numbers"),
+        (fake_tensor(), "not an array of numbers"),
+        ([torch.ones((), requires_grad=True)], "not an array of numbers"),
         (np.array([1j]), r"complex values \(complex128\); expected real ones"),
-        ([[1.0], [1.0, 2.0]], "list .* is no array of numbers"),
+        ([[1.0], [1.0, 2.0]], "list .* is not an array of numbers"),
         ("0.5", "str '0.5' of dtype <U3; expected bool, integer or floating-point"),
         (None, "NoneType None of dtype object"),
         ({"a": 1}, "dict .* of dtype object"),
@@ -101,7 +102,9 @@ def test_what_holds_no_numbers_is_refused_by_name(value: Any, message: str) -> N
     ],
 )
 def test_layouts_that_are_not_dense_are_refused(make: Callable[[], torch.Tensor], layout: str) -> None:
-    with pytest.raises(ArtifactError, match=f"^histogram 'h': got a tensor with layout {layout}; expected a dense"):
+    with pytest.raises(
+        ArtifactError, match=f"^histogram 'h': got a torch.float32 tensor with layout {layout}; expected a dense"
+    ):
         as_array("histogram 'h'", make())
 
 

@@ -25,7 +25,7 @@ class Mode(enum.StrEnum):
 
 
 def test_each_kind_has_one_word(tmp_path: Path) -> None:
-    assert list(KINDS) == ["scalar", "histogram", "image", "text", "alert", "table", "page", "file"]
+    assert list(KINDS) == ["scalar", "histogram", "image", "text", "alert", "table", "page", "file", "curve"]
     assert [artifact.kind for artifact in one_of_each(tmp_path)] == list(KINDS)
     assert all(type(artifact) is KINDS[artifact.kind] for artifact in one_of_each(tmp_path))
 

@@ -6,9 +6,12 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
+from tracker_adapters.artifacts import KINDS
+from tracker_adapters.atomic_files import write_atomically
 from tracker_adapters.errors import UnsafeFileError
 from tracker_adapters.safe_files import (
     is_folder,
@@ -22,17 +25,15 @@ from tracker_adapters.safe_files import (
 )
 from tracker_adapters.sink import RunInfo, RunStatus, SinkConfigError, SinkError, StartOver
 from tracker_adapters.sinks.local.lines import SCALAR_HEADER
-from tracker_adapters.whole_files import write_whole
 
 SCALARS, HISTOGRAMS, ALERTS, INDEX = "scalars.csv", "histograms.jsonl", "alerts.jsonl", "artifacts.jsonl"
 STREAMS = (SCALARS, HISTOGRAMS, ALERTS, INDEX)
-FOLDERS: Mapping[str, str] = {
-    "image": "images", "text": "text", "table": "tables", "page": "pages", "file": "files"
-}  # fmt: skip
+FOLDERS = {kind: f"{kind}s" for kind in KINDS if kind not in {"scalar", "histogram", "alert"}} | {"text": "text"}
+"""Where the files of each kind lie."""
 RUN_INFO, README = "run_info.json", "README.txt"
-_README = """\
+_README = f"""\
 scalars.csv has every scalar, alerts.jsonl every alert, histograms.jsonl every histogram in at most 128 bins.
-images, text, tables, pages and files hold one folder a name, and in it one file each time: <step>-<number>.
+{", ".join(FOLDERS.values())} hold one folder a name, and in it one file each time: <step>-<number>.
 artifacts.jsonl says of each of these files which name (unchanged), step and time it stands for.
 In tables (CSV) text is quoted, numbers are bare and an empty field is None; in JSON, NaN is the string "nan".
 attempt is 1, and one more each time that the run was resumed: the latest attempt at a step is the one that counts.
@@ -158,21 +159,14 @@ class OutputFolder:
                 raise self._taken(RUN_INFO, info) from None
 
     def _write_info(self, info: RunInfo, status: RunStatus, *, replaces: bool) -> None:
-        content: dict[str, Any] = {
-            "id": info.id,
-            "name": info.name,
-            "status": status,
-            "tags": info.tags,
-            "created_ns": info.created_ns,
-            "config": info.config,
-        }
+        content = asdict(info) | {"status": status}
         text = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False)
-        write_whole(self.path, RUN_INFO, text.encode(), sync="content", replaces=replaces)
+        write_atomically(self.path, RUN_INFO, text.encode(), sync="content", replaces=replaces)
 
     def _taken(self, name: str, info: RunInfo) -> SinkConfigError:
         return SinkConfigError(
-            f"sink 'local': {self.path} holds {name!r}, which is not of run {info.name!r}; "
-            "expected a folder of its own for each run"
+            f"sink 'local': {self.path} holds {name!r}, which does not belong to run {info.name!r}; "
+            "expected a separate folder for each run"
         )
 
     def _remove_indexed_after(self, offset: int) -> None:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.artifacts import Alert, Artifact, Cell, Image, Page, Table
+from tracker_adapters.artifacts import Alert, Artifact, Cell, Curve, File, Image, Page, StoredFile, Table, Text
 from tracker_adapters.sink import ScalarColumns
+from tracker_adapters.sinks.local.names import safe_suffix
 
 SCALAR_HEADER = b"name,step,time,value,attempt\r\n"
 _NEEDS_QUOTES = re.compile('[",\r\n]')
@@ -41,9 +42,7 @@ def alert_line(seq: int, alert: Alert, attempt: int) -> bytes:
 def index_line(seq: int, artifact: Artifact, path: str, attempt: int) -> bytes:
     """Returns the line of ``artifacts.jsonl`` for the file at ``path``, relative to the folder."""
     line: dict[str, Any] = {"path": path, "kind": artifact.kind} | _common(seq, artifact, attempt)
-    if isinstance(artifact, Image):
-        line |= {"width": artifact.width, "height": artifact.height}
-    for key in ("filename", "media_type", "size", "sha256"):
+    for key in ("width", "height", "title", "filename", "media_type", "size", "sha256"):
         if hasattr(artifact, key):
             line[key] = getattr(artifact, key)
     if isinstance(artifact, Page):
@@ -54,13 +53,31 @@ def index_line(seq: int, artifact: Artifact, path: str, attempt: int) -> bytes:
     return json_line(line)
 
 
+def file_of(artifact: Artifact) -> tuple[str, bytes | StoredFile]:
+    """Returns the suffix and the content of an artifact's own file; pages and files are returned as they are."""
+    match artifact:
+        case Image():
+            return ".png", artifact.png
+        case Text():
+            return ".md", artifact.text.encode()
+        case Table():
+            return ".csv", table_text(artifact).encode()
+        case Curve():
+            return ".csv", table_text(artifact.plainer()).encode()
+        case Page():
+            return ".pkl", artifact
+        case File():
+            return safe_suffix(artifact.filename), artifact
+        case _:
+            raise TypeError(f"no file for {artifact.kind}")
+
+
 def table_text(table: Table) -> str:
     """Returns a table as CSV that keeps types apart.
 
     Text is quoted; numbers, ``true``, ``false``, ``nan`` and ``inf`` are bare, and None is an empty field.
     """
-    rows: list[Sequence[Cell]] = [table.columns, *table.rows]
-    return "".join(",".join(map(_cell, row)) + "\r\n" for row in rows)
+    return "".join(",".join(map(_cell, row)) + "\r\n" for row in (table.columns, *table.rows))
 
 
 def json_line(value: Mapping[str, Any]) -> bytes:

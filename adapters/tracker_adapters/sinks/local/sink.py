@@ -5,31 +5,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tracker_adapters.artifacts import KINDS, Artifact, File, Image, Page, Table, Text
+from tracker_adapters.artifacts import Alert, Page, StoredFile
 from tracker_adapters.safe_files import open_file, write_file
 from tracker_adapters.sink import (
-    NO_ROOM,
+    BASIC_KINDS,
     Batch,
     HistogramRows,
     RunInfo,
     RunStatus,
     SinkError,
-    SinkUnavailable,
     StartOver,
     Unshown,
     checked_options,
+    folder_errors,
     local_folder,
 )
 from tracker_adapters.sinks.local.folder import ALERTS, FOLDERS, HISTOGRAMS, INDEX, SCALARS, STREAMS, OutputFolder
 from tracker_adapters.sinks.local.histograms import histogram_lines
-from tracker_adapters.sinks.local.lines import alert_line, index_line, scalar_lines, table_text
-from tracker_adapters.sinks.local.names import safe_component, safe_suffix
+from tracker_adapters.sinks.local.lines import alert_line, file_of, index_line, scalar_lines
+from tracker_adapters.sinks.local.names import safe_component
 
 
 class LocalSink:
@@ -49,7 +48,7 @@ class LocalSink:
         target: The folder, absolute; one run has it for itself.
     """
 
-    kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
+    kinds: ClassVar[frozenset[str]] = BASIC_KINDS | {"curve"}
     folder_per_run: ClassVar[bool] = True
 
     def __init__(self, target: str) -> None:
@@ -77,7 +76,7 @@ class LocalSink:
             SinkError: When it cannot be written.
         """
         folder = OutputFolder(Path(self.target))
-        with self._explained():
+        with folder_errors("local", self.target):
             if token is not None and not folder.belongs_to(info):
                 raise StartOver(f"{self.target} holds nothing of run {info.name!r}")
             folder.claim(info)
@@ -92,7 +91,7 @@ class LocalSink:
             ``missing_file``: pages and files that are no longer where they were stored.
         """
         folder = self._opened()
-        with self._explained():
+        with folder_errors("local", self.target):
             if len(batch.scalars):
                 folder.append(SCALARS, scalar_lines(batch.scalars, batch.attempt))
             histograms, alerts = batch.histograms, batch.alerts
@@ -109,14 +108,14 @@ class LocalSink:
         Raises:
             SinkError: When they cannot be put there, or were removed meanwhile.
         """
-        with self._explained():
+        with folder_errors("local", self.target):
             return json.dumps(self._opened().sync()).encode()
 
     def finish(self, status: RunStatus) -> None:
         """Writes the status into ``run_info.json``."""
         folder = self._opened()
         assert self._info is not None
-        with self._explained():
+        with folder_errors("local", self.target):
             folder.save_info(self._info, status)
 
     def close(self) -> None:
@@ -127,34 +126,29 @@ class LocalSink:
 
     def _write_files(self, folder: OutputFolder, batch: Batch) -> Unshown:
         missing = 0
-        planned: list[tuple[str, Artifact]] = []
+        planned: list[tuple[str, bytes | StoredFile]] = []
         lines: list[bytes] = []
-        for column in (batch.images, batch.texts, batch.tables, batch.pages, batch.files):
-            for seq, artifact in zip(column.seqs, column.artifacts, strict=True):
-                if isinstance(artifact, (Page, File)) and not artifact.path.exists():
-                    missing += 1
-                    continue
-                relative = _relative_path(seq, artifact)
-                planned.append((relative, artifact))
-                lines.append(index_line(seq, artifact, relative, batch.attempt))
+        for seq, artifact in batch.singles():
+            if isinstance(artifact, Alert):  # a line of their own file
+                continue
+            if isinstance(artifact, StoredFile) and not artifact.path.exists():
+                missing += 1
+                continue
+            suffix, content = file_of(artifact)
+            place = f"{FOLDERS[artifact.kind]}/{safe_component(artifact.name)}"
+            relative = f"{place}/{artifact.step:09d}-{seq}{suffix}"
+            planned.append((relative, content))
+            lines.append(index_line(seq, artifact, relative, batch.attempt))
         if lines:
             folder.append(INDEX, b"".join(lines))
-        for relative, artifact in planned:
-            _write_file(folder.new_file(relative), artifact)
+        for relative, content in planned:
+            _write_file(folder.new_file(relative), content)
         return {"missing_file": missing} if missing else {}
 
     def _opened(self) -> OutputFolder:
         if self._folder is None:
             raise SinkError("sink 'local' is not open")
         return self._folder
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            kind = SinkUnavailable if error.errno in NO_ROOM else SinkError
-            raise kind(f"sink 'local': cannot write to {self.target}: {error.strerror or error}") from error
 
 
 def _sizes(token: bytes) -> dict[str, int]:
@@ -165,27 +159,16 @@ def _sizes(token: bytes) -> dict[str, int]:
         raise StartOver(f"no sizes of files: {token!r}") from error
 
 
-def _relative_path(seq: int, artifact: Artifact) -> str:
-    suffixes = {"image": ".png", "text": ".md", "table": ".csv", "page": ".pkl"}
-    suffix = safe_suffix(artifact.filename) if isinstance(artifact, File) else suffixes[artifact.kind]
-    return f"{FOLDERS[artifact.kind]}/{safe_component(artifact.name)}/{artifact.step:09d}-{seq}{suffix}"
-
-
-def _write_file(path: Path, artifact: Artifact) -> None:
-    match artifact:
-        case Image():
-            write_file(path.parent, path.name, artifact.png)
-        case Text():
-            write_file(path.parent, path.name, artifact.text.encode())
-        case Table():
-            write_file(path.parent, path.name, table_text(artifact).encode())
-        case Page():
-            try:
-                os.link(artifact.path, path, follow_symlinks=False)
-            except OSError:  # another file system, or one without links
-                _copy(artifact.path, path)
-        case File():
-            _copy(artifact.path, path)
+def _write_file(path: Path, content: bytes | StoredFile) -> None:
+    if isinstance(content, bytes):
+        write_file(path.parent, path.name, content)
+    elif isinstance(content, Page):
+        try:
+            os.link(content.path, path, follow_symlinks=False)
+        except OSError:  # another file system, or one without links
+            _copy(content.path, path)
+    else:
+        _copy(content.path, path)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""The connection to a tracking server or database: MLflow's client, made silent and impatient."""
+"""The connection to a tracking server or database: MLflow's client with short timeouts and no output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tracker_adapters.errors import MissingPackageError, SinkError
-from tracker_adapters.own_process import TemporaryFolder
+from tracker_adapters.fork_safe import TemporaryFolder
 from tracker_adapters.redaction import redact
 from tracker_adapters.sinks.mlflow.database import prepare_database
 from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_path

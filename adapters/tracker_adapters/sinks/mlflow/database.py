@@ -1,4 +1,4 @@
-"""Makes MLflow's SQLite database so that it is there as a whole or not at all, whoever else makes it or is killed."""
+"""Creates MLflow's SQLite database atomically, even if several processes do so at once or one is killed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
+from tracker_adapters.atomic_files import give_name
 from tracker_adapters.errors import SinkError, SinkUnavailable, UnsafeFileError
-from tracker_adapters.own_process import TemporaryFolder
+from tracker_adapters.fork_safe import TemporaryFolder
 from tracker_adapters.safe_files import check_journal, put_on_disk
 from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_uri
-from tracker_adapters.whole_files import give_name
 
 logger = logging.getLogger(__name__)
 
 SETTLED_S = 30.0
 """A database that is not finished and was not written for so long has nobody who goes on with it."""
-PATIENCE_S = 300.0
+TIMEOUT_S = 300.0
 """How long to wait for another process that makes the database."""
 _POLL_S = 0.1
 _BUSY_S = 20.0
@@ -55,7 +55,7 @@ def prepare_database(path: Path, progressed: Callable[[], object] = lambda: None
     if _examine(path) == "ready":
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     with _turn(path.parent, deadline, progressed):
         while (state := _examine(path)) != "ready":
             if state == "absent":
@@ -63,7 +63,7 @@ def prepare_database(path: Path, progressed: Callable[[], object] = lambda: None
             elif _written_at(path) + SETTLED_S < time.time():
                 _set_aside(path)
             elif time.monotonic() > deadline:
-                raise SinkUnavailable(f"{path} is being made by another process, for {PATIENCE_S:.0f} s by now")
+                raise SinkUnavailable(f"{path} is still being created by another process after {TIMEOUT_S:.0f} s")
             else:
                 progressed()
                 time.sleep(_POLL_S)
@@ -136,7 +136,7 @@ def _make(path: Path) -> None:
             with suppress(FileExistsError):  # another one that came meanwhile is looked at by the caller
                 give_name(path.parent, made.relative_to(path.parent), path.name, replaces=False)
     except OSError as error:
-        raise SinkUnavailable(f"cannot make the tracking database {path}: {error}") from None
+        raise SinkUnavailable(f"cannot create the tracking database {path}: {error}") from None
     put_on_disk(path.parent)
 
 
@@ -157,7 +157,7 @@ def _migrate(path: Path, artifacts: Path) -> None:
 def _set_aside(path: Path) -> None:
     aside = _unused(path)
     logger.warning(
-        "%s was left half made, and nothing was recorded in it; it is set aside as %s, and a new one is made",
+        "%s was incomplete and empty; it was renamed to %s, and a new one is created",
         path,
         aside.name,
     )

@@ -85,4 +85,4 @@ def _send_or_split(entries: Sequence[Entry], send: Callable[[Sequence[Entry]], o
         if len(entry.value) > _LIMIT_OF_OLD_SERVERS:
             _send_or_split([entry._replace(value=shortened(entry.value, _LIMIT_OF_OLD_SERVERS))], send)
         else:
-            logger.warning("MLflow refuses the %s %r and is not shown it: %s", entry.what, entry.key, error)
+            logger.warning("MLflow refuses the %s %r, which is omitted: %s", entry.what, entry.key, error)

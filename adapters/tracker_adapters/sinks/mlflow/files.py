@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tracker_adapters.artifacts import Alert, Artifact, File, Histogram, Image, Page, Table, Text
+from tracker_adapters.artifacts import Alert, Artifact, Curve, File, Histogram, Image, Page, Table, Text
 from tracker_adapters.sink import Batch
 from tracker_adapters.sinks.mlflow.index import histogram_fields, plain
 from tracker_adapters.sinks.mlflow.names import file_stem, safe_file_name
@@ -85,7 +85,10 @@ class Stage:
                 return {"path": self.put(f"{place}.md", artifact.text.encode())}
             case Alert():
                 return {"path": self.put(f"{place}.txt", _alert_text(artifact).encode()), "level": artifact.level}
-            case Table():
+            case Table() | Curve():
+                if isinstance(artifact, Curve):
+                    self.put(f"{place}.png", artifact.drawn().png)
+                    artifact = artifact.plainer()
                 rows = [[plain(cell) for cell in row] for row in artifact.rows]
                 table: dict[str, object] = {"columns": artifact.columns, "data": rows}
                 return {"path": self.put_table(f"{place}.json", table)}

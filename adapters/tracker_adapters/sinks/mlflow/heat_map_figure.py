@@ -1,4 +1,4 @@
-"""Draws heat maps one after the other on one canvas: making axes and ticks anew takes half of a picture's time."""
+"""Draws heat maps on one canvas, since making axes and ticks anew takes half of a picture's time."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.redaction import redact
 from tracker_adapters.sinks.mlflow.heat_map_figure import HeatMapFigure
+from tracker_adapters.sinks.mlflow.histogram_series import HistogramSeries
 from tracker_adapters.sinks.mlflow.index import Index, histograms_of
 from tracker_adapters.sinks.mlflow.names import file_stem
 from tracker_adapters.sinks.mlflow.run_files import RunFiles
-from tracker_adapters.sinks.mlflow.strip import Strip
 
 INTERVAL_S = 30.0
 _BUDGET_S = 2.0
@@ -36,7 +36,7 @@ class HeatMaps:
         self._files = files
         self._index = index
         self._restored = False
-        self._strips: dict[str, Strip] = {}
+        self._series: dict[str, HistogramSeries] = {}
         self._unlisted: list[str] = []
         self._next_drawing = time.monotonic() + INTERVAL_S
 
@@ -47,13 +47,13 @@ class HeatMaps:
         self._take(histograms)
 
     def draw_due(self) -> None:
-        """Draws the names that have grown enough, if it is time. A failure is logged: a later drawing mends it."""
-        if not self._strips or time.monotonic() < self._next_drawing:
+        """Draws the names that have grown enough, if it is time. A failure is logged; the next drawing retries."""
+        if not self._series or time.monotonic() < self._next_drawing:
             return
         try:
             self._draw(_GROWTH, _BUDGET_S)
         except Exception as error:
-            logger.info("cannot upload heat maps now: %s", redact(str(error)))
+            logger.info("cannot upload heat maps; retrying later: %s", redact(str(error)))
         self._next_drawing = time.monotonic() + INTERVAL_S
 
     def draw_all(self) -> None:
@@ -68,24 +68,24 @@ class HeatMaps:
         try:
             self._take(histograms_of(self._index.lines(_RESTORE_BUDGET_S)))
         except TimeoutError as error:
-            logger.warning("heat maps show the histograms from now on only: %s", error)
+            logger.warning("heat maps show only histograms from this point on: %s", error)
 
     def _take(self, histograms: Sequence[Histogram]) -> None:
         for histogram in histograms:
-            self._strips.setdefault(histogram.name, Strip()).add(histogram)
+            self._series.setdefault(histogram.name, HistogramSeries()).add(histogram)
 
     def _draw(self, growth: float, budget_s: float) -> None:
         """Draws and uploads one name after the other, so that a slow server is asked no longer than the budget."""
         deadline = time.monotonic() + budget_s
-        due = [item for item in self._strips.items() if item[1].total > item[1].drawn_total * growth]
+        due = [item for item in self._series.items() if item[1].total > item[1].drawn_total * growth]
         figure: HeatMapFigure | None = None
-        for name, strip in sorted(due, key=lambda item: item[1].drawn_total / item[1].total):
+        for name, series in sorted(due, key=lambda item: item[1].drawn_total / item[1].total):
             if time.monotonic() > deadline:
                 break
-            total = strip.total
+            total = series.total
             try:
                 figure = figure or HeatMapFigure()
-                picture, table = strip.heat_map(figure), strip.table()
+                picture, table = series.heat_map(figure), series.table()
             except Exception:  # a picture that cannot be drawn must not hold up what is recorded
                 figure = None
                 logger.exception("cannot draw the heat map of %r", name)
@@ -95,6 +95,6 @@ class HeatMaps:
                     stage.put(f"{path}.png", picture)
                     stage.put_table(f"{path}.json", table)
                 self._unlisted += stage.tables
-            strip.drawn_total = total
+            series.drawn_total = total
         self._files.list_tables(self._unlisted)
         self._unlisted = []

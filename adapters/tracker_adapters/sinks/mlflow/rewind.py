@@ -1,4 +1,4 @@
-"""Whether a new attempt of a run goes back behind what an MLflow run shows already."""
+"""Tells whether a new attempt of a run goes back to a step before the last one that an MLflow run shows."""
 
 from __future__ import annotations
 

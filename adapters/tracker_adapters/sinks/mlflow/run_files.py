@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
-from tracker_adapters.own_process import TemporaryFolder
+from tracker_adapters.fork_safe import TemporaryFolder
 from tracker_adapters.sinks.mlflow.files import Stage
 
 _TABLES_TAG = "mlflow.loggedArtifacts"

@@ -1,4 +1,4 @@
-"""The MLflow sink: scalars as metrics, everything else as artifact files, one MLflow run for one of ours."""
+"""The MLflow sink: scalars as metrics, everything else as artifact files, one MLflow run for each run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tracker_adapters.artifacts import KINDS, RunInfo, RunStatus
+from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.redaction import redact
-from tracker_adapters.sink import Batch, StartOver, Unshown
+from tracker_adapters.sink import BASIC_KINDS, Batch, StartOver, Unshown
 from tracker_adapters.sinks.mlflow.connection import ReportingClient, connect, without_secrets
 from tracker_adapters.sinks.mlflow.description import shortened
 from tracker_adapters.sinks.mlflow.heat_maps import HeatMaps
@@ -44,6 +44,7 @@ class _State:
     alerts: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class MLflowSink:
     """Shows a run in MLflow; writing an artifact again changes nothing.
 
@@ -55,25 +56,15 @@ class MLflowSink:
     An attempt that goes back to an earlier step gets a child run, since MLflow cannot take points away.
     """
 
-    kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
+    kinds: ClassVar[frozenset[str]] = BASIC_KINDS | {"curve"}
 
-    def __init__(
-        self,
-        *,
-        target: str,
-        experiment: str | None = None,
-        experiment_id: str | None = None,
-        run_name: str | None = None,
-        run_id: str | None = None,
-        artifact_location: str | None = None,
-    ) -> None:
-        self._target = target
-        self._experiment = experiment
-        self._experiment_id = experiment_id
-        self._run_name = run_name
-        self._joined = run_id
-        self._artifact_location = artifact_location
-        self.progressed: Callable[[], object] = lambda: None
+    target: str
+    experiment: str | None = None
+    experiment_id: str | None = None
+    run_name: str | None = None
+    run_id: str | None = None
+    artifact_location: str | None = None
+    progressed: Callable[[], object] = field(default_factory=lambda: lambda: None, init=False)
 
     @classmethod
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -109,23 +100,23 @@ class MLflowSink:
             SinkError: When the run to join or the experiment was deleted, or a database cannot be reached.
             MissingPackageError: When MLflow is too old or cannot be imported.
         """
-        self._client = ReportingClient(connect(self._target, self.progressed), self._target, self.progressed)
+        self._client = ReportingClient(connect(self.target, self.progressed), self.target, self.progressed)
         self._runs = Runs(self._client, info)
         self._folder_in_joined_run = f"stepscope/{file_stem(info.id)}/"
         self._state = _State(**json.loads(token)) if token else _State()
         state = self._state
         if token:
-            if self._joined and self._joined != state.root:
-                raise StartOver(f"the MLflow run to log into is now {self._joined}; it was {state.root}")
+            if self.run_id and self.run_id != state.root:
+                raise StartOver(f"the MLflow run to log into is now {self.run_id}; it was {state.root}")
             run = self._runs.reopen(state.run_id, owned=state.run_id in state.owned)
-        elif self._joined:
-            run = self._runs.join(self._joined)
-            state.root = state.run_id = self._joined
+        elif self.run_id:
+            run = self._runs.join(self.run_id)
+            state.root = state.run_id = self.run_id
         else:
-            experiment_id = self._experiment_id
+            experiment_id = self.experiment_id
             if not experiment_id:
-                experiment_id = self._runs.experiment(self._experiment or "", self._artifact_location)
-            run = self._runs.find_or_create(experiment_id, self._run_name or info.name)
+                experiment_id = self._runs.experiment(self.experiment or "", self.artifact_location)
+            run = self._runs.find_or_create(experiment_id, self.run_name or info.name)
             state.root = state.run_id = str(run.info.run_id)
             state.owned.append(state.run_id)
         self._use_run(run)

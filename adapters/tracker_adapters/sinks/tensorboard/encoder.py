@@ -13,12 +13,13 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 
 from tracker_adapters.artifacts import Artifact, Image
+from tracker_adapters.formats.protobuf import delimited
 from tracker_adapters.sink import Batch, HistogramRows, ScalarColumns
 from tracker_adapters.sinks.tensorboard import wire
 from tracker_adapters.sinks.tensorboard.event_file import EventFile
 from tracker_adapters.sinks.tensorboard.histograms import histogram_protos
 from tracker_adapters.sinks.tensorboard.markdown import to_markdown
-from tracker_adapters.sinks.tensorboard.series import Series, SeriesIndex
+from tracker_adapters.sinks.tensorboard.series import PICTURES, Series, SeriesIndex
 
 _COPIED_AT_ONCE = 1000
 _READ_AT_ONCE = 100_000
@@ -151,16 +152,16 @@ class Encoder:
         for name, step, wall, proto in zip(rows.names, rows.steps.tolist(), walls, protos, strict=True):
             series = known[name]
             late = step <= series.last_step
-            yield b"" if late else _event(series, wall, step, wire.delimited(wire.HISTOGRAM, proto))
+            yield b"" if late else _event(series, wall, step, delimited(wire.HISTOGRAM, proto))
 
     def _others(self, groups: Sequence[tuple[int, list[Artifact]]]) -> Iterator[bytes]:
         walls = wire.wall_times(np.array([group[0].time_ns for _, group in groups], np.int64))
         for wall, (_, group) in zip(walls, groups, strict=True):
             first = group[0]
-            if isinstance(first, Image):
-                series = self._index.of_kind("image")[first.name]
+            if first.kind in PICTURES:
+                series = self._index.of_kind(first.kind)[first.name]
                 late = first.step <= series.last_step
-                yield b"" if late else _event(series, wall, first.step, _image(first))
+                yield b"" if late else _event(series, wall, first.step, _image(PICTURES[first.kind](first)))
             else:
                 room = self._index.with_room(first.kind, first.name, first.step)
                 yield _event(room, wall, first.step, _strings([to_markdown(one) for one in group])) if room else b""
@@ -186,11 +187,9 @@ def _names(batch: Batch) -> Iterator[tuple[str, Iterable[int], Sequence[str], It
 
 def _groups(batch: Batch) -> list[tuple[int, list[Artifact]]]:
     """What is neither scalar nor histogram, by sequence number; text of one kind, name and step comes together."""
-    columns = [column for column in batch.columns() if column is not batch.histograms]
-    numbered = [row for column in columns for row in zip(column.seqs, column.artifacts, strict=True)]
     groups: dict[tuple[object, ...], tuple[int, list[Artifact]]] = {}
-    for seq, artifact in sorted(numbered, key=lambda row: row[0]):
-        alone = seq if isinstance(artifact, Image) else None
+    for seq, artifact in batch.singles():
+        alone = seq if artifact.kind in PICTURES else None
         key = (artifact.kind, artifact.name, artifact.step, alone)
         groups.setdefault(key, (seq, []))[1].append(artifact)
     return list(groups.values())
@@ -198,7 +197,7 @@ def _groups(batch: Batch) -> list[tuple[int, list[Artifact]]]:
 
 def _image(image: Image) -> bytes:
     numbers = Summary.Image(height=image.height, width=image.width).SerializeToString()
-    return wire.delimited(wire.IMAGE, numbers, wire.delimited(wire.ENCODED_IMAGE, image.png))
+    return delimited(wire.IMAGE, numbers, delimited(wire.ENCODED_IMAGE, image.png))
 
 
 def _strings(texts: list[str]) -> bytes:
@@ -209,4 +208,4 @@ def _strings(texts: list[str]) -> bytes:
         tensor_shape=TensorShapeProto(dim=dims),
         string_val=[text.encode() for text in texts],
     )
-    return wire.delimited(wire.TENSOR, tensor.SerializeToString())
+    return delimited(wire.TENSOR, tensor.SerializeToString())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import socket
 import time
@@ -11,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from tracker_adapters.safe_files import put_on_disk
 from tracker_adapters.sink import RunInfo, StartOver
 from tracker_adapters.sinks.tensorboard.event_file import EventFile
 
@@ -83,7 +83,8 @@ class EventFolder:
         file = EventFile.create(
             folder / f"events.out.tfevents.{seconds}.{host}.{nanoseconds:09d}.stepscope-{self._mark}"
         )
-        _sync(folder)
+        with suppress(OSError):  # not every file system can
+            put_on_disk(folder)
         return file
 
 
@@ -101,13 +102,3 @@ def _ours(folders: Iterable[Path]) -> list[Path]:
 def _seconds(path: Path) -> int:
     match = _OURS.fullmatch(path.name)
     return int(match["seconds"]) if match else 0
-
-
-def _sync(folder: Path) -> None:
-    """Puts a new file's name on the disk, where the file system can."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

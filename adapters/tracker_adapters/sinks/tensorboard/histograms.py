@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto
 
+from tracker_adapters.formats.protobuf import varint
 from tracker_adapters.sink import HistogramColumns
-from tracker_adapters.sinks.tensorboard.wire import varint
 
 MAX_BINS = 512
 """Bins of a histogram; a tensor of normally distributed values fills about 300."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote
 
 from tensorboard.compat.proto.event_pb2 import Event
@@ -14,15 +16,19 @@ from tensorboard.compat.proto.summary_pb2 import (
     SummaryMetadata,
 )
 
-from tracker_adapters.sinks.tensorboard.wire import METADATA, delimited, scalar_head, tag_field
+from tracker_adapters.artifacts import Curve, Image
+from tracker_adapters.formats.protobuf import delimited
+from tracker_adapters.sinks.tensorboard.wire import METADATA, scalar_head, tag_field
 
 MAX_FURTHER_TAGS = 1000
 """Further tags for texts of one name that come at one step in many batches; later ones are counted as late."""
 
+PICTURES: Mapping[str, Callable[[Any], Image]] = {Image.kind: lambda image: image, Curve.kind: Curve.drawn}
+"""The kinds that are shown as pictures, and how they become one."""
 _PLUGINS = {
     "scalar": ("scalars", DATA_CLASS_SCALAR),
     "histogram": ("histograms", DATA_CLASS_TENSOR),
-    "image": ("images", DATA_CLASS_BLOB_SEQUENCE),
+    **dict.fromkeys(PICTURES, ("images", DATA_CLASS_BLOB_SEQUENCE)),
 }
 _TEXT_PLUGIN = ("text", DATA_CLASS_TENSOR)
 # The data server (0.7.2) cannot find an image again whose tag needs an escape in JSON: its keys hold the tag.
@@ -110,7 +116,7 @@ class SeriesIndex:
         for value in event.summary.value:
             series = self._tags.get(value.tag)
             if series is None:
-                kind = _KIND_OF_FIELD.get(value.WhichOneof("value")) or value.metadata.summary_description
+                kind = value.metadata.summary_description or _KIND_OF_FIELD[value.WhichOneof("value")]
                 series = self._add(kind, value.metadata.display_name or value.tag, value.tag)
             series.metadata = b""
             series.last_step = event.step
@@ -124,7 +130,7 @@ class SeriesIndex:
         return series
 
     def _free_tag(self, kind: str, name: str) -> str:
-        base = _ESCAPED_IN_JSON.sub(lambda match: quote(match[0], safe=""), name) if kind == "image" else name
+        base = _ESCAPED_IN_JSON.sub(lambda match: quote(match[0], safe=""), name) if kind in PICTURES else name
         tag, number = base, 1
         while tag in self._tags:
             tag = f"{base} ({kind} {number})" if number > 1 else f"{base} ({kind})"
@@ -133,14 +139,15 @@ class SeriesIndex:
 
 
 def _metadata(kind: str, name: str, tag: str) -> bytes:
-    """What tells the reader the plugin, the user's name and, for what is shown as text, the kind."""
-    if kind in _PLUGINS and tag == name:
+    """What tells the reader the plugin, the user's name and, where the value does not tell it, the kind."""
+    is_told = kind in _KIND_OF_FIELD.values()
+    if is_told and tag == name:
         return b""
     plugin, data_class = _PLUGINS.get(kind, _TEXT_PLUGIN)
     metadata = SummaryMetadata(
         plugin_data=SummaryMetadata.PluginData(plugin_name=plugin),
         data_class=data_class,
         display_name=name,
-        summary_description="" if kind in _PLUGINS else kind,
+        summary_description="" if is_told else kind,
     )
     return delimited(METADATA, metadata.SerializeToString())

@@ -6,21 +6,20 @@ import json
 import operator
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tracker_adapters.sink import (
-    NO_ROOM,
+    BASIC_KINDS,
     Batch,
     RunInfo,
     RunStatus,
     SinkError,
-    SinkUnavailable,
     StartOver,
     Unshown,
     checked_options,
+    folder_errors,
     local_folder,
 )
 
@@ -69,7 +68,7 @@ class TensorBoardSink:
         target: The folder for the event file, absolute.
     """
 
-    kinds: ClassVar[frozenset[str]] = frozenset({"scalar", "histogram", "image", "text"})
+    kinds: ClassVar[frozenset[str]] = BASIC_KINDS | {"curve"}
     first_page: ClassVar[str] = LOSS_FIRST
     folder_per_run: ClassVar[bool] = True
 
@@ -113,7 +112,7 @@ class TensorBoardSink:
         from tracker_adapters.sinks.tensorboard.event_file import EventFile
         from tracker_adapters.sinks.tensorboard.folder import EventFolder
 
-        with self._explained():
+        with folder_errors("tensorboard", self.target):
             folder = self._folder = EventFolder(Path(self.target), info)
             if token is not None:
                 name, offset, attempt, began = _place(token)
@@ -131,7 +130,7 @@ class TensorBoardSink:
 
         Where a later attempt of the run goes back, everything but what it supersedes is first copied to a new file.
         """
-        with self._explained():
+        with folder_errors("tensorboard", self.target):
             folder, encoder = self._opened()
             self._remove_what_no_token_names()
             encoder.begin_attempt(batch.attempt)
@@ -145,7 +144,7 @@ class TensorBoardSink:
 
     def flush(self) -> bytes:
         """Puts the events on the disk; the token is the file's name and size, and where the attempt's events begin."""
-        with self._explained():
+        with folder_errors("tensorboard", self.target):
             folder, encoder = self._opened()
             size = encoder.file.sync()
             self._removable += self._superseded
@@ -155,7 +154,7 @@ class TensorBoardSink:
 
     def finish(self, status: RunStatus) -> None:
         """Only tidies up: TensorBoard knows no state of a run."""
-        with self._explained():
+        with folder_errors("tensorboard", self.target):
             self._remove_what_no_token_names()
 
     def close(self) -> None:
@@ -174,14 +173,6 @@ class TensorBoardSink:
         for path in self._removable:
             path.unlink(missing_ok=True)
         self._removable = []
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            kind = SinkUnavailable if error.errno in NO_ROOM else SinkError
-            raise kind(f"sink 'tensorboard': cannot write to {self.target}: {error.strerror or error}") from error
 
 
 def _place(token: bytes) -> tuple[str, int, int, int]:

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from tracker_adapters.formats.protobuf import delimited, varint
+
 IMAGE, HISTOGRAM, TENSOR, METADATA = 4, 5, 8, 9
 ENCODED_IMAGE = 4
 _TAG, _VALUE, _SUMMARY = 1, 1, 5
@@ -22,25 +24,6 @@ _NUMBER = {
     4: (0x15, np.dtype([("key", "u1"), ("number", "<f4")])),
 }
 _SIMPLE_VALUE_SIZE = 5
-
-
-def varint(number: int) -> bytes:
-    """Returns a number from 0 to 2**64 - 1 as protobuf writes it, in groups of seven bits."""
-    if number < 128:
-        return bytes((number,))
-    if number < 16384:
-        return bytes((number & 127 | 128, number >> 7))
-    groups = bytearray()
-    while number > 127:
-        groups.append(number & 127 | 128)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)
-
-
-def delimited(field: int, *content: bytes) -> bytes:
-    """Returns a field that holds bytes: text, a message or packed numbers."""
-    return b"".join((varint(field << 3 | 2), varint(sum(map(len, content))), *content))
 
 
 def wall_times(times_ns: npt.NDArray[np.int64]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Rows of a W&B history that differ in few bytes, encoded from parts that are made once."""
+"""Encodes rows of a W&B history that differ in few bytes, from parts that are encoded once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tracker_adapters.formats.protobuf import varint
+from tracker_adapters.sinks.wandb.fields import field
 from tracker_adapters.sinks.wandb.keys import STEP_KEY
-from tracker_adapters.sinks.wandb.records import field, varint
 
 _VARINTS = [varint(number) for number in range(4096)]
 _CONTINUED = [bytes([low | 0x80]) for low in range(128)]

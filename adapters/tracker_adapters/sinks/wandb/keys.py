@@ -55,7 +55,7 @@ def escape(name: str, kind: str = "scalar") -> str:
     the whole name under ``_name``.
     """
     key = _TO_ESCAPE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
-    longest = _LONGEST_TABLE_KEY if kind == "table" else _LONGEST_MEDIA_KEY
+    longest = _LONGEST_TABLE_KEY if kind in {"table", "curve"} else _LONGEST_MEDIA_KEY
     if kind == "scalar" or len(key.encode()) <= longest:
         return key
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]

@@ -16,9 +16,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
 
-from tracker_adapters.safe_files import make_folders, open_file, write_file
+from tracker_adapters.safe_files import make_folders, open_file, put_on_disk, write_file
 from tracker_adapters.sinks.wandb import records
-from tracker_adapters.sinks.wandb.log_file import put_on_disk
 from tracker_adapters.sinks.wandb.rows import Cells, HtmlPage, Picture, TrackedFile
 
 _NOT_IN_ARTIFACT_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")

@@ -21,7 +21,7 @@ from tracker_adapters.sinks.wandb.history import Encoded, HistoryEncoder
 from tracker_adapters.sinks.wandb.keys import STEP_KEY, Keys
 from tracker_adapters.sinks.wandb.log_file import LogFile
 from tracker_adapters.sinks.wandb.media import Media
-from tracker_adapters.sinks.wandb.rows import Cells, HtmlPage, Picture, Row, TrackedFile
+from tracker_adapters.sinks.wandb.rows import Cells, HtmlPage, LinePlot, Picture, Row, TrackedFile
 from tracker_adapters.sinks.wandb.scalars import ScalarEncoder
 
 _LONGEST_EXIT = 80
@@ -114,7 +114,7 @@ class OfflineRun:
         Raises:
             StartOver: When the folder or a part before the position is gone.
         """
-        log = LogFile.reopen(folder.log, position["offset"])
+        log = LogFile.reopen(folder.log.parent, folder.log.name, position["offset"])
         start_ns, rows = position["start_ns"], position["rows"]
         return cls(folder, log, place=place, info=info, keys=keys, start_ns=start_ns, rows=rows)
 
@@ -132,6 +132,9 @@ class OfflineRun:
         written: list[bytes] = []
         values: dict[str, Any] = {}
         for key, value in row.items():
+            if isinstance(value, LinePlot):
+                written.append(records.panel(key, value.panel(key)))
+                key = value.table_key(key)
             if isinstance(value, (Picture, HtmlPage, Cells)):
                 value, before = self._media.write(key, self._rows, value)
                 written += before

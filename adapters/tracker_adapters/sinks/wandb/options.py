@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from tracker_adapters.sink import SinkConfigError, checked_options
 from tracker_adapters.sinks.wandb.keys import LONGEST_RUN_ID
@@ -31,10 +33,12 @@ def resolve(options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
     Raises:
         SinkConfigError: For an unknown option or a value that W&B refuses.
     """
-    allowed = dict.fromkeys(_ENVIRONMENT, str) | {"tags": (list, tuple)}
+    allowed = dict.fromkeys(_ENVIRONMENT, str) | {"tags": Annotated[list[str], Meta(description="a list of str")]}
     given = checked_options("wandb", options, allowed)
     resolved, shown = _found(given)
-    resolved |= _tags(resolved.get("tags"))
+    if tags := resolved.get("tags"):
+        tags = tags.split(",") if isinstance(tags, str) else tags
+        resolved["tags"] = [_as_text(tag) for tag in tags if tag]
     resolved["target"] = str(Path(resolved.get("target", run_folder)).expanduser().absolute())
     mode = resolved.get("mode", "offline")
     resolved["mode"] = {"dryrun": "offline", "run": "online"}.get(mode, mode)
@@ -80,15 +84,6 @@ def _active_run() -> dict[str, str]:
         return {}
     place = {"id": run.id, "project": run.project, "entity": run.entity, "group": run.group or run.id}
     return {option: value for option, value in place.items() if value}
-
-
-def _tags(given: str | Sequence[object] | None) -> dict[str, list[str]]:
-    if given is None:
-        return {}
-    tags = given.split(",") if isinstance(given, str) else given
-    if not all(isinstance(tag, str) for tag in tags):
-        raise SinkConfigError(f"sink 'wandb': tags are {given!r}; expected a list of str")
-    return {"tags": [_as_text(str(tag)) for tag in tags if tag]}
 
 
 def _as_text(value: str) -> str:

@@ -1,9 +1,4 @@
-"""The records of a ``.wandb`` file, encoded without the SDK: importing that takes seconds and can hang or fail.
-
-The messages are those of wandb/proto/wandb_internal.proto (wandb 0.31), in protobuf's wire format
-(https://protobuf.dev/programming-guides/encoding). Field numbers stand beside their names below. Old files must stay
-readable to ``wandb sync``, so the numbers cannot change.
-"""
+"""The records of a ``.wandb`` file, encoded without the SDK: importing that takes seconds and can hang or fail."""
 
 from __future__ import annotations
 
@@ -11,31 +6,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tracker_adapters.sinks.wandb.fields import message
+
 _MIN_CONSUMER = "0.70.0"
 """What wandb 0.31 itself writes."""
-
-
-def varint(number: int) -> bytes:
-    """Returns a number from 0 to 2**64 - 1 in protobuf's variable length."""
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
-
-
-def field(number: int, value: str | bytes | int | bool | None) -> bytes:
-    """Returns a field of a message; nothing for a value that is empty, zero, False or None.
-
-    Negative numbers do not occur in these records.
-    """
-    if not value:
-        return b""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    content = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def json_text(value: Any) -> str:
@@ -54,33 +28,33 @@ def leaves(key: str, value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 
 
 def value_items(values: Mapping[str, Any]) -> bytes:
-    """Returns the ``item`` or ``update`` fields (1) of a row: ``nested_key`` (2) and ``value_json`` (16)."""
-    parts = [
-        field(1, b"".join(field(2, step) for step in path) + field(16, json_text(leaf)))
+    """Returns the ``item`` fields of a row, which are also the ``update`` fields of a summary."""
+    items = [
+        message("HistoryItem", nested_key=path, value_json=json_text(leaf))
         for key, value in values.items()
         for path, leaf in leaves(key, value)
     ]
-    return b"".join(parts)
+    return message("HistoryRecord", item=items)
 
 
 def history(number: int, items: bytes) -> bytes:
-    """Returns the record of a row: ``history`` (2) with its items and its ``step`` (2), whose ``num`` is 1."""
-    content = items + b"\x12" + _sized(field(1, number))
-    return b"\x12" + varint(len(content)) + content
+    """Returns the record of a row, from its items."""
+    return message("Record", history=items + message("HistoryRecord", step=message("HistoryStep", num=number)))
 
 
 def summary(updates: bytes) -> bytes:
-    """Returns the record of the last values, ``summary`` (3), from its ``update`` fields, which are like items."""
-    return field(3, updates)
+    """Returns the record of the last values, from its ``update`` fields."""
+    return message("Record", summary=updates)
 
 
 def header(producer: str) -> bytes:
-    """Returns the record ``header`` (21) of who wrote the file: ``version_info`` (1)."""
-    return field(21, field(1, field(1, producer) + field(2, _MIN_CONSUMER)))
+    """Returns the record of who wrote the file."""
+    version = message("VersionInfo", producer=producer, min_consumer=_MIN_CONSUMER)
+    return message("Record", header=message("HeaderRecord", version_info=version))
 
 
 def run(place: Mapping[str, Any], config: Mapping[str, Any], tags: Sequence[str], start_ns: int) -> bytes:
-    """Returns the record ``run`` (17).
+    """Returns the record of the run.
 
     Args:
         place: ``id``, ``entity``, ``project``, ``group``, ``name`` and ``notes``; what is missing stays empty.
@@ -88,50 +62,68 @@ def run(place: Mapping[str, Any], config: Mapping[str, Any], tags: Sequence[str]
         tags: Its tags.
         start_ns: When it started, in nanoseconds since 1970; orders the files of one run.
     """
-    numbers = {1: "id", 2: "entity", 3: "project", 6: "group", 8: "name", 9: "notes"}
-    texts = b"".join(field(number, place.get(name)) for number, name in numbers.items())
-    updates = b"".join(field(1, field(1, key) + field(16, json_text(value))) for key, value in config.items())
-    start = field(1, start_ns // 10**9) + field(2, start_ns % 10**9)
-    return field(17, texts + field(4, updates) + b"".join(field(10, tag) for tag in tags) + field(17, start))
+    updates = [message("ConfigItem", key=key, value_json=json_text(value)) for key, value in config.items()]
+    described = message(
+        "RunRecord",
+        run_id=place.get("id"),
+        entity=place.get("entity"),
+        project=place.get("project"),
+        config=message("ConfigRecord", update=updates),
+        run_group=place.get("group"),
+        display_name=place.get("name"),
+        notes=place.get("notes"),
+        tags=tags,
+        start_time=message("Timestamp", seconds=start_ns // 10**9, nanos=start_ns % 10**9),
+    )
+    return message("Record", run=described)
+
+
+def panel(key: str, described: Mapping[str, Any]) -> bytes:
+    """Returns the record that adds a chart to the run's configuration."""
+    item = message("ConfigItem", nested_key=("_wandb", "visualize", key), value_json=json_text(described))
+    return message("Record", config=message("ConfigRecord", update=item))
 
 
 def step_metric(key: str) -> bytes:
-    """Returns the record ``metric`` (12) that makes ``key`` the x axis of every metric."""
-    options = field(1, True) + field(3, True)  # step_sync, defined
-    return field(12, field(2, "*") + field(4, key) + field(6, options))
+    """Returns the record that makes ``key`` the x axis of every metric."""
+    options = message("MetricOptions", step_sync=True, defined=True)
+    return message("Record", metric=message("MetricRecord", glob_name="*", step_metric=key, options=options))
 
 
 def files(paths: Iterable[str]) -> bytes:
-    """Returns the record ``files`` (6) of what is to be uploaded, by its path below the folder ``files``."""
-    return field(6, b"".join(field(1, field(1, path)) for path in paths))
+    """Returns the record of what is to be uploaded, by its path below the folder ``files``."""
+    return message("Record", files=message("FilesRecord", files=[message("FilesItem", path=path) for path in paths]))
 
 
 def run_exit(code: int, runtime_s: int) -> bytes:
-    """Returns the record ``exit`` (18), the last one of a run that has ended."""
-    return b"\x92\x01" + _sized(field(1, code) + field(2, runtime_s))
+    """Returns the last record of a run that has ended."""
+    return message("Record", exit=message("RunExitRecord", exit_code=code, runtime=runtime_s))
 
 
 def artifact(place: Mapping[str, str | None], about: Mapping[str, str], entry: Mapping[str, Any]) -> bytes:
-    """Returns the record ``artifact`` (8) of a W&B artifact that holds one file.
+    """Returns the record of a W&B artifact that holds one file.
 
     Args:
         place: ``id``, ``entity`` and ``project`` of the run.
         about: ``type``, ``name``, ``digest``, ``metadata``, ``client_id`` and ``sequence_client_id``.
         entry: Of its file, ``path``, ``digest``, ``size``, ``local_path`` and ``skip_cache``.
     """
-    contents = b"".join(
-        field(number, entry[name])
-        for number, name in {1: "path", 2: "digest", 4: "size", 6: "local_path", 8: "skip_cache"}.items()
+    manifest = message(
+        "ArtifactManifest",
+        version=1,
+        storage_policy="wandb-storage-policy-v1",
+        storage_policy_config=message("StoragePolicyConfigItem", key="storageLayout", value_json='"V2"'),
+        contents=message("ArtifactManifestEntry", **entry),
     )
-    layout = field(3, field(1, "storageLayout") + field(2, '"V2"'))
-    manifest = field(1, 1) + field(2, "wandb-storage-policy-v1") + layout + field(4, contents)
-    first = {1: place.get("id"), 2: place.get("project"), 3: place.get("entity")}
-    texts = {4: about["type"], 5: about["name"], 6: about["digest"], 8: about.get("metadata"), 11: "latest"}
-    ids = {15: about["client_id"], 16: about["sequence_client_id"], 20: "MANIFEST_MD5"}
-    content = b"".join(field(number, text) for number, text in (first | texts).items())
-    content += field(12, manifest) + field(14, True)  # manifest, finalize
-    return field(8, content + b"".join(field(number, text) for number, text in ids.items()))
-
-
-def _sized(content: bytes) -> bytes:
-    return varint(len(content)) + content
+    described = message(
+        "ArtifactRecord",
+        run_id=place.get("id"),
+        project=place.get("project"),
+        entity=place.get("entity"),
+        aliases="latest",
+        manifest=manifest,
+        finalize=True,
+        digest_algorithm="MANIFEST_MD5",
+        **about,
+    )
+    return message("Record", artifact=described)

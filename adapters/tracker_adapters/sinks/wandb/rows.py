@@ -1,4 +1,4 @@
-"""Artifacts as rows of a W&B history, before it is settled who writes them down."""
+"""Artifacts as rows of a W&B history, for the offline file and for the SDK."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tracker_adapters.artifacts import Alert, Artifact, Cell, File, Histogram, Image, Page, Table, Text
+import numpy as np
+
+from tracker_adapters.artifacts import Alert, Artifact, Cell, Curve, File, Histogram, Image, Page, Table, Text
 from tracker_adapters.sink import ScalarColumns
 from tracker_adapters.sinks.wandb.keys import NAME_KEY, STEP_KEY, Keys, escape
 
@@ -50,8 +52,37 @@ class Cells:
     rows: Sequence[Sequence[Cell]]
 
 
+@dataclass(frozen=True, slots=True)
+class LinePlot(Cells):
+    """A table of two columns, and the chart that draws the second one over the first."""
+
+    title: str
+
+    @staticmethod
+    def table_key(key: str) -> str:
+        """Returns the key of the table that belongs to the chart under ``key``."""
+        return f"Custom Chart Tables/{key}_table"
+
+    def panel(self, key: str) -> dict[str, Any]:
+        """Returns the chart as ``wandb.plot.line(..., split_table=True)`` describes it (wandb 0.31)."""
+        name, default = {"name": "name", "fields": []}, {"name": "_defaultColorIndex", "fields": []}
+        table = {"name": "tableKey", "value": self.table_key(key)}
+        fields = [{"name": "id", "fields": []}, name, default, {"name": "summaryTable", "args": [table], "fields": []}]
+        run_sets = {"name": "runSets", "args": [{"name": "runSets", "value": "${runSets}"}], "fields": fields}
+        return {
+            "panel_type": "Vega2",
+            "panel_config": {
+                "panelDefId": "wandb/line/v0",
+                "fieldSettings": {"x": self.columns[0], "y": self.columns[1], "stroke": None},
+                "stringSettings": {"title": self.title},
+                "transform": {"name": "tableWithLeafColNames"},
+                "userQuery": {"queryFields": [run_sets]},
+            },
+        }
+
+
 Row: TypeAlias = dict[str, Any]
-"""A key's value is what JSON holds, NaN and infinities included, or a Picture, HtmlPage or Cells."""
+"""A key's value is what JSON holds, NaN and infinities included, or a Picture, HtmlPage, Cells or LinePlot."""
 
 
 def scalar_rows(columns: ScalarColumns, keys: Keys) -> Iterator[Row]:
@@ -85,6 +116,11 @@ def artifact_rows(artifact: Artifact, keys: Keys) -> Iterator[Row]:
             for start in range(0, max(1, len(artifact.rows)), MAX_TABLE_ROWS):
                 cells = Cells(artifact.columns, artifact.rows[start : start + MAX_TABLE_ROWS])
                 yield base | {f"{key} (rows from {start})" if start else key: cells}
+        case Curve():
+            table = artifact.plainer()
+            places = np.linspace(0, len(table.rows) - 1, min(len(table.rows), MAX_TABLE_ROWS)).round().astype(int)
+            rows = [table.rows[place] for place in places.tolist()]
+            yield base | {key: LinePlot(table.columns, rows, artifact.title or artifact.name)}
         case Histogram():
             yield base | _histogram(key, artifact)
         case Image():

@@ -1,4 +1,4 @@
-"""Scalars as encoded rows of a W&B history: the path that a long run spends its time on."""
+"""Scalars as encoded rows of a W&B history: the hot path of a long run."""
 
 from __future__ import annotations
 

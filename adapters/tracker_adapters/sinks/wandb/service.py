@@ -123,7 +123,7 @@ def _init(arguments: Mapping[str, Any]) -> Any:
         x_disable_meta=True,
         x_disable_stats=True,
         x_save_requirements=False,
-        x_transaction_log_flush_interval=0.5,
+        **{name: 0.5 for name in ("x_transaction_log_flush_interval",) if name in wandb.Settings.model_fields},
     )
     try:
         return wandb.init(**arguments, reinit="create_new", settings=settings)

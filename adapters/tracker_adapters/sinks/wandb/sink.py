@@ -1,23 +1,38 @@
-"""The W&B sink: a run of ours, offline by default, beside whatever the user logs."""
+"""The W&B sink: one W&B run for each run, offline by default, apart from what the user logs."""
 
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from tracker_adapters.artifacts import KINDS, File, Page
-from tracker_adapters.sink import Batch, HistogramRows, RunInfo, RunStatus, SinkConfigError, StartOver, Unshown
+from tracker_adapters.artifacts import File, Page
+from tracker_adapters.sink import (
+    BASIC_KINDS,
+    Batch,
+    HistogramRows,
+    RunInfo,
+    RunStatus,
+    SinkConfigError,
+    StartOver,
+    Unshown,
+    folder_errors,
+)
 from tracker_adapters.sinks.wandb import folders
 from tracker_adapters.sinks.wandb.keys import Keys
 from tracker_adapters.sinks.wandb.offline import OfflineRun, uploaded_beyond
-from tracker_adapters.sinks.wandb.online import OnlineRun
 from tracker_adapters.sinks.wandb.options import resolve
 from tracker_adapters.sinks.wandb.rows import artifact_rows
+from tracker_adapters.sinks.wandb.sdk_format import why_unknown
+from tracker_adapters.sinks.wandb.sdk_run import SdkRun
 from tracker_adapters.sinks.wandb.steps import LastSteps
+
+logger = logging.getLogger(__name__)
 
 _LONGEST_TAG = 64  # wandb.Settings refuses longer ones (0.31)
 
@@ -50,12 +65,13 @@ class WandbSink:
 
     Where the output cannot be cut back, the sink starts a new W&B run from the beginning, numbered after the old one,
     which it marks with ``SUPERSEDED.txt`` and which ``wandb sync`` skips: when the file is gone or was uploaded with
-    rows after the token, and online after any end but a clean one, since the SDK keeps no durable log.
+    rows after the token, and online after any end but a clean one, since the SDK keeps no durable log. The same holds
+    offline where the installed SDK does not take the file that the sink writes (``sdk_format``), and writes its own.
 
     An attempt that goes back to an earlier step gets a W&B run of its own, with its number behind the id.
     """
 
-    kinds: ClassVar[frozenset[str]] = frozenset(KINDS)
+    kinds: ClassVar[frozenset[str]] = BASIC_KINDS | {"curve"}
 
     def __init__(
         self,
@@ -71,6 +87,7 @@ class WandbSink:
     ) -> None:
         self._target = Path(target)
         self._mode = mode
+        self._by_sdk = mode == "online"
         self._place = {"project": project, "entity": entity, "group": group}
         self._name = name
         self._tags = tuple(tags)
@@ -82,7 +99,7 @@ class WandbSink:
         """The names of the folders that show the run up to the last token."""
         self._info: RunInfo
         self._base = ""
-        self._run: OfflineRun | OnlineRun | None = None
+        self._run: OfflineRun | SdkRun | None = None
         self._uploaded: _State = {}
         """After an upload, the position at which another folder goes on once there is something to write."""
 
@@ -109,6 +126,9 @@ class WandbSink:
             StartOver: When the output cannot be brought back to ``token``; see the class.
         """
         self._info = info
+        if not self._by_sdk and (reason := why_unknown()):
+            logger.info("W&B's SDK writes this run, and keeps no durable log: %s", reason)
+            self._by_sdk = True
         self._base = self._run_id or folders.base_id(info.id)
         found = folders.find(self._target, self._base)
         mine = [folder for folder in found if folder.noted().get("owner") == info.id and not folder.superseded]
@@ -128,12 +148,12 @@ class WandbSink:
         Returns:
             ``missing_file``: pages and files that are no longer where they were stored.
         """
-        run = self._run_for(batch)
-        run.scalars(batch.scalars)
-        run.histograms(HistogramRows.of(batch.histograms.artifacts))
         missing = 0
-        for column in batch.columns():
-            for artifact in column.artifacts if column is not batch.histograms else ():
+        with self._explained():
+            run = self._run_for(batch)
+            run.scalars(batch.scalars)
+            run.histograms(HistogramRows.of(batch.histograms.artifacts))
+            for _, artifact in batch.singles():
                 if isinstance(artifact, (Page, File)):
                     if not artifact.path.is_file():
                         missing += 1
@@ -149,9 +169,11 @@ class WandbSink:
         if self._uploaded:
             return _packed(self._uploaded)
         assert self._run is not None
+        with self._explained():
+            position = self._run.sync()
         state: _State = {
             "run_id": self._run.id,
-            "position": self._run.sync(),
+            "position": position,
             "folders": self._folders,
             "attempt": self._attempt,
             "owners": self._keys.owners,
@@ -170,12 +192,16 @@ class WandbSink:
         if run is not None:
             run.close()
 
-    def _begin(self, run_id: str, notes: str = "", rows: int = 0, after_ns: int = 0) -> OfflineRun | OnlineRun:
+    def _explained(self) -> AbstractContextManager[None]:
+        # An OSError of the SDK may come from a connection.
+        return nullcontext() if self._by_sdk else folder_errors("wandb", str(self._target))
+
+    def _begin(self, run_id: str, notes: str = "", rows: int = 0, after_ns: int = 0) -> OfflineRun | SdkRun:
         tags = list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in (*self._info.tags, *self._tags)))
         about: dict[str, Any] = {"place": self._placed(run_id) | {"notes": notes}, "info": self._info}
         about |= {"tags": tags, "keys": self._keys, "rows": rows}
-        if self._mode == "online":
-            self._run = OnlineRun(self._target, mode=self._mode, **about)
+        if self._by_sdk:
+            self._run = SdkRun(self._target, mode=self._mode, **about)
         else:
             self._run = OfflineRun.create(self._target, after_ns=after_ns, **about)
         if self._run.folder is not None:
@@ -187,7 +213,7 @@ class WandbSink:
         name = (self._name or self._info.name) + (f" ({suffix})" if suffix else "")
         return {**self._place, "id": run_id, "name": name}
 
-    def _run_for(self, batch: Batch) -> OfflineRun | OnlineRun:
+    def _run_for(self, batch: Batch) -> OfflineRun | SdkRun:
         """Returns the run for a batch: another W&B run when a new attempt repeats steps that are already there."""
         at, self._uploaded = self._uploaded, {}
         if self._goes_back(batch):
@@ -220,12 +246,14 @@ class WandbSink:
         self._keys = Keys(state["owners"])
         self._steps = LastSteps(state["last_steps"])
         self._attempt = state["attempt"]
-        if self._mode == "online":
-            if last.noted().get("closed_at") != position:
+        if self._by_sdk:
+            if last.noted().get("closed_at") != position or any(f.path.name not in state["folders"] for f in mine):
                 raise StartOver(f"the W&B run in {last.path} was not closed at the last stored position")
             self._folders = state["folders"]
             self._begin(run_id, rows=position["rows"])
             return
+        if "offset" not in position:
+            raise StartOver(f"the W&B run in {last.path} was written by W&B's SDK")
         if last.uploaded and uploaded_beyond(last, position):
             raise StartOver(f"the W&B run in {last.path} was uploaded with more than the last stored position")
         for folder in mine:

@@ -1,4 +1,4 @@
-"""The last step of each name, from which a resumed run is seen to go back."""
+"""The last step of each name, which shows whether a resumed run goes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a series count, where a run was resumed and recorded steps again."""
+"""Decides which rows of a series count after a resumed run recorded steps again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the rows of a rank that somebody wants as columns, over all its segments."""
+"""Reads chosen rows of a rank as columns, over all its segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds which rows of a rank a later attempt replaced, without holding more of them than may be."""
+"""Finds the rows of a rank that a later attempt replaced, within a memory limit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from tracker_adapters.artifacts import KINDS
 from tracker_adapters.store.reading.attempts import Replacements, Span
 from tracker_adapters.store.reading.columns import Extent, Integers, SegmentRows, Wanted, wanted_series
 from tracker_adapters.store.reading.segments import opened_segments
@@ -17,7 +18,7 @@ from tracker_adapters.store.segments.attempt_rows import spans_of_attempts, step
 from tracker_adapters.store.segments.opened import Segment
 from tracker_adapters.store.segments.schema import table_of
 
-SHOWN_BY_STEP = frozenset({"scalar", "histogram", "image", "text", "table"})
+SHOWN_BY_STEP = frozenset(kind for kind, cls in KINDS.items() if cls.by_step)
 """Kinds of which readers show the latest attempt at a step; of the others they show everything."""
 _Series = tuple[str, str]
 

@@ -60,9 +60,7 @@ def open_segment(path: Path, run_folder: Path) -> Segment | None:
 
 def damage(path: Path, error: Exception) -> DamagedError:
     """Returns the error that says that a segment is damaged."""
-    return DamagedError(
-        f"the segment {path} is damaged ({error}); move it away to read the others, without what it holds"
-    )
+    return DamagedError(f"the segment {path} is damaged ({error}); move it away to read the other segments")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a segment says of the attempts that wrote it."""
+"""A segment's rows about the attempts that wrote it."""
 
 from __future__ import annotations
 

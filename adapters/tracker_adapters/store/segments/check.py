@@ -1,4 +1,4 @@
-"""Looks through whole segments before they are rewritten, so that nothing goes which cannot be read."""
+"""Checks whole segments before they are rewritten, so that nothing is removed that cannot be read."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from tracker_adapters.artifacts import File, Page
 from tracker_adapters.errors import DamagedError, UnsafeFileError
 from tracker_adapters.store.layout import is_checksum
 from tracker_adapters.store.segments import schema
-from tracker_adapters.store.segments.codec import (
-    DAMAGED,
-    decode_artifact,
-)
+from tracker_adapters.store.segments.codec import DAMAGED, decode_artifact, needs_blob
 from tracker_adapters.store.segments.histogram_codec import decode
 from tracker_adapters.store.segments.opened import Segment
 from tracker_adapters.store.segments.soundness import MAX_SEQ, floats, integers
@@ -65,7 +62,7 @@ def blobs_of(segment: Path) -> set[str]:
     Raises:
         DamagedError: When it does not say so of each of its artifacts.
         sqlite3.Error: When it cannot be read.
-        UnsafeFileError: When it is no regular file.
+        UnsafeFileError: When it is not a regular file.
     """
     connection = schema.open_for_reading(segment)
     if connection is None:
@@ -143,6 +140,5 @@ def _check_ranges(segment: Segment, series: Mapping[int, tuple[str, str]]) -> No
 def _check_blob(blob: object, has_data: object, kind: str | None) -> None:
     if kind is None:
         raise DamagedError("an artifact belongs to no series")
-    needs_blob = kind in (Page.kind, File.kind) or (kind != "alert" and not has_data)
-    if needs_blob if blob is None else not is_checksum(blob):
+    if needs_blob(kind, bool(has_data)) if blob is None else not is_checksum(blob):
         raise DamagedError(f"the checksum of what a {kind} holds is {str(blob)[:80]!r}")

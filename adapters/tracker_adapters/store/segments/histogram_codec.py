@@ -8,19 +8,16 @@ Where bins lie between it and the one before (at first, before bin 0), 1 is adde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.compilation import compile_cached
 from tracker_adapters.errors import DamagedError
 from tracker_adapters.histograms.columns import AT_ONCE, HistogramColumns
 from tracker_adapters.histograms.faults import fault_in
 from tracker_adapters.histograms.layout import MOMENTS, N_BINS, TALLIES
-from tracker_adapters.store.segments import compiled_codec
+from tracker_adapters.native.extension import kernels
 
 _MOMENT_BYTES = 8 * len(MOMENTS)
 _LONGEST_VARINT = 10
@@ -28,34 +25,11 @@ _LONGEST_VARINT = 10
 
 def encode(columns: HistogramColumns) -> list[bytes]:
     """Returns a blob for each of the histograms."""
-    if _compiled is not None:
-        return _packed(_compiled, columns)
-    return [blob for part in columns.parts() for blob in _encoded(part)]
-
-
-def compile_encoder() -> None:
-    """Has ``encode`` run compiled from now on, several times faster and without the interpreter's lock.
-
-    The blobs stay the same. Compiling takes seconds, unless it is cached.
-
-    Raises:
-        ImportError: If numba is not installed or is switched off.
-    """
-    global _compiled
-    if _compiled is None:
-        compiled = compiled_pack()
-        _packed(compiled, HistogramColumns.of([]))
-        _compiled = compiled
-
-
-@cache
-def compiled_pack() -> Any:
-    """Returns the function that ``compile_encoder`` compiles.
-
-    Raises:
-        ImportError: If numba is not installed or is switched off.
-    """
-    return compile_cached(compiled_codec.pack)
+    native = kernels()
+    if native is None:
+        return [blob for part in columns.parts() for blob in _encoded(part)]
+    arrays = (columns.tallies, columns.moments.astype("<f8", copy=False), columns.ends, columns.bins, columns.counts)
+    return native.pack(*map(np.ascontiguousarray, arrays))  # type: ignore[no-any-return]
 
 
 def decode(blobs: Sequence[bytes]) -> HistogramColumns:
@@ -67,24 +41,6 @@ def decode(blobs: Sequence[bytes]) -> HistogramColumns:
     return HistogramColumns.joined(
         [_decoded(blobs[start : start + AT_ONCE]) for start in range(0, max(len(blobs), 1), AT_ONCE)]
     )
-
-
-_compiled: Callable[..., npt.NDArray[np.int64]] | None = None
-
-
-def _packed(pack: Callable[..., npt.NDArray[np.int64]], columns: HistogramColumns) -> list[bytes]:
-    n = len(columns)
-    buffer = np.empty(n * compiled_codec.MAX_HEAD_BYTES + columns.bins.size * compiled_codec.MAX_BIN_BYTES, np.uint8)
-    ends = pack(
-        np.ascontiguousarray(columns.tallies).view(np.uint64),
-        np.ascontiguousarray(columns.moments, "<f8").view(np.uint8).reshape(n, _MOMENT_BYTES),
-        np.ascontiguousarray(columns.ends),
-        columns.bins.astype(np.int64),
-        np.ascontiguousarray(columns.counts).view(np.uint64),
-        buffer,
-    ).tolist()
-    whole = buffer[: ends[-1] if n else 0].tobytes()
-    return [whole[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _encoded(columns: HistogramColumns) -> list[bytes]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tracker_adapters.artifacts import Artifact, Image
+from tracker_adapters.artifacts import Artifact
 from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.errors import UnsafeFileError
 from tracker_adapters.store.layout import is_checksum
@@ -27,9 +27,6 @@ from tracker_adapters.store.segments.meta import segment_meta, stored_last_seq
 from tracker_adapters.store.segments.soundness import floats, integers, salvaged, sound_rows, sound_series
 
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
-_COLUMN_OF_KIND = {
-    "image": "images", "text": "texts", "alert": "alerts", "table": "tables", "page": "pages", "file": "files",
-}  # fmt: skip
 
 
 class Segment:
@@ -135,10 +132,10 @@ class Segment:
                         raise
                     unreadable += 1
                     continue
-                seqs, artifacts = others[_COLUMN_OF_KIND[kind]]
+                seqs, artifacts = others[f"{kind}s"]
                 artifacts.append(artifact)
                 seqs.append(row[0])
-                payload += _payload_bytes(row, artifact)
+                payload += artifact.nbytes
                 if payload > MAX_PAYLOAD_BYTES:
                     last = row[0]
                     break
@@ -211,7 +208,3 @@ def _names(series: dict[int, tuple[str, str]], kind: str, numbers: Iterable[int]
     if any(of != kind for of, _ in found):
         raise KeyError(f"a row belongs to no {kind}")
     return [name for _, name in found]
-
-
-def _payload_bytes(row: Any, artifact: Artifact) -> int:
-    return len(artifact.png) if isinstance(artifact, Image) else len(row[6] or b"")

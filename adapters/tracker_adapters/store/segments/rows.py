@@ -12,7 +12,7 @@ from functools import cache
 from itertools import chain, repeat
 from typing import Any
 
-from tracker_adapters.artifacts import Artifact, File, Histogram, Page, Scalar
+from tracker_adapters.artifacts import Artifact, Histogram, Scalar, StoredFile
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.histograms.faults import fault_in
@@ -102,7 +102,7 @@ class Rows:
                 else:
                     others = artifact_values(item, self._counted_blob)
                     self.values["artifact"] += (*self._start(self.last_seq, item), *others)
-                    if isinstance(item, (File, Page)):
+                    if isinstance(item, StoredFile):
                         self.beside_bytes += item.size
         if histograms:
             self._add_histograms(histograms)

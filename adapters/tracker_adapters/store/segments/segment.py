@@ -14,8 +14,8 @@ from tracker_adapters.safe_files import remove_file
 from tracker_adapters.store.layout import SCHEMA_VERSION, below_run, segment_name, segment_path, segments
 from tracker_adapters.store.segments import schema
 from tracker_adapters.store.segments.codec import StoreBlob
-from tracker_adapters.store.segments.last_words import last_words
 from tracker_adapters.store.segments.rows import Rows, SeriesNumbers
+from tracker_adapters.store.segments.segment_state import segment_state
 
 logger = logging.getLogger(__name__)
 
@@ -89,10 +89,10 @@ class SegmentWriter:
     def _adopt_last_segment(self) -> None:
         """Goes on in the last segment; where what it says about itself is damaged, behind it, in a new one."""
         connection = self._connection
-        last = last_words(connection, self._path)
+        last = segment_state(connection, self._path)
         self.last_seq, self.attempt = last.last_seq, 1 + last.attempt
         if last.fault:
-            logger.warning("%s is damaged: %s; the run goes on behind it, in a new segment", self._path, last.fault)
+            logger.warning("%s is damaged: %s; the run continues in a new segment after it", self._path, last.fault)
             self._open_new(segment_name(self._path).last + 1)
             connection.close()
             return

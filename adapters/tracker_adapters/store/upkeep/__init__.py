@@ -1,1 +1,1 @@
-"""What keeps a store small: compaction, limits of retention, the removal of blobs that nothing names."""
+"""Maintenance of a store: compaction, retention limits, and the removal of blobs without references."""

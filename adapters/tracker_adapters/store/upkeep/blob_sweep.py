@@ -1,4 +1,4 @@
-"""Removes the files beside a store that nothing in it refers to any more."""
+"""Removes the files beside a store that nothing in it refers to (garbage collection)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def main() -> None:
                 "%d segments became %d: %d -> %d bytes", done.replaced, done.made, done.bytes_before, done.bytes_after
             )
         for path, fault in done.damaged.items():
-            logger.warning("%s is damaged and stays as it is: %s", path, fault)
+            logger.warning("%s is damaged and was not changed: %s", path, fault)
 
 
 if __name__ == "__main__":

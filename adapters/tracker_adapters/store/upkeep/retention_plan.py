@@ -1,4 +1,4 @@
-"""What ``retain`` would do to a run, without doing it; sizes are estimates."""
+"""Plans what ``retain`` would do to a run, without doing it; sizes are estimates."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The live store of a process: takes artifacts from a queue and commits them."""
+"""The writer of a live store: takes artifacts from a queue and commits them."""

@@ -1,4 +1,4 @@
-"""What was emitted and is not yet committed: bounded in bytes, and counted exactly."""
+"""The queue between emitters and the writer thread: bounded in bytes, and counted exactly."""
 
 from __future__ import annotations
 

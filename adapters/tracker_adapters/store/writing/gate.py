@@ -1,4 +1,4 @@
-"""A gate: an event that happens once, and that a signal handler may wait for or announce."""
+"""A gate: a one-shot event that a signal handler may wait for or set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens a rank's store for its one writer, and says in one sentence why it cannot be opened."""
+"""Opens a rank's store for its one writer; an error says in one sentence why it cannot be opened."""
 
 from __future__ import annotations
 
@@ -72,12 +72,14 @@ def _pass_over_delivered(folder: Path, writer: SegmentWriter) -> None:
     except sqlite3.DatabaseError:  # delivery says so, and mends it
         return
     if missing := max(0, delivered - writer.last_seq):
-        logger.warning("%s has lost its last %d artifacts, which a sink has; it goes on after them", folder, missing)
+        logger.warning(
+            "%s has lost its last %d artifacts, which a sink has received; it continues after them", folder, missing
+        )
         writer.last_seq = delivered
 
 
 def _damage(folder: Path, error: sqlite3.DatabaseError) -> str:
     return (
         f"cannot open the run store: its last segment {segments(folder)[-1]} is damaged ({error}); start a new run in "
-        "another folder, or move this file away to read the segments before it and to go on without what it holds"
+        "another folder, or move this file away to read the segments before it and to continue without its contents"
     )

@@ -20,6 +20,7 @@ from tracker_adapters.store.layout import WRITER_LOCK, blob_path, rank_folder
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.segments.segment import SEGMENT_BYTES
 from tracker_adapters.store.upkeep.compaction_process import CompactionProcess
+from tracker_adapters.store.writing.deferred_queue import DeferredQueue
 from tracker_adapters.store.writing.emit_queue import (
     COMMIT_INTERVAL_S,
     FORKED,
@@ -32,7 +33,6 @@ from tracker_adapters.store.writing.emit_queue import (
 )
 from tracker_adapters.store.writing.gate import Gate
 from tracker_adapters.store.writing.opening import open_segments
-from tracker_adapters.store.writing.workshop import Workshop
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class RunStore:
         self.cpu_seconds = 0.0
         """What the writer thread has used of a processor."""
         self._queue = EmitQueue(queue_bytes, stored=self._segment.last_seq)
-        self._workshop = Workshop(self._lose_unbuilt)
+        self._deferred = DeferredQueue(self._lose_unbuilt)
         self._on_tick = on_tick
         self._on_close: Callable[[], None] | None = None
         self._closing = Gate()
@@ -185,11 +185,11 @@ class RunStore:
 
     def _run(self) -> None:
         while not self._closed.is_open:
-            items = self._queue.take(0.0, 0.0) if self._workshop else self._queue.take(IDLE_TICK_S)
+            items = self._queue.take(0.0, 0.0) if self._deferred else self._queue.take(IDLE_TICK_S)
             # What need not be built is committed before, and every 50 ms while something is.
-            self._pass(self._workshop.sort(items))
-            if self._workshop:
-                self._pass(self._workshop.advance(time.monotonic() + COMMIT_INTERVAL_S))
+            self._pass(self._deferred.sort(items))
+            if self._deferred:
+                self._pass(self._deferred.advance(time.monotonic() + COMMIT_INTERVAL_S))
             if not self._closed.is_open:
                 _guarded(self._on_tick)
                 _guarded(self._compact)
@@ -233,7 +233,7 @@ class RunStore:
                     return
                 if not self._failing:
                     self._failing = True
-                    logger.error("stepscope cannot write to %s: %s; it keeps trying", self.folder, error)
+                    logger.error("stepscope cannot write to %s: %s; retrying", self.folder, error)
                 if self._closing.is_open:
                     self._queue.settle(lost=sum(map(artifact_count, rows)), reason=NOT_WRITABLE, nbytes=nbytes)
                     return
@@ -267,7 +267,7 @@ class RunStore:
         _guarded(self._segment.close)
         _guarded(self._on_close)
         if self._compaction is not None:
-            self._compaction.close()
+            self._compaction.abandon()
         self._lock_file.release()
         self._closed.open()
 
@@ -289,7 +289,7 @@ def _guarded(call: Callable[[], None] | None) -> None:
         try:
             call()
         except Exception:
-            logger.exception("stepscope's housekeeping failed")
+            logger.exception("stepscope's maintenance of the run failed")
 
 
 os.register_at_fork(after_in_child=lambda: [*map(RunStore._disown, list(_stores))])

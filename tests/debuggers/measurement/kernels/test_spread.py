@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as array_strategies
+from tracker_adapters.native.extension import kernels, why_not
 
 from debuggers.layer_values.values import copy_and_spread, spread
 from debuggers.measurement.kernels.spread import spread_of
+
+pytestmark = pytest.mark.skipif(kernels() is None, reason=why_not())
 
 SHARE = 64 * 2048
 arrays = st.sampled_from(["f4", "f8"]).flatmap(
@@ -35,7 +38,6 @@ def assert_right(values):
 
 
 @given(arrays)
-@settings(deadline=None)  # the first call compiles
 def test_the_figures_are_those_of_two_passes_in_float64(values):
     assert_right(values)
 

@@ -3,12 +3,14 @@
 import pickle
 from contextlib import contextmanager
 
+import debugger_parts
 import pytest
 import torch
 from module_hooks import hook_count
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
+from torch_parts import Applies
 
 from debuggers.forward_debugger import ForwardDebugger
 
@@ -16,24 +18,24 @@ from debuggers.forward_debugger import ForwardDebugger
 class Journal(ForwardDebugger):
     """Writes down what happens around and after each forward."""
 
-    def __init__(self, layer_name, name="", lines=None):
+    def __init__(self, layer_name, prefix="", lines=None):
         super().__init__(layer_name)
-        self.name = name
+        self.prefix = prefix
         self.lines = [] if lines is None else lines
 
     @contextmanager
     def around_forward(self, module, args, kwargs):
-        self.lines.append(f"enter {self.name}{self.layer_name}")
+        self.lines.append(f"enter {self.prefix}{self.layer_name}")
         try:
             yield
         except Exception as error:
-            self.lines.append(f"{self.name}{self.layer_name} saw {type(error).__name__}")
+            self.lines.append(f"{self.prefix}{self.layer_name} saw {type(error).__name__}")
             raise
         finally:
-            self.lines.append(f"leave {self.name}{self.layer_name}")
+            self.lines.append(f"leave {self.prefix}{self.layer_name}")
 
     def process_forward(self, module, input, output):
-        self.lines.append(f"process {self.name}{self.layer_name}")
+        self.lines.append(f"process {self.prefix}{self.layer_name}")
         return {"value": float(output.sum())}
 
 
@@ -68,18 +70,15 @@ class Nested(nn.Module):
         return x if depth == 0 else self(x + 1, depth=depth - 1)
 
 
-class Fails(nn.Module):
-    def forward(self, x):
-        raise ValueError("on purpose")
+def raises(error):
+    def fail(x):
+        raise error
 
-
-class Interrupted(nn.Module):
-    def forward(self, x):
-        raise KeyboardInterrupt
+    return Applies(fail)
 
 
 def entry(cls, layer_name, name="seen", **args):
-    return {"name": name, "debugger_config": {"class": cls, "args": {"layer_name": layer_name, **args}}}
+    return debugger_parts.entry(name, cls, layer_name=layer_name, **args)
 
 
 def slots(sequential):
@@ -119,22 +118,13 @@ def test_calls_of_the_same_module_nest_and_repeat(watching):
 
 def test_debuggers_of_one_layer_leave_in_the_reverse_order(watching):
     model, seen = nn.Sequential(nn.ReLU()), []
-    watching(
-        model,
-        journal_entry("first", "a ", seen),
-        journal_entry("second", "b ", seen),
-    )
+    watching(model, *(entry(Journal, "0", name, prefix=f"{name} ", lines=seen) for name in "ab"))
     model(ONE)
     assert seen == ["enter a 0", "enter b 0", "leave b 0", "leave a 0", "process a 0", "process b 0"]
 
 
-def journal_entry(name, prefix, seen):
-    args = {"layer_name": "0", "name": prefix, "lines": seen}
-    return {"name": name, "debugger_config": {"class": Journal, "args": args}}
-
-
 def test_it_is_left_when_the_forward_raises(watching):
-    model = nn.Sequential(Fails())
+    model = nn.Sequential(raises(ValueError("on purpose")))
     sequential = watching(model, entry(Journal, "*"))
     for _ in range(2):
         with pytest.raises(ValueError, match="on purpose"):
@@ -146,7 +136,7 @@ def test_it_is_left_when_the_forward_raises(watching):
 
 
 def test_an_interrupt_leaves_what_was_entered(watching):
-    model = nn.Sequential(Interrupted(), nn.ReLU())
+    model = nn.Sequential(raises(KeyboardInterrupt), nn.ReLU())
     sequential = watching(model, entry(Journal, "0"))
     with pytest.raises(KeyboardInterrupt):
         model(ONE)
@@ -157,7 +147,7 @@ def test_an_interrupt_leaves_what_was_entered(watching):
 
 
 def test_no_mode_is_left_behind(watching):
-    model = nn.Sequential(nn.Linear(1, 1), Fails())
+    model = nn.Sequential(nn.Linear(1, 1), raises(ValueError("on purpose")))
     sequential = watching(model, entry(LinearCalls, "*"))
     with pytest.raises(ValueError, match="on purpose"):
         model(ONE)
@@ -224,18 +214,9 @@ def test_recomputation_opens_nothing(watching, use_reentrant):
 
 
 def test_calls_that_are_not_captured_open_nothing(watching):
-    class Loop(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.cell = nn.Identity()
-
-        def forward(self, x):
-            for _ in range(20):
-                x = self.cell(x)
-            return x
-
-    model = Loop()
-    sequential = watching(model, entry(Journal, "cell"))
+    cell = nn.Identity()
+    model = nn.Sequential(*[cell] * 20)
+    sequential = watching(model, entry(Journal, "0"))
     model(ONE)
     assert len(lines(sequential)) == 3 * 16
 

@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from tracker_adapters.testing import MemoryEmitter
 
-from debuggers.base_debugger import Picture
+from debuggers.base_debugger import BaseDebugger, Picture
 from debuggers.forward_debugger import ForwardDebugger
 
 
@@ -250,6 +250,19 @@ def test_a_debugger_may_run_its_layer_again(watching):
     model(ONE)
     outputs = sequential({"meta_info": {"idx": 0}}, model)
     assert (outputs["seen"], outputs["other"]["value"]) == ({"twice": 4}, 2)
+
+
+class RunsTheModelAgain(BaseDebugger):
+    def __call__(self, datapoint, model):
+        return {"again": model(2 * ONE).item()}
+
+
+def test_a_debugger_may_run_the_model_again_before_others_are_asked(watching):
+    model = Loop(1)
+    sequential = watching(model, {"name": "again", "class": RunsTheModelAgain}, entry("scale"))
+    model(ONE)
+    outputs = sequential({"meta_info": {"idx": 0}}, model)
+    assert (outputs["again"], outputs["seen"]["value"]) == ({"again": 4}, 2)
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])

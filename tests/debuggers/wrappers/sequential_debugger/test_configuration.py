@@ -53,11 +53,11 @@ def test_it_starts_disabled_and_empty():
         ([{"name": "a", "debugger_config": {"class": nn.ReLU}}], "expected a subclass of BaseDebugger"),
         (
             [{"name": "a", "debugger_config": {"class": "torch.nn.ReLU"}}],
-            "debugger 'a': 'torch.nn.ReLU' is no registered",
+            "debugger 'a': 'torch.nn.ReLU' is not a registered",
         ),
         ([{"name": "a", "type": nn.ReLU}], "debugger 'a': the class is .*ReLU.*expected a subclass of BaseDebugger"),
         ([{"name": "a", "enabled": True}], "has no 'debugger_config', and none of 'class', 'class_path'"),
-        ([{**maps("a"), "enabled": True}], "debugger 'a': beside 'debugger_config' stands 'enabled'"),
+        ([{**maps("a"), "enabled": True}], "debugger 'a': has 'enabled' beside 'debugger_config'"),
         ([{"type": "FeatureMapDebugger", "layer_name": "head"}], "has no 'name'"),
         ([maps("a", layer=1)], "cannot make a FeatureMapDebugger from"),
         ([maps("a", layer_name=None)], "layer_name is None; expected a name, a pattern"),
@@ -156,7 +156,7 @@ def test_a_missing_layer_may_be_allowed():
 
 @pytest.mark.parametrize("size", [0, -1, float("nan"), float("inf"), "100", None, True])
 def test_a_page_has_a_size(size):
-    with pytest.raises(ValueError, match="page_size_mb is"):
+    with pytest.raises(DebuggerConfigError, match="page_size_mb is"):
         SequentialDebugger([], digit_network(), page_size_mb=size)
 
 

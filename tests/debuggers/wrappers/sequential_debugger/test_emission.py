@@ -1,14 +1,18 @@
 """With an emitter, what debuggers return is emitted by its type: numbers, pictures, histograms and pages."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from debugger_parts import entry
 from digit_models import digit_network, digits
 from tracker_adapters.artifacts import Histogram
+from tracker_adapters.store.blobs import check_blob
 from tracker_adapters.testing import MemoryEmitter
 
+import stepscope
 from debuggers.base_debugger import BaseDebugger, Picture
 from debuggers.feature_map import FeatureMapDebugger
 from debuggers.measurement.measure import summarize
@@ -29,8 +33,8 @@ class Mixture(BaseDebugger):
         }
 
 
-MIXTURE = {"name": "mix", "debugger_config": {"class": Mixture}}
-MAPS = {"name": "maps", "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": "backbone.conv1"}}}
+MIXTURE = entry("mix", Mixture)
+MAPS = entry("maps", FeatureMapDebugger, layer_name="backbone.conv1")
 
 
 def run(config, folder, epochs=1, calls=3):
@@ -75,6 +79,32 @@ def test_one_picture_an_epoch(tmp_path):
     images = [artifact for artifact in run([MAPS], tmp_path, epochs=2) if artifact.kind == "image"]
     assert [(image.name, image.step) for image in images] == [("maps/feature_map", 0), ("maps/feature_map", 3)]
     assert (images[0].width, images[0].height) == (65, 65)
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="counts bytes as Linux does")
+def test_what_is_written_to_a_page_is_never_read_on_its_way_into_a_run(tmp_path):
+    """The checksum is computed while the page is written, and the run's blob is a link to it."""
+    nbytes = 32 << 20
+
+    class Large(BaseDebugger):
+        def __call__(self, datapoint, model):
+            return {"values": torch.full((nbytes // 8,), 1.0, dtype=torch.float64)}
+
+    def read_so_far():
+        return int(re.search(r"^rchar: (\d+)$", Path("/proc/self/io").read_text(), re.MULTILINE)[1])
+
+    config = [{"name": "large", "debugger_config": {"class": Large}}]
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as recorded:
+        with SequentialDebugger(config, digit_network(), emitter=recorded) as sequential:
+            sequential.begin_epoch(tmp_path / "pages")
+            sequential({"meta_info": {"idx": 0}}, None)
+            before = read_so_far()
+            sequential.save_all()
+        assert recorded.flush(60)
+        assert read_so_far() - before < nbytes / 2
+    (page,) = stepscope.read_run(tmp_path / "run").pages()
+    assert page.size > nbytes
+    check_blob(tmp_path / "run", page.sha256, page.size)
 
 
 def test_pages_come_with_their_contents(tmp_path):
@@ -135,8 +165,8 @@ def test_in_a_page_pictures_are_arrays_and_summaries_plain_values(tmp_path, rows
         sequential.begin_epoch(tmp_path)
         sequential({"meta_info": {"idx": list(range(rows))}}, model)
         sequential.save_all()
-    for entry in load_page(tmp_path / "page_0.pkl").values():
-        outputs = entry["typed"]
+    for datapoint in load_page(tmp_path / "page_0.pkl").values():
+        outputs = datapoint["typed"]
         np.testing.assert_allclose(outputs["picture"], np.linspace(0, 1, 6).reshape(2, 3))
         assert outputs["deep"]["colour"].shape == (4, 5, 3)
         assert outputs["list"][0].shape == (2, 2)

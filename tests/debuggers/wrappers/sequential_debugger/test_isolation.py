@@ -1,11 +1,11 @@
 """A debugger that fails loses its own outputs and nothing else."""
 
-from collections.abc import Mapping
-
 import pytest
 import torch
+from debugger_parts import entry
 from digit_models import digit_network, digits
 from tracker_adapters.testing import MemoryEmitter
+from unusual_outputs import BrokenMapping, Unreadable
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.feature_map import FeatureMapDebugger
@@ -29,9 +29,9 @@ class EmitsNonsense(BaseDebugger):
         return {"": 1.0, "x" * 2000: 2.0}
 
 
-MAPS = {"name": "maps", "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": "head"}}}
-FORWARD = {"name": "early", "debugger_config": {"class": FailsInForward, "args": {"layer_name": "backbone.conv1"}}}
-AFTER = {"name": "late", "debugger_config": {"class": FailsAfterwards}}
+MAPS = entry("maps", FeatureMapDebugger, layer_name="head")
+FORWARD = entry("early", FailsInForward, layer_name="backbone.conv1")
+AFTER = entry("late", FailsAfterwards)
 
 
 def run(config, folder=None, calls=1, on_error="isolate"):
@@ -102,48 +102,28 @@ class Unspeakable(Exception):
         raise RuntimeError("no words")
 
 
-class BrokenMapping(Mapping):
-    def __getitem__(self, key):
-        raise OSError("gone")
+class Calls(BaseDebugger):
+    def __init__(self, function):
+        self.function = function
 
-    def __iter__(self):
-        raise OSError("gone")
-
-    def __len__(self):
-        return 1
-
-
-class Unreadable:
-    @property
-    def __class__(self):
-        raise OSError("gone")
-
-
-class RaisesUnspeakable(BaseDebugger):
     def __call__(self, datapoint, model):
-        raise Unspeakable
+        return self.function()
 
 
-class ReturnsBroken(BaseDebugger):
-    def __call__(self, datapoint, model):
-        return BrokenMapping()
-
-
-class ReturnsUnreadable(BaseDebugger):
-    def __call__(self, datapoint, model):
-        return Unreadable()
+def raise_unspeakable():
+    raise Unspeakable
 
 
 @pytest.mark.parametrize(
-    ("cls", "error"),
+    ("function", "error"),
     [
-        (RaisesUnspeakable, "Unspeakable, whose message cannot be read"),
-        (ReturnsBroken, "cannot keep a BrokenMapping: gone"),
-        (ReturnsUnreadable, "cannot keep a Unreadable: gone"),
+        (raise_unspeakable, "Unspeakable, whose message cannot be read"),
+        (BrokenMapping, "cannot keep a BrokenMapping: gone"),
+        (Unreadable, "cannot keep a Unreadable: gone"),
     ],
 )
-def test_whatever_is_raised_or_returned_stops_nothing(tmp_path, cls, error):
-    _, alerts, _ = run([{"name": "odd", "debugger_config": {"class": cls}}, MAPS], tmp_path)
+def test_whatever_is_raised_or_returned_stops_nothing(tmp_path, function, error):
+    _, alerts, _ = run([entry("odd", Calls, function=function), MAPS], tmp_path)
     page = PageReader(tmp_path)[0]
     assert page["odd"] == {"error": error}
     assert page["maps"]["feature_map"].shape == (4, 10)

@@ -4,11 +4,12 @@ import re
 
 import pytest
 import torch
+from debugger_parts import entry
 from digit_models import digit_network, digits
 from torch import nn
-from torch.distributed import init_device_mesh
+from torch.distributed import fsdp, init_device_mesh
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
-from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel
 
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.forward_debugger import ForwardDebugger
@@ -23,8 +24,8 @@ class Named(ForwardDebugger):
         return {"layer_name": self.layer_name, "type": type(module).__name__, "output": output}
 
 
-def config(layer_name, name="seen", cls=Named, **args):
-    return [{"name": name, "debugger_config": {"class": cls, "args": {"layer_name": layer_name, **args}}}]
+def config(layer_name, name="seen", **args):
+    return [entry(name, Named, layer_name=layer_name, **args)]
 
 
 def watched_call(model, debuggers_config, call=None, **options):
@@ -144,16 +145,12 @@ def same(one, other):
     return torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 
-def data_parallel(model):
-    return nn.DataParallel(model)
-
-
 def checkpointed(model):
     model.backbone = checkpoint_wrapper(model.backbone)
     return model
 
 
-@pytest.mark.parametrize("wrap", [data_parallel, checkpointed])
+@pytest.mark.parametrize("wrap", [nn.DataParallel, checkpointed])
 @pytest.mark.parametrize("selector", ["backbone.conv1", "backbone.conv1*", nn.Conv2d])
 def test_wrappers_leave_no_trace(wrap, selector):
     plain, _ = watched_call(digit_network(), config(selector))
@@ -164,7 +161,7 @@ def test_wrappers_leave_no_trace(wrap, selector):
 @pytest.mark.parametrize("name", ["module.backbone.conv1", "backbone.conv1"])
 @pytest.mark.parametrize("through_wrapper", [True, False])
 def test_a_data_parallel_model_may_be_called_either_way(name, through_wrapper):
-    model = data_parallel(digit_network())
+    model = nn.DataParallel(digit_network())
     outputs, _ = watched_call(model, config(name), model if through_wrapper else model.module)
     assert outputs["seen"]["layer_name"] == "backbone.conv1"
 
@@ -218,10 +215,6 @@ def test_a_scripted_model_says_why_nothing_is_seen():
     assert all("torch.jit compiled" in slot["error"] for slot in outputs.values())
 
 
-def distributed(model):
-    return nn.parallel.DistributedDataParallel(model)
-
-
 def fully_sharded(model):
     model.backbone = FullyShardedDataParallel(model.backbone, device_id=torch.device("cpu"))
     return FullyShardedDataParallel(model, device_id=torch.device("cpu"))
@@ -229,13 +222,13 @@ def fully_sharded(model):
 
 def fully_sharded_in_place(model):
     mesh = init_device_mesh("cpu", (1,))
-    fully_shard(model.backbone, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    fsdp.fully_shard(model.backbone, mesh=mesh)
+    fsdp.fully_shard(model, mesh=mesh)
     return model
 
 
 @pytest.mark.filterwarnings("ignore:FSDP is switching to use")
-@pytest.mark.parametrize("wrap", [distributed, fully_sharded, fully_sharded_in_place])
+@pytest.mark.parametrize("wrap", [nn.parallel.DistributedDataParallel, fully_sharded, fully_sharded_in_place])
 def test_distributed_wrappers_leave_no_trace(process_group, wrap):
     for selector in ("backbone.conv1", "re:backbone.conv.", nn.Conv2d):
         plain, _ = watched_call(digit_network(), config(selector))

@@ -12,9 +12,16 @@ import torch
 from digit_models import digit_network, digits
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
+from waiting import in_threads
 
 from debuggers.base_debugger import BaseDebugger
-from debuggers.errors import PageError
+from debuggers.errors import (
+    ArgumentTypeError,
+    ClosedDebuggerError,
+    DatapointError,
+    DebuggerConfigError,
+    PageError,
+)
 from debuggers.feature_map import FeatureMapDebugger
 from debuggers.pages import PageReader
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
@@ -60,8 +67,11 @@ def test_a_folder_that_is_named_only_at_the_end_gets_all_pages(tmp_path):
     with inputs_debugger() as sequential:
         sequential.enabled = True
         record(sequential, 7)
+        assert sequential.current_page_idx == 3
         sequential.save_all(tmp_path / "late")
-        assert list(PageReader(tmp_path / "late")) == list(range(7))
+        reader = PageReader(tmp_path / "late")
+        assert list(reader) == list(range(7))
+        assert [record.page for record in reader.records] == [f"page_{number}.pkl" for number in range(4)]
 
 
 def test_plain_joblib_reads_a_page(tmp_path):
@@ -137,7 +147,7 @@ def test_an_index_of_no_use_costs_the_page_and_not_the_loop(meta_info, reason):
             outputs = sequential({"inputs": torch.ones(3, 1), "meta_info": meta_info}, nn.Identity())
             assert outputs["inputs"]["inputs"].shape == (3, 1)
         assert (sequential.current_page_data, sequential.step) == ({}, 2)
-        assert sequential.failures == {("keeping a datapoint", "ValueError"): 2}
+        assert sequential.failures == {("keeping a datapoint", "DatapointError"): 2}
     (alert,) = [artifact for artifact in emitter.artifacts if artifact.kind == "alert"]
     assert re.search(reason, alert.message)
 
@@ -145,7 +155,7 @@ def test_an_index_of_no_use_costs_the_page_and_not_the_loop(meta_info, reason):
 def test_an_index_of_no_use_is_an_error_where_it_was_asked_to_be():
     with inputs_debugger(on_error="raise") as sequential:
         sequential.enabled = True
-        with pytest.raises(ValueError, match=r"no \['meta_info'\]\['idx'\]"):
+        with pytest.raises(DatapointError, match=r"no \['meta_info'\]\['idx'\]"):
             sequential({"inputs": torch.ones(1)}, nn.Identity())
 
 
@@ -245,7 +255,7 @@ def test_closing_without_a_folder_says_what_is_lost():
 
 
 def test_saving_without_a_folder_is_an_error():
-    with pytest.raises(ValueError, match="no output_dir"):
+    with pytest.raises(DebuggerConfigError, match="no output_dir"):
         inputs_debugger().save_all()
 
 
@@ -289,11 +299,7 @@ def test_eight_threads_keep_every_datapoint_exactly_once(tmp_path):
             for idx in range(first, 10_000, 8):
                 sequential.add_to_buffer({"d": {"value": torch.full((20,), idx)}}, {"meta_info": {"idx": idx}})
 
-        threads = [threading.Thread(target=add, args=(first,)) for first in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(DEADLINE_S)
+        in_threads(add, range(8))
         sequential.save_all()
         assert sequential.failures == {}
     reader = PageReader(tmp_path)
@@ -348,12 +354,12 @@ def test_a_page_that_fills_slowly_does_not_hold_the_memory_of_another_debugger()
 
 @pytest.mark.parametrize("outputs", [{1: torch.ones(1)}, torch.ones(1), [("d", 1)]])
 def test_outputs_that_no_page_could_hold_are_an_error_at_the_call(outputs):
-    with inputs_debugger() as sequential, pytest.raises(TypeError, match=r"outputs: .*expected a "):
+    with inputs_debugger() as sequential, pytest.raises(ArgumentTypeError, match=r"outputs: .*expected a "):
         sequential.add_to_buffer(outputs, {"meta_info": {"idx": 0}})
 
 
 def test_nothing_is_added_to_a_closed_debugger():
     sequential = inputs_debugger()
     sequential.close()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(ClosedDebuggerError, match="closed"):
         sequential.add_to_buffer({"d": 1}, {"meta_info": {"idx": 0}})

@@ -7,6 +7,7 @@ import pytest
 import torch
 from module_hooks import hook_count
 from torch import nn
+from waiting import in_threads
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.eigencam import EigenCAMDebugger
@@ -118,11 +119,7 @@ class StartsThreads(nn.Module):
     def forward(self, x):
         if self.barrier is not None:
             self.barrier.wait(DEADLINE_S)
-        threads = [threading.Thread(target=self.layer, args=(x + number,)) for number in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(DEADLINE_S)
+        in_threads(self.layer, [x + number for number in range(3)])
         if self.barrier is not None:
             self.barrier.wait(DEADLINE_S)
         return x
@@ -136,13 +133,13 @@ def test_calls_in_threads_of_the_forward_belong_to_it(watching):
         assert sorted(capture["feature_map"].item() for capture in slot.values()) == [idx, idx + 1, idx + 2]
 
 
-def test_what_cannot_be_told_apart_is_refused(watching):
+def test_calls_that_cannot_be_attributed_are_refused(watching):
     model = StartsThreads(threading.Barrier(2))
     sequential = watching(model, entry(FeatureMapDebugger, "layer"), entry(FeatureMapDebugger, "", "whole"))
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda idx: evaluate(sequential, model, idx), (10, 20)))
     for idx, slots in zip((10, 20), found, strict=True):
-        assert "whose call it was cannot be told" in slots["seen"]["error"]
+        assert "the call cannot be attributed" in slots["seen"]["error"]
         assert slots["whole"]["feature_map"].item() == idx
     model.barrier = None
     assert len(evaluate(sequential, model, 30)["seen"]) == 3

@@ -79,7 +79,7 @@ def test_after_any_tear_a_file_goes_on_at_its_offset(
         file.close()
         whole = path.read_bytes()
         path.write_bytes(whole[: max(offset, len(whole) - torn)] + bytes(torn % 100))
-        file = LogFile.reopen(path, offset)
+        file = LogFile.reopen(path.parent, path.name, offset)
         file.append(again)
         file.sync()
         file.close()
@@ -98,4 +98,4 @@ def test_a_file_that_cannot_hold_the_offset_starts_over(tmp_path: Path, content:
     if content is not None:
         (tmp_path / "run.wandb").write_bytes(content)
     with pytest.raises(StartOver, match="expected at least 50"):
-        LogFile.reopen(tmp_path / "run.wandb", 50)
+        LogFile.reopen(tmp_path, "run.wandb", 50)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,16 +19,22 @@ from tracker_adapters.store.writing.run_store import RunStore
 import stepscope
 
 
-@pytest.fixture
-def run(run_folder: Path) -> Path:
-    folder = rank_folder(run_folder, 0)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("written")
+    folder = rank_folder(run, 0)
     folder.mkdir(parents=True)
     writer = SegmentWriter(folder, lambda _: "", segment_bytes=400_000)
     values = np.random.default_rng(0).normal(size=2000)
     for step in range(0, 3000, 10):
         writer.commit([Histogram.from_values("grad", values, step=at) for at in range(step, step + 10)])
     writer.close()
-    return run_folder
+    return run
+
+
+@pytest.fixture
+def run(run_folder: Path, written: Path) -> Path:
+    return shutil.copytree(written, run_folder, dirs_exist_ok=True)
 
 
 def content(run: Path) -> dict[Path, str]:

@@ -62,7 +62,7 @@ def test_a_database_that_fails_for_a_while_loses_nothing(
     blocker.close()
     store.close()
     assert RunRecord(run_folder).scalars("loss").values.tolist() == [0, 1]
-    assert sum("keeps trying" in record.message for record in caplog.records) == 1
+    assert sum("retrying" in record.message for record in caplog.records) == 1
 
 
 def test_a_segment_left_empty_by_a_crash_is_replaced(run_folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_segment_that_cannot_be_opened_stores_nothing_twice(
         emitter.scalar("loss", step, step=step)
     assert store.flush(60)
     emitter.scalar("loss", 3000, step=3000)
-    until(lambda: "keeps trying" in caplog.text)
+    until(lambda: "retrying" in caplog.text)
     obstacle.rmdir()
     assert store.flush(60)
     assert store.close(60)

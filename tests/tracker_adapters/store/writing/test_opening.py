@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-import struct
 from pathlib import Path
 
 import pytest
+from hostile_journal import write_journal_that_names
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.errors import RunError, UnsafeFileError
 from tracker_adapters.store.connections import connect
@@ -36,7 +36,7 @@ def test_a_damaged_last_segment_is_named_and_the_others_can_be_read(
         assert record.scalars("loss").steps.tolist() == list(range(4000))
         assert record.damaged >= 1
     assert f"the segment {last} is damaged (" in caplog.text
-    assert "move it away to read the others" in caplog.text
+    assert "move it away to read the other segments" in caplog.text
     last.rename(run_folder / "damaged")
     with RunRecord(run_folder) as record:
         assert record.scalars("loss").steps.tolist() == list(range(4000))
@@ -82,14 +82,7 @@ def test_a_journal_that_names_another_file_deletes_nothing(run_folder: Path, tmp
     database = segments(store.folder)[-1] if opened == "segment" else store.folder / "delivery.db"
     elsewhere = tmp_path / "thesis.txt"
     elsewhere.write_text("two years of work")
-    connection = sqlite3.connect(database)
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    pages, page_bytes = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
-    connection.close()
-    magic, name = bytes.fromhex("d9d505f920a163d7"), bytes(elsewhere)
-    head = magic + struct.pack(">IIIII", 0, 0, pages, 512, page_bytes)
-    end = struct.pack(">I", (1 << 30) // page_bytes + 1) + name + struct.pack(">II", len(name), sum(name)) + magic
-    Path(f"{database}-journal").write_bytes(head.ljust(512, b"\0") + end)
+    write_journal_that_names(elsewhere, database)
     with pytest.raises(RunError, match="names another file"):
         RunStore(run_folder, resume=True)
     with pytest.raises(UnsafeFileError, match="names another file"):

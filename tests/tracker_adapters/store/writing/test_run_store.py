@@ -6,6 +6,7 @@ import math
 import sqlite3
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from tracker_adapters.store.reading.tail import StoreReader
 from tracker_adapters.store.writing.run_store import RunStore
 from tracker_adapters.testing import MemorySink
 from tracker_adapters.testing.contract import one_of_each
-from waiting import until
+from waiting import in_threads, until
 
 
 def test_everything_emitted_comes_back_equal_and_in_order(run_folder: Path, tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_everything_emitted_comes_back_equal_and_in_order(run_folder: Path, tmp_
     for before, after in zip(artifacts, sink.artifacts, strict=True):
         if before.kind in {"page", "file"}:
             assert after.path.read_bytes() == before.path.read_bytes()
-            after = after.stored_at(before.path)
+            after = replace(after, path=before.path)
         assert after == before
 
 
@@ -64,11 +65,7 @@ def test_numbers_are_consecutive_across_threads_kinds_and_segments(run_folder: P
             if step % 100 == 0:
                 emitter.text(f"note/{thread}", "x" * 100, step=step)
 
-    threads = [threading.Thread(target=emit, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(emit, range(8))
     assert store.close(60)
     assert len(list(store.folder.glob("segment_*.db"))) > 1
     reader, after, seqs = StoreReader(run_folder), 0, []
@@ -97,17 +94,19 @@ def test_a_full_queue_waits_at_most_50_ms_then_drops_and_counts(run_folder: Path
 
     store.put(Deferred("text", "slow", 1500, block), 1500)
     assert blocked.wait(60)
-    start = time.monotonic()
-    store.put(Text(name="big", text="", step=0), 1000)
-    waited = time.monotonic() - start
-    assert 0.03 < waited < 0.5
-    assert store.counts().lost == {"queue_full": 1}
+    waited = []
+    for _ in range(4):  # the machine may hold up some of them for longer
+        start = time.monotonic()
+        store.put(Text(name="big", text="", step=0), 1000)
+        waited.append(time.monotonic() - start)
+    assert 0.03 < min(waited) < 0.5
+    assert store.counts().lost == {"queue_full": 4}
     release.set()
     assert store.flush(60)
     store.put(Text(name="big", text="", step=0), 1000)
     assert store.close(60)
     counts = store.counts()
-    assert (counts.emitted, counts.stored, counts.lost) == (3, 2, {"queue_full": 1})
+    assert (counts.emitted, counts.stored, counts.lost) == (6, 2, {"queue_full": 4})
 
 
 def test_one_item_larger_than_the_queue_goes_through_alone(run_folder: Path) -> None:

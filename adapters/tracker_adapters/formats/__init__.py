@@ -1,0 +1,1 @@
+"""Formats of files that more than one room writes or reads."""

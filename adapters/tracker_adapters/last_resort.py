@@ -1,0 +1,40 @@
+"""A log handler of last resort: prints warnings with the project's name if logging is not configured."""
+
+from __future__ import annotations
+
+import copy
+import logging
+
+
+class LastResortHandler(logging.Handler):
+    """Prints what Python's ``logging.lastResort`` would, with the prefix ``stepscope:``.
+
+    It does nothing if the logger has another handler, or if ``logging.lastResort`` is disabled.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Called by logging for each record of the logger."""
+        last_resort = logging.lastResort
+        if last_resort is None or record.levelno < last_resort.level or self._has_other_handler(record.name):
+            return
+        try:
+            named = copy.copy(record)
+            named.msg, named.args = f"stepscope: {record.getMessage().removeprefix('stepscope ')}", None
+            last_resort.handle(named)
+        except Exception:
+            self.handleError(record)
+
+    def _has_other_handler(self, name: str) -> bool:
+        logger: logging.Logger | None = logging.getLogger(name)
+        while logger is not None:
+            if any(not isinstance(handler, LastResortHandler) for handler in logger.handlers):
+                return True
+            logger = logger.parent if logger.propagate else None
+        return False
+
+
+def add_last_resort(package: str) -> None:
+    """Adds the handler to a package's logger, once."""
+    logger = logging.getLogger(package)
+    if not any(isinstance(handler, LastResortHandler) for handler in logger.handlers):
+        logger.addHandler(LastResortHandler())

@@ -1,0 +1,60 @@
+"""The functions of module.c.
+
+Arrays are contiguous, in the dtypes that are given; results are for ``numpy.frombuffer``. Other Python threads run
+meanwhile. Arrays that do not fit together raise ``ValueError``.
+"""
+
+from typing import Any
+
+import numpy.typing as npt
+
+_Array = npt.NDArray[Any]
+
+def measure(segments: _Array, number: int, team: int, threads: int) -> tuple[bytearray, ...]:
+    """Measures tensors that lie in one or several segments of memory each.
+
+    Args:
+        segments: int64 (k, 5), k > 0, ordered by row: the tensor's row in the results, from 0 on without gaps; the
+            address of contiguous elements, which the caller keeps alive; their number; 1 for float64, 0 for float32;
+            the address of what is to be subtracted, or 0. A row has fewer than 2**33 elements.
+        number: How many shares to cut them into, at most. Moments depend on it in their last bits.
+        team: Address of OpenMP's ``GOMP_parallel``, or 0 to measure in this thread alone.
+        threads: Size of the team.
+
+    Returns:
+        tallies int64 (n, 9), moments float64 (n, 4), signs int64 (2, n): how many are negative, and positive; l1
+        float64 (n,), ends int64 (n,), bins uint16, counts int64; see ``tracker_adapters.histograms.columns``.
+    """
+
+def cut(segments: _Array, number: int) -> tuple[bytes, bytes, bytes]:
+    """Cuts segments as ``measure`` does.
+
+    Returns:
+        shares int64 (made + 1, 3): the first piece, and two more; pieces int64 (p, 5): segments whose rows are parts;
+        tensors int64: the tensor of each part.
+    """
+
+def spread(
+    address: int, size: int, is_double: bool, copy: int, team: int, threads: int
+) -> tuple[float, float, float, float, float]:
+    """Returns count, mean, m2, min and max of elements, which are copied to the address ``copy`` unless it is 0.
+
+    The count is 0 where an element is not finite, or a sum of a block of them leaves its dtype.
+    """
+
+def merge(
+    order: _Array, starts: _Array, ends: _Array, bins: _Array, counts: _Array
+) -> tuple[bytearray, bytearray, bytearray]:
+    """Returns ends, bins and counts as ``tracker_adapters.histograms.merging.merge_bins`` does."""
+
+def pack(tallies: _Array, moments: _Array, ends: _Array, bins: _Array, counts: _Array) -> list[bytes]:
+    """Returns blobs as ``tracker_adapters.store.segments.histogram_codec.encode`` does."""
+
+def join(n: float, mean: float, m2: float, other_n: float, other_mean: float, other_m2: float) -> tuple[float, float]:
+    """Returns mean and m2 of two parts, the second of which is not empty."""
+
+def instruction_sets() -> tuple[str, ...]:
+    """Returns the names of those that this processor has, the narrowest first."""
+
+def use(instruction_set: str) -> None:
+    """Uses one of them from now on, in all threads; the results have the same bits with each."""

@@ -1,0 +1,101 @@
+/* Measures tensors that lie in one or several segments of memory each: statistics, and a histogram with fixed bins.
+ *
+ * One pass over the memory: the instruction set's loops (elements.h) add block after block to a row's state. A bin is
+ * the sign, the exponent and the top three bits of the mantissa of a float, so that counting is a shift and an addition.
+ * What has no bin was counted on the way: NaN and infinity, zero, and what float32 cannot hold.
+ */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels.h"
+
+/* Returns the elements in a bin and empties it. */
+static inline int64_t take(uint32_t histogram[COUNTERS][COUNTERS_SIZE], int64_t bin) {
+    int64_t size = 0;
+    for (int i = 0; i < COUNTERS; i++) {
+        size += histogram[i][bin];
+        histogram[i][bin] = 0;
+    }
+    return size;
+}
+
+/* Appends the occupied bins and empties the histogram for the next tensor; returns where they end. May write one entry
+ * behind them: there is no branch on whether a bin is empty, which the processor could not guess. */
+static int64_t collect(scratch *room, row_state *row, int64_t signs[2], uint16_t *bins, uint64_t *counts, int64_t end) {
+    for (int sign = 0; sign < 2; sign++) {
+        int64_t lowest = row->span[sign].lowest, highest = row->span[sign].highest, total = 0, first = sign * SIGN_BIN;
+        if (lowest == first) {
+            int64_t size = take(room->histogram, lowest++) - row->zeros[sign];
+            total += size;
+            bins[end] = (uint16_t)first;
+            counts[end] = (uint64_t)size;
+            end += size > 0;
+        }
+        if (highest == first + OVERFLOW_BIN) {
+            row->tally[POS_OVERFLOW + sign] = take(room->histogram, highest--);
+            total += row->tally[POS_OVERFLOW + sign];
+        }
+        for (int64_t bin = lowest; bin <= highest; bin++) {
+            int64_t size = take(room->histogram, bin);
+            total += size;
+            bins[end] = (uint16_t)bin;
+            counts[end] = (uint64_t)size;
+            end += size > 0;
+        }
+        signs[1 - sign] = total + row->tally[POS_UNDERFLOW + sign];
+    }
+    return end;
+}
+
+/* Mean and m2 where sums of differences leave double: divided first, in two passes. Never with float. */
+static void wide_moments(const segment *segments, int64_t n, double count, double *mean, double *m2) {
+    typedef double element __attribute__((aligned(1), may_alias));
+    *mean = *m2 = 0;
+    for (int turn = 0; turn < 2; turn++)
+        for (int64_t i = 0; i < n; i++) {
+            const element *values = (const element *)segments[i].address;
+            const element *before = (const element *)segments[i].before;
+            for (int64_t j = 0; j < segments[i].length; j++) {
+                double value = before ? values[j] - before[j] : values[j];
+                if (!isfinite(value)) continue;
+                if (turn == 0)
+                    *mean += value / count;
+                else
+                    *m2 += (value - *mean) * (value - *mean);
+            }
+        }
+}
+
+/* Measures whole rows, which lie in n consecutive segments.
+ *
+ *   rows     of all rows, those that are measured here included
+ *   bins     room for BINS or as many as the row has elements, for each row, and one more
+ *   counts   likewise
+ *
+ * Returns how many bins are occupied in all, or -1 where there was no memory. */
+int64_t measure_rows(const segment *segments, int64_t n, measured *rows, uint16_t *bins, uint64_t *counts) {
+    scratch *room = calloc(1, sizeof *room);
+    if (!room) return -1;
+    row_state state;
+    int64_t start = 0, end = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const segment *here = &segments[i];
+        measured *row = &rows[here->row];
+        if (start == i) state = (row_state){.min = INFINITY, .max = -INFINITY, .span = {{BINS, -1}, {BINS, -1}}};
+        instructions->add[here->is_double != 0]((const void *)here->address, (const void *)here->before, here->length,
+                                                room, &state);
+        if (i + 1 < n && segments[i + 1].row == here->row) continue;
+        double mean = state.shift + state.mean, m2 = state.m2;
+        if (here->is_double && !(isfinite(mean) && isfinite(m2)))
+            wide_moments(segments + start, i + 1 - start, state.finite, &mean, &m2);
+        /* Adding zero makes -0.0 positive. */
+        *row = state.finite ? (measured){.moments = {state.min + 0.0, state.max + 0.0, mean, m2}, .l1 = state.l1}
+                            : (measured){.moments = {NAN, NAN, NAN, 0}};
+        row->end = end = collect(room, &state, row->signs, bins, counts, end);
+        memcpy(row->tally, state.tally, sizeof state.tally);
+        start = i + 1;
+    }
+    free(room);
+    return end;
+}

@@ -1,0 +1,36 @@
+"""The environment of all tests and of the processes that they start."""
+
+import gc
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+# Beside other workers a test that takes every core waits for them, and they for it.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The tests share the processors with each other: at the lowest priority a delivery that a test waits for would starve.
+os.environ.setdefault("STEPSCOPE_PRIORITY", "same")
+
+# A job in the background begins with Ctrl-C ignored, and so would every process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """A full collection takes half a second with torch and all tests in memory: none of that ever becomes garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """At the end, compiled packages report as leaked what nobody may collect."""
+    gc.unfreeze()

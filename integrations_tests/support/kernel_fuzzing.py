@@ -1,0 +1,226 @@
+"""Random input for the compiled code, compared with what NumPy finds; with sanitizers it is ``make sanitize``.
+
+Run by itself, it compiles the sources with AddressSanitizer and UndefinedBehaviorSanitizer, and gives them random input
+in a process of its own: a finding of either ends it. First it plants a defect, which must be found.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import math
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tracker_adapters.histograms.columns import HistogramColumns
+from tracker_adapters.histograms.histogram import Histogram
+from tracker_adapters.histograms.layout import MOMENTS, TALLIES
+
+SOURCES = Path(__file__).parents[2] / "adapters" / "tracker_adapters" / "native"
+SPECIAL = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45, -1e-45, 1e-40, 3.4e38, -3.4e38, 1.0, -1.0]
+SIZES = [0, 1, 2, 3, 15, 16, 17, 31, 33, 2047, 2048, 2049, 4097, 9000]
+DTYPES = (np.int64, np.float64, np.int64, np.float64, np.int64, np.uint16, np.int64)
+_Work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+def _team(work: int, argument: int, size: int, _: int) -> None:
+    """Does what ``GOMP_parallel`` does, in threads of Python."""
+    threads = [threading.Thread(target=_Work(work), args=(argument,)) for _ in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+TEAM = ctypes.cast(_team, ctypes.c_void_p).value or 0
+
+
+def values(random: np.random.Generator) -> Any:
+    """Float32 or float64 of any magnitude, of a length at which loops end differently, perhaps unaligned."""
+    dtype = random.choice([np.float32, np.float64])
+    size = int(random.choice(SIZES)) if random.random() < 0.7 else int(random.integers(0, 6000))
+    made = random.standard_normal(size) * 10.0 ** random.integers(-30, 30) + random.choice([0, 1, 1e6])
+    match random.integers(5):
+        case 0:
+            made[random.random(size) < 0.1] = 0
+        case 1:
+            rare = random.random(size) < random.choice([0.01, 1])
+            made[rare] = random.choice(SPECIAL, rare.sum())
+        case 2 if dtype == np.float64:
+            made *= 10.0 ** random.integers(-270, 270)
+        case 3:
+            made = np.abs(made)
+    memory = np.zeros(made.nbytes + 1, np.uint8)[int(random.integers(2)) :][: size * np.dtype(dtype).itemsize]
+    found = memory.view(dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        found[:] = made
+    return found
+
+
+def check_measure(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
+    """Measures tensors in one to four shares, with each instruction set."""
+    segments, kept, expected = [], [], []
+    for row in range(random.integers(1, 9)):
+        after = values(random)
+        pieces = np.array_split(after, random.integers(1, 4))
+        before = random.permutation(after) if random.random() < 0.3 else None
+        begin = 0
+        for piece in pieces:
+            address = 0 if before is None else before.ctypes.data + begin * after.itemsize
+            segments.append((row, piece.ctypes.data, piece.size, after.dtype == np.float64, address))
+            begin += piece.size
+        kept += [after, before]
+        with np.errstate(invalid="ignore", over="ignore"):
+            expected.append(after if before is None else after - before)
+    table = np.array(segments, np.int64)
+    number = int(random.integers(1, 5))
+    results = []
+    for name in kernels.instruction_sets():
+        kernels.use(name)
+        results.append(kernels.measure(table, number, TEAM if random.random() < 0.2 else 0, 3))
+    assert all(result == results[0] for result in results), "instruction sets differ"
+    done["tensors"] += len(expected)
+    tallies, moments, signs, l1, ends, bins, counts = map(np.frombuffer, results[0], DTYPES)
+    columns = HistogramColumns(tallies.reshape(-1, 9), moments.reshape(-1, 4), ends, bins, counts)
+    for row, array in enumerate(expected):
+        compare(columns.histogram(row, "h", step=0, time_ns=0), array)
+        finite = array[np.isfinite(array)].astype(np.float64)
+        assert signs.reshape(2, -1)[:, row].tolist() == [(finite < 0).sum(), (finite > 0).sum()]
+        if np.abs(finite).max(initial=0) < 1e300:
+            assert math.isclose(l1[row], math.fsum(np.abs(finite)), rel_tol=1e-12)
+
+
+def compare(ours: Histogram, array: Any) -> None:
+    """Counts, bins, min and max exactly; mean and m2 as far as squares stay within float64."""
+    expected = Histogram.from_values("h", array, step=0, time_ns=0)
+    for key in (*TALLIES, "min", "max"):
+        np.testing.assert_equal(getattr(ours, key), getattr(expected, key), err_msg=key)
+    np.testing.assert_array_equal(ours.bins, expected.bins)
+    np.testing.assert_array_equal(ours.counts, expected.counts)
+    largest = max(abs(expected.min), abs(expected.max))
+    if 1e-140 < largest < 1e140:
+        exact = array[np.isfinite(array)].astype(np.float64)
+        assert abs(ours.mean - math.fsum(exact) / exact.size) <= 1e-12 * largest
+        std = exact.std()
+        assert abs(math.sqrt(ours.m2 / exact.size) - std) <= 1e-9 * std + 1e-14 * largest, (ours.m2, std)
+
+
+def check_spread(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
+    """Copies and measures one tensor, with each instruction set."""
+    array = values(random)
+    if not array.size:
+        return
+    copy = np.zeros_like(array)
+    results = []
+    for name in kernels.instruction_sets():
+        kernels.use(name)
+        target = copy.ctypes.data if random.random() < 0.8 else 0
+        results.append(kernels.spread(array.ctypes.data, array.size, array.dtype == np.float64, target, TEAM, 2))
+        assert not target or copy.tobytes() == array.tobytes()
+    done["spreads"] += 1
+    count, mean, m2, low, high = results[0]
+    assert all(result == results[0] or result[0] == count == 0 for result in results), "instruction sets differ"
+    if not count:
+        assert not np.isfinite(array).all() or np.abs(array).max() > (1e16 if array.itemsize == 4 else 1e140)
+        return
+    exact = array.astype(np.float64)
+    assert (count, low, high) == (array.size, exact.min(), exact.max())
+    largest, std = np.abs(exact).max(), exact.std()
+    assert abs(mean - exact.mean()) <= 1e-6 * std + 1e-7 * largest
+    assert abs(math.sqrt(m2 / count) - std) <= 1e-6 * std + 1e-7 * largest
+
+
+def check_columns(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
+    """Merges and packs columns that mean nothing: either is refused or stays within the arrays."""
+    rows, entries = int(random.integers(0, 6)), int(random.integers(0, 40))
+    low, high = (0, 40) if random.random() < 0.9 else (-(2**62), 2**62)
+    ends = np.sort(random.integers(0, entries + 1, rows)) if random.random() < 0.9 else random.integers(low, high, rows)
+    bins = random.integers(0, 4096 if random.random() < 0.9 else 2**16, entries).astype(np.uint16)
+    counts = random.integers(-(2**63), 2**63, entries, dtype=np.int64)
+    order = random.integers(0 if random.random() < 0.9 else -1, max(rows, 1), rows)
+    starts = np.unique(random.integers(0, max(rows, 1), random.integers(0, rows + 1)))
+    tallies = random.integers(-(2**63), 2**63, (rows, 9), dtype=np.int64)
+    for call, arrays in ((kernels.merge, (order, starts)), (kernels.pack, (tallies, random.random((rows, 4))))):
+        try:
+            call(*arrays, ends, bins, counts)
+            done["columns"] += 1
+        except ValueError:
+            done["refused columns"] += 1
+    given = [Histogram.from_values("h", values(random), step=0, time_ns=0) for _ in range(rows)]
+    columns = HistogramColumns.of(given)
+    blobs = kernels.pack(columns.tallies, columns.moments, columns.ends, columns.bins, columns.counts)
+    assert [len(blob) >= 8 * len(MOMENTS) + len(TALLIES) for blob in blobs] == [True] * rows
+
+
+def fuzz(kernels: Any, rounds: int, seed: int) -> Counter[str]:
+    """Checks everything with random input; returns how much of which."""
+    random, done = np.random.default_rng(seed), Counter[str]()
+    before = kernels.instruction_sets()[-1]
+    for _ in range(rounds):
+        for check in (check_measure, check_spread, check_columns):
+            check(kernels, random, done)
+    kernels.use(before)
+    return done
+
+
+def main(rounds: int) -> int:
+    """Runs it with sanitizers; returns the exit status."""
+    compiler = shutil.which("gcc")
+    if sys.platform != "linux" or compiler is None:
+        print("skipped: there is no gcc on this machine")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="kernel-fuzzing-") as name:
+        module = Path(name) / "_kernels.abi3.so"
+        flags = ["-std=c11", "-O1", "-g", "-fno-omit-frame-pointer", "-ffp-contract=off", "-DPy_LIMITED_API=0x030B0000"]
+        sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+        include = f"-I{sysconfig.get_paths()['include']}"
+        sources = sorted(map(str, SOURCES.glob("*.c")))
+        subprocess.run([compiler, *flags, *sanitizers, include, "-shared", "-fPIC", "-o", module, *sources], check=True)
+        find = [compiler, "-print-file-name=libasan.so"]
+        library = subprocess.run(find, check=True, capture_output=True, text=True).stdout.strip()
+        options = {"LD_PRELOAD": library, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+        paths = os.pathsep.join([str(SOURCES.parents[1]), os.environ.get("PYTHONPATH", "")])
+        for what, expected in (("planted", "heap-buffer-overflow"), (str(rounds), "")):
+            done = subprocess.run(
+                [sys.executable, __file__, what, str(module)],
+                env=os.environ | options | {"PYTHONPATH": paths},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=3000,
+            )
+            if bool(done.returncode) != bool(expected) or expected not in done.stderr:
+                print(f"{what}: ended with {done.returncode}\n{done.stdout}{done.stderr[-6000:]}")
+                return 1
+        print(f"the planted defect was found, and nothing in {done.stdout.strip()}")
+    return 0
+
+
+def work(what: str, module: str) -> None:
+    """What runs with the sanitizers preloaded."""
+    spec = importlib.util.spec_from_file_location("tracker_adapters.native._kernels", module)
+    assert spec and spec.loader
+    kernels = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kernels)
+    if what == "planted":
+        array = np.zeros(5000)
+        kernels.measure(np.array([[0, array.ctypes.data, array.size + 100, 1, 0]], np.int64), 1, 0, 1)
+    else:
+        print(dict(fuzz(kernels, int(what), seed=0)))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        work(*sys.argv[1:])
+    else:
+        sys.exit(main(int(sys.argv[1])))

@@ -1,1 +1,0 @@
-"""Finds the operator that made the first NaN of a step, and tells."""

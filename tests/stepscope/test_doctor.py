@@ -1,0 +1,23 @@
+"""What the doctor says of a machine on which parts are missing."""
+
+import sys
+
+from stepscope.doctor import examine
+
+
+def test_without_torch_nothing_is_measured(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    found = dict(row for _, rows in examine() for row in rows)
+
+    assert found["torch"].endswith("pip install 'stepscope[torch]'")
+    assert found["measuring"] == "needs torch"
+
+
+def test_the_doctor_goes_on_where_nothing_can_be_written(monkeypatch):
+    monkeypatch.chdir("/proc")
+
+    found = dict(row for _, rows in examine() for row in rows)
+
+    assert found["WAL in /proc"].startswith("cannot be tested (")
+    assert found["local"] == "works"

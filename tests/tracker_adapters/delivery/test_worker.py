@@ -1,0 +1,237 @@
+"""A worker between a real store and sinks that misbehave."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tracker_adapters.artifacts import Artifact, Histogram, RunInfo, Scalar, Text
+from tracker_adapters.batch import Batch
+from tracker_adapters.delivery import retry_policy
+from tracker_adapters.delivery.idle import IdleClock
+from tracker_adapters.delivery.worker import DeliveryWorker, Until
+from tracker_adapters.sink import Sink, Unshown
+from tracker_adapters.store.layout import rank_folder
+from tracker_adapters.store.ledger import Ledger, Position
+from tracker_adapters.store.manifest import Manifest
+from tracker_adapters.store.writing.run_store import RunStore
+from tracker_adapters.testing import FailingSink, MemorySink, RefusingSink, StalledSink
+from waiting import until
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    Manifest(RunInfo(id="worker", name="worker")).save(tmp_path)
+    store = RunStore(tmp_path)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry_policy, "QUARANTINE_S", 0.01)
+    monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)
+
+
+def fill(store: RunStore, names: list[str]) -> None:
+    for step, name in enumerate(names):
+        store.put(Scalar(name=name, value=step / 2, step=step), 0)
+    assert store.flush(60)
+
+
+def worker_of(store: RunStore, sink: Sink, *, until: Until = "caught_up", histograms: int = 1000) -> DeliveryWorker:
+    target = str(getattr(sink, "target", ""))
+    return DeliveryWorker(store.run_folder, 0, "memory", target, lambda: sink, until=until, histograms=histograms)
+
+
+def position(store: RunStore) -> Position:
+    with Ledger(rank_folder(store.run_folder, 0)) as ledger:
+        return next(iter(ledger.positions().values()), Position("memory", ""))
+
+
+@contextmanager
+def running(worker: DeliveryWorker) -> Iterator[threading.Thread]:
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        worker.stopping.set()
+        thread.join(60)
+
+
+def test_a_caught_up_lane_leaves_a_live_run_open(store: RunStore) -> None:
+    fill(store, ["loss"] * 10)
+    sink = MemorySink()
+    assert worker_of(store, sink).run() == "caught_up"
+    assert (len(sink.artifacts), sink.status, sink.closed) == (10, None, True)
+    assert (position(store).seq, position(store).delivered) == (10, 10)
+
+
+def test_a_failure_that_passes_costs_nothing(store: RunStore) -> None:
+    fill(store, ["loss"] * 10)
+    sink = FailingSink(failures=2)
+    assert worker_of(store, sink).run() == "caught_up"
+    assert len(sink.artifacts) == 10
+    assert (position(store).failed, position(store).failures, position(store).error) == ({}, 0, "")
+
+
+@pytest.mark.usefixtures("short_pauses")
+def test_what_the_sink_refuses_is_skipped_and_counted_and_everything_else_arrives(store: RunStore) -> None:
+    names = ["loss"] * 300
+    names[123] = names[124] = names[299] = "poison"
+    fill(store, names)
+    sink = RefusingSink({"poison"})
+    assert worker_of(store, sink).run() == "caught_up"
+    assert [one.step for one in sink.artifacts] == [step for step in range(300) if names[step] != "poison"]
+    found = position(store)
+    assert (found.delivered, found.failed, found.seq) == (297, {"refused": 3}, 300)
+
+
+@pytest.mark.usefixtures("short_pauses")
+def test_an_outage_is_no_refusal(store: RunStore) -> None:
+    fill(store, ["loss"] * 100)
+    sink = RefusingSink(())
+    sink.down = True
+    with running(worker_of(store, sink, until="end")) as thread:
+        until(lambda: len(sink.batches) > 40)
+        assert position(store).state in {"quarantined", "retrying"}
+        assert position(store).seq == 0
+        sink.down = False
+        until(lambda: position(store).seq == 100)
+        store.close()
+        thread.join(60)
+    assert [one.step for one in sink.artifacts] == list(range(100))
+    assert (position(store).failed, position(store).state) == ({}, "done")
+
+
+@pytest.mark.usefixtures("short_pauses")
+def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(store: RunStore) -> None:
+    artifacts: list[Artifact] = [Scalar(name="loss", value=0.0, step=step) for step in range(10)]
+    artifacts.insert(5, Text(name="poison", text="poison", step=5))
+    for artifact in artifacts:
+        store.put(artifact, 0)
+    assert store.flush(60)
+    sink = RefusingSink({"poison"})
+    with running(worker_of(store, sink, until="end")):
+        until(lambda: position(store).seq == 11)
+    assert position(store).failed == {"refused": 1}
+    assert sum(count == 1 for count in sink.batches) > 10
+
+
+@pytest.mark.usefixtures("short_pauses")
+def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(store: RunStore) -> None:
+    for step in range(120):
+        store.put(Scalar(name="loss", value=0.0, step=step), 0)
+        if step % 20 == 0:
+            store.put(Text(name="notes", text="refused", step=step), 0)
+    assert store.flush(60)
+    sink = RefusingSink({"notes"})
+    with running(worker_of(store, sink, until="end")):
+        until(lambda: position(store).seq == 126)
+    assert [one.step for one in sink.artifacts] == list(range(120))
+    assert position(store).failed == {"refused": 6}
+
+
+def test_a_quarantined_sink_gets_one_more_try_when_the_run_ends(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)
+    fill(store, ["loss"])
+    sink = RefusingSink(())
+    sink.down = True
+    with running(worker_of(store, sink, until="end")) as thread:
+        until(lambda: position(store).state == "quarantined")
+        sink.down = False
+        store.close()
+        thread.join(60)
+    assert (position(store).state, len(sink.artifacts)) == ("done", 1)
+
+
+def test_a_process_that_died_on_a_batch_counts_as_its_failure(store: RunStore) -> None:
+    fill(store, ["loss"] * 10)
+    sink = MemorySink()
+    worker = worker_of(store, sink)
+    with Ledger(rank_folder(store.run_folder, 0)) as ledger:
+        ledger.register("memory", sink.target)
+        for _ in range(2):
+            ledger.attempt(worker.key, 10)
+            with running(worker_of(store, FailingSink(target=sink.target))):
+                until(lambda: position(store).failures >= 2)
+    assert position(store).bisection
+    assert worker_of(store, sink).run() == "caught_up"
+    assert len(sink.artifacts) == 10
+
+
+def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store: RunStore) -> None:
+    fill(store, ["loss"])
+    sink = StalledSink()
+    with running(worker_of(store, sink, until="end")):
+        assert sink.entered.wait(60)
+        second = DeliveryWorker(store.run_folder, 0, "memory", sink.target, MemorySink, wait_for_lease=False)
+        assert second.run() == "busy"
+        third = worker_of(store, MemorySink(target=sink.target), until="end")
+        outcome: list[str] = []
+        waiting = threading.Thread(target=lambda: outcome.append(third.run()), daemon=True)
+        waiting.start()
+        store.close()
+        assert not outcome  # nothing says that the first one will come to the end
+        sink.release.set()
+        waiting.join(60)
+        assert outcome == ["done"]
+
+
+def test_a_call_that_does_not_return_is_seen_and_recorded(store: RunStore) -> None:
+    fill(store, ["loss"] * 10)
+    sink = StalledSink()
+    worker = worker_of(store, sink)
+    with running(worker):
+        assert sink.entered.wait(60)
+        until(lambda: worker.calling.seconds() > 0.05)
+        worker.give_up_call()
+        found = position(store)
+        assert "did not return from write" in found.error
+        assert (found.failures, '"rows": 5' in found.bisection) == (3, True)
+        sink.release.set()
+
+
+def test_histograms_are_merged_as_a_run_grows_and_all_are_counted(store: RunStore) -> None:
+    for step in range(40):
+        store.put(Histogram.from_values("h", [float(step)], step=step), 0)
+    assert store.flush(60)
+    sink = MemorySink()
+    assert worker_of(store, sink, histograms=10).run() == "caught_up"
+    store.close()
+    assert worker_of(store, sink, histograms=10).run() == "done"
+    shown = [one for one in sink.artifacts if isinstance(one, Histogram)]
+    assert [one.step for one in shown[:10]] == list(range(10))
+    assert len(shown) < 30
+    assert sum(one.count for one in shown) == 40
+    assert (position(store).delivered, position(store).failed) == (40, {})
+
+
+class SlowSink(MemorySink):
+    """Waits in ``write`` for a tracker that answers after a while."""
+
+    progressed = staticmethod(lambda: None)
+    clock: IdleClock
+    idle_after_answer = -1.0
+
+    def write(self, batch: Batch) -> Unshown:
+        until(lambda: self.clock.seconds() >= 0.2)
+        self.progressed()
+        self.idle_after_answer = self.clock.seconds()
+        return super().write(batch)
+
+
+def test_a_sink_that_reports_progress_is_not_taken_for_one_that_hangs(store: RunStore) -> None:
+    fill(store, ["loss"])
+    sink = SlowSink()
+    worker = worker_of(store, sink)
+    sink.clock = worker.calling
+    assert worker.run() == "caught_up"
+    assert 0 <= sink.idle_after_answer < 0.2
+    assert len(sink.artifacts) == 1

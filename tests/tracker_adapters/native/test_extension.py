@@ -1,0 +1,91 @@
+"""Whether the compiled code is built, damaged or switched off: each is told, and nothing needs it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tracker_adapters
+from tracker_adapters.native import extension
+from tracker_adapters.native.extension import kernels, why_not
+
+HOME = Path(tracker_adapters.__file__).parent
+ROOT = Path(__file__).parents[3]
+STATE = """
+from tracker_adapters.native.extension import instructions, kernels, why_not
+print(kernels() is not None, instructions(), why_not(), sep="|")
+"""
+MEASURING = """
+import logging, torch
+from debuggers.measurement.measure import summarize
+from stepscope.doctor import examine
+logging.basicConfig(format="%(message)s")
+print(*(summarize([torch.arange(5.0)])[0].mean for _ in range(2)))
+print(dict(row for title, rows in examine() if title == "training" for row in rows)["measuring"])
+"""
+
+
+def run(home: Path, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(home), str(ROOT)])} | variables
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+
+
+@pytest.fixture
+def extension_file(tmp_path: Path) -> Path:
+    """That of a copy of the package."""
+    shutil.copytree(HOME, tmp_path / HOME.name, ignore=shutil.ignore_patterns("__pycache__"))
+    if kernels() is None:
+        pytest.skip(why_not())
+    return next((tmp_path / HOME.name / "native").glob("_kernels*.so"))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_it_is_built_where_there_is_a_compiler() -> None:
+    assert list((HOME / "native").glob("_kernels*.so")), "build it with: make native"
+
+
+def test_it_is_used_with_the_widest_instruction_set(extension_file: Path) -> None:
+    native = kernels()
+    assert native is not None
+    found = run(extension_file.parents[2], STATE, STEPSCOPE_NATIVE="").stdout
+    assert found == f"True|{native.instruction_sets()[-1]}|\n"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ("portable", "True|portable|"),
+        ("off", "False||STEPSCOPE_NATIVE=off"),
+        ("fast", "False||STEPSCOPE_NATIVE=fast; expected off, portable"),
+    ],
+)
+def test_the_variable_chooses(extension_file: Path, wanted: str, expected: str) -> None:
+    assert run(extension_file.parents[2], STATE, STEPSCOPE_NATIVE=wanted).stdout.startswith(expected)
+
+
+def test_where_it_was_not_built_torch_measures_and_it_is_told_once_with_the_remedy(extension_file: Path) -> None:
+    extension_file.unlink()
+    done = run(extension_file.parents[2], MEASURING, STEPSCOPE_NATIVE="")
+    how = f"with torch operations, tens of times slower: the compiled code was not built; {extension.REMEDY}"
+    assert done.stdout.splitlines() == ["2.0 2.0", how]
+    assert done.stderr.splitlines() == [f"measures {how}"]
+
+
+def damaged(content: bytes) -> dict[str, bytes]:
+    of_arm = bytearray(content)
+    of_arm[18:20] = (183).to_bytes(2, "little")  # the field of the processor
+    cut = {f"{share} of 4": content[: len(content) * share // 4] for share in (0, 1, 2, 3)}
+    return {**cut, "text": b"not a program", "zeros": bytes(len(content)), "another processor's": bytes(of_arm)}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="made of ELF files")
+@pytest.mark.parametrize("damage", ["0 of 4", "1 of 4", "2 of 4", "3 of 4", "text", "zeros", "another processor's"])
+def test_a_damaged_file_is_left_alone(extension_file: Path, damage: str) -> None:
+    extension_file.write_bytes(damaged(extension_file.read_bytes())[damage])
+    used, _, why = run(extension_file.parents[2], STATE, STEPSCOPE_NATIVE="").stdout.split("|")
+    assert used == "False"
+    assert str(extension_file) in why
+    assert why.rstrip().endswith(extension.REMEDY)
