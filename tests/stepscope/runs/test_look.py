@@ -13,6 +13,7 @@ import stepscope
 
 def test_a_run_says_how_to_look_at_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="stepscope")
+    (tmp_path / "no run").mkdir()  # TensorBoard is shown this run alone where other folders lie beside it.
     sinks = ["tensorboard", {"type": "local", "path": tmp_path / "a"}, {"type": "local", "path": tmp_path / "b"}]
     with stepscope.open_run(tmp_path / "run", sinks=[*sinks, MemorySink()], delivery="thread") as run:
         found = run.look()
