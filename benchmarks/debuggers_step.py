@@ -6,8 +6,6 @@ a side adds to a step is compared turn by turn. The same maps are also captured 
 disturbs: that ratio is the sharper one.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

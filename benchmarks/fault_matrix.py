@@ -4,8 +4,6 @@ Run: ``python benchmarks/fault_matrix.py``, with ``--whole`` for the longest fau
 ``--report FILE`` to print what tests run with ``STEPSCOPE_FAULT_REPORT=FILE`` have left.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

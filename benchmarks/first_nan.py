@@ -5,8 +5,6 @@ the median over the turns of the difference to the plain copy's step: absolute t
 Beside it stands what PyTorch has, ``torch.autograd.detect_anomaly``.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import statistics

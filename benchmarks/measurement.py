@@ -5,8 +5,6 @@ median over the turns of ours by theirs: absolute times drift between machines a
 with NumPy, whose speed depends on the processor: the time of that sort alone is printed, so that ratios can be judged.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

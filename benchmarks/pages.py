@@ -6,8 +6,6 @@ and minutes. Both sides wait until their files are on the disk. A page is hashed
 where no core is idle.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

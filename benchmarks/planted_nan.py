@@ -5,8 +5,6 @@ there cannot be more for a fault in the loss without ``replay``. Healthy trainin
 answer.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import warnings

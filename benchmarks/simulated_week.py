@@ -6,8 +6,6 @@ it; the time between two steps is multiplied by it. What is written goes through
 and each time that a segment is sealed the run is compacted as its own process would do it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

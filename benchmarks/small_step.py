@@ -4,8 +4,6 @@ Run: ``python benchmarks/small_step.py``. A plain and a watched copy of a two-la
 on the same digits, in one thread; a step takes 0.1 to 0.3 ms.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import tempfile

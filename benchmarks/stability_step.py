@@ -5,8 +5,6 @@ values, percentile clipping among them. The sides take turns on the same gradien
 the turns: absolute times drift between machines and minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import tempfile

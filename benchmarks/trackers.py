@@ -4,8 +4,6 @@ Run: ``python benchmarks/trackers.py --json FILE`` on a quiet machine; it takes 
 how to read the table.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -4,8 +4,6 @@ Run: ``python benchmarks/watched_step.py``, or with ``--model transformer`` for 
 A plain and a watched copy of one model step in turn on the same data; docs/benchmarks.md says how to read the table.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

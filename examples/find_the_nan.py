@@ -4,8 +4,6 @@ Run: ``python examples/find_the_nan.py``. Each bug breaks a small training, whos
 step that is not finite.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass

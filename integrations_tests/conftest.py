@@ -1,7 +1,5 @@
 """What the integration tests share, some of it over all workers."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess

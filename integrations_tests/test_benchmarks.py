@@ -1,7 +1,5 @@
 """Every side of the benchmark of a watched step, on a tiny model, as the command runs it."""
 
-from __future__ import annotations
-
 import functools
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The delivery process as a user meets it: no spawn guard, soon in the event file, never in the way."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

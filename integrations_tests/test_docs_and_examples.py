@@ -1,7 +1,5 @@
 """What the README and the documentation show, and the examples, run as they stand."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

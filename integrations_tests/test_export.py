@@ -1,7 +1,5 @@
 """Export and query as a user types them, read by DuckDB and pandas; their memory; and what a kill leaves."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

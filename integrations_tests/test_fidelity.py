@@ -4,8 +4,6 @@ The conversions that ``docs/sinks.md`` states are applied to what was emitted; t
 nothing may be missing or there twice.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import math

@@ -1,7 +1,5 @@
 """What a person sees of the Gradio example: a training whose stability is drawn while it goes on."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every choice of the Gradio example trains, and what goes wrong is shown."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 from pathlib import Path

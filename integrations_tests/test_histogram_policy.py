@@ -1,7 +1,5 @@
 """Histograms of long runs: each tracker shows few, merged ones stand for all, also after a resume."""
 
-from __future__ import annotations
-
 import importlib
 from collections import defaultdict
 from pathlib import Path

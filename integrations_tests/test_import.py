@@ -1,7 +1,5 @@
 """Event files that TensorBoard's own clients wrote, and ours, become runs that show the same."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """In a locale whose encoding lacks the letters of a name, every sink takes everything and every command works."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Every command that README, documentation and ``--help`` print works as printed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

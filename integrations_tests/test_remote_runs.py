@@ -1,7 +1,5 @@
 """Runs at s3:// URLs, against a real S3 endpoint: written by a training, read elsewhere, under faults on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

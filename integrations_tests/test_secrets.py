@@ -1,7 +1,5 @@
 """Secrets are planted wherever they can come from; not a byte of any output holds one."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

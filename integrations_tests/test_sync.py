@@ -1,7 +1,5 @@
 """``stepscope sync``: finished, crashed, copied and running runs, into any sink, exactly once."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A sink of another package: really installed, offered by its entry point, tested as its author would test it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

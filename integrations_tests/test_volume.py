@@ -1,7 +1,5 @@
 """Runs with a limit: a simulated week, a live run, and compactions that are killed."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

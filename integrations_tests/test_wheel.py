@@ -1,7 +1,5 @@
 """The built wheel: what is in it, and that it can lie beside the published package called ``adapters``."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

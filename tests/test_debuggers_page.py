@@ -1,7 +1,5 @@
 """The page about debuggers names what the built-in debuggers keep."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The rooms of each package, and which room may import which: the tables of the architecture page, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from graphlib import TopologicalSorter

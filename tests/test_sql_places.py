@@ -1,7 +1,5 @@
 """SQL stands in the store alone, with two exceptions that work on databases of their own."""
 
-from __future__ import annotations
-
 import ast
 import re
 

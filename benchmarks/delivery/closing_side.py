@@ -1,7 +1,5 @@
 """How long ``close`` takes when every sink hangs."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What one scalar costs the training loop: ``run.scalar`` beside what users call today, in one process."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterator

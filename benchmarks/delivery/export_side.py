@@ -1,7 +1,5 @@
 """Reading a run's scalars out: export and query beside TensorBoard's reader with a CSV writer, in one process."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 import statistics

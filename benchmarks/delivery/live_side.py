@@ -1,7 +1,5 @@
 """A live run from the first emit to the tracker's last byte: all stages at once, each in its own process."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

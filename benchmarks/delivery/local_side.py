@@ -1,7 +1,5 @@
 """Our local sink beside Python's own csv writer: scalars a second to the file."""
 
-from __future__ import annotations
-
 import csv
 import os
 import time

@@ -1,7 +1,5 @@
 """The MLflow sink beside MLflow's own client, all into SQLite databases: scalars a second."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

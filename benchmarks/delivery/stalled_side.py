@@ -1,7 +1,5 @@
 """A million scalars and two thousand images while every sink stands still: memory, time, and what is lost."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The run store alone: bytes a scalar, rows a second, and reading one series out of ten million rows."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The TensorBoard sink beside torch.utils.tensorboard.SummaryWriter and tensorboardX: values a second."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Callable

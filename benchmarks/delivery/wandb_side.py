@@ -1,7 +1,5 @@
 """The W&B sink beside W&B's own client, both offline: scalars a second to a ``.wandb`` file that is read back."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a process does and measures: writing a page again and again, saving many, or reading one datapoint."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

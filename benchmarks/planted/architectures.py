@@ -1,7 +1,5 @@
 """Small networks of four kinds, each with a spot that changes what it does while a switch is on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The thirty faults: ten in each network, forward and backward, in float32, bfloat16 and float16."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Forty-two trainings that hold NaN or infinities in every step, and are healthy: nothing of it reaches a gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 They mask with -inf, take the log of 0 and drop it, pad with -inf, and drop out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

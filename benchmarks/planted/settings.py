@@ -1,7 +1,5 @@
 """The ways in which a training is watched, what each tells of a planted fault, and whether that is right."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Callable, Iterator

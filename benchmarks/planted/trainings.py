@@ -1,7 +1,5 @@
 """Fifty-six faults that appear in the middle of a training: in the model, in its loss, in a batch, or in a weight."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

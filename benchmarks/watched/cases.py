@@ -1,7 +1,5 @@
 """The cases: which model is trained on which data, for how many pairs, and which sides watch it by default."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Real data that every installation has: the standard library's source text and scikit-learn's sample images."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

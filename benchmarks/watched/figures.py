@@ -1,7 +1,5 @@
 """What the times of many pairs say: estimates with their intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Models that the benchmarks train: a transformer of any size, ResNet-50, and a network of many small tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

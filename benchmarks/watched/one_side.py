@@ -3,8 +3,6 @@
 A process of its own keeps one side's threads, imports, memory and children out of the figures of the next.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """stepscope in several settings, delivering to its run store and to TensorBoard, or to every tracker."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Steps a plain and a watched copy of one model in turn, and keeps the times of every pair."""
 
-from __future__ import annotations
-
 import copy
 import resource
 import sys

@@ -1,7 +1,5 @@
 """What users do today to watch a training step, and the floor: what no watcher can be faster than."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Makes tables of what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """An evaluator with the four places where a debugger is connected; the rest is what any evaluator does."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A trainer with the five places where a debugger is connected; the rest is what any trainer does."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads a configuration and makes objects from it."""
 
-from __future__ import annotations
-
 import runpy
 from argparse import ArgumentParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What training and evaluation do alike with datapoints: predict, score, average."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

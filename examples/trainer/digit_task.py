@@ -1,7 +1,5 @@
 """What the configurations train: a small network that tells scikit-learn's 1,797 scanned digits apart."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Any
 

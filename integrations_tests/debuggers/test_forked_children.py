@@ -1,7 +1,5 @@
 """A forked child that ends normally leaves pages, debug files and samples of its parent as they are."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The judgement of ``make valgrind``: it finds what is new, and leaves out what the control run has."""
 
-from __future__ import annotations
-
 import kernel_memory
 
 CONTROL = """

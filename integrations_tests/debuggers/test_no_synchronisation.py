@@ -1,7 +1,5 @@
 """The training path only enqueues work for a device: nothing on it waits until values have come to the host."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from pretended_device import DEVICE, pretended_device

@@ -1,7 +1,5 @@
 """The example's trainer and evaluator, run as its user runs them, and what they leave behind."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

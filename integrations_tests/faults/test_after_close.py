@@ -1,7 +1,5 @@
 """How a process ends: whatever still emits then is counted, raises nothing, and what came before is kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

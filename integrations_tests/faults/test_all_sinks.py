@@ -1,7 +1,5 @@
 """Faults of the training and of the delivery while all four sinks are on: each tracker shows everything once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

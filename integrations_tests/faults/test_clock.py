@@ -1,7 +1,5 @@
 """The clock goes back an hour in the middle of a run: order is by step and arrival, nothing waits for an hour."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

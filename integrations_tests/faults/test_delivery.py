@@ -1,7 +1,5 @@
 """The delivery process killed and started twice; a sink that crashes it, hangs in it, or refuses."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

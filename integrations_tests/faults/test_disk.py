@@ -1,7 +1,5 @@
 """Disks that are full, read-only or gone: the training goes on, and what waited is stored as soon as it can be."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Forked and spawned processes: the parent's run is exact, and nobody waits for a lock that nobody will release."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

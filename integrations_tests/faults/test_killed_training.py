@@ -1,7 +1,5 @@
 """A training that is killed keeps what it stored, and its trackers get all of it exactly once."""
 
-from __future__ import annotations
-
 import os
 import random
 import threading

@@ -1,7 +1,5 @@
 """Local files and TensorBoard while their target is full, limited, read-only, removed, damaged or somebody else's."""
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

@@ -1,7 +1,5 @@
 """A SQLite tracking database that somebody else has locked while a run trains."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import threading

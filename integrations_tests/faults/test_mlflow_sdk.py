@@ -1,7 +1,5 @@
 """An MLflow package that is too old, or broken where the delivery process imports it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A tracking server that is down, slow, overloaded, silent or forgetful while a run trains."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An artifact that a tracker cannot take, in each tracker: it is isolated and counted, and all others are shown."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

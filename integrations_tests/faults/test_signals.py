@@ -1,7 +1,5 @@
 """Signals in the middle of everything: the run keeps what it took, and the process ends when it is told to."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exceptions of a sink in its thread of the training process: tried again, counted, and never seen by the training."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sinks that stand still: emitting stays fast and small, closing keeps its deadline, and nothing is lost."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

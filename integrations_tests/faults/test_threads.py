@@ -1,7 +1,5 @@
 """Several threads, runs and processes at once: exact counts, and one owner a folder."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

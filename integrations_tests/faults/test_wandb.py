@@ -1,7 +1,5 @@
 """Faults of W&B's client, its service and our delivery: the training goes on, and every artifact is shown once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

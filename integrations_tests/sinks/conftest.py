@@ -1,7 +1,5 @@
 """A W&B server for the tests of its sink."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The local sink against the contract and beyond, read back with csv, json and Pillow."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

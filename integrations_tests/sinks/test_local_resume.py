@@ -1,7 +1,5 @@
 """Whose folder the local sink takes, how it goes back to a token, and what it does when it cannot be written."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

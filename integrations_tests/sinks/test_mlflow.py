@@ -1,7 +1,5 @@
 """The MLflow sink: the contract, and the rules that its docstrings state, read back through MLflowClient."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

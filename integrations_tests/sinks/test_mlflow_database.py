@@ -1,7 +1,5 @@
 """MLflow's own SQLite database: made as a whole by whoever comes first, and never left half way."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

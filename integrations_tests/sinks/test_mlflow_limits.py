@@ -1,7 +1,5 @@
 """What a tracking server refuses: the entries of a description one by one, drawings never at the cost of a batch."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter

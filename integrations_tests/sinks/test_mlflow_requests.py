@@ -1,7 +1,5 @@
 """How many requests a tracking server is asked: with a server that is far away, each one is a wait."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Which MLflow run ours becomes: its own, the user's active one, or a child after a rewind."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

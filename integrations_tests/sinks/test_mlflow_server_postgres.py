@@ -1,7 +1,5 @@
 """The MLflow sink and PostgreSQL, behind a tracking server and directly: the contract, limits, restarts, secrets."""
 
-from __future__ import annotations
-
 import socket
 import traceback
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The MLflow sink and a real tracking server: what it serves, and the contract over HTTP."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

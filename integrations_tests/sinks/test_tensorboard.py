@@ -1,7 +1,5 @@
 """The TensorBoard sink: the contract, its options, and the rules that its docstring states."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

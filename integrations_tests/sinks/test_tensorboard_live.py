@@ -1,7 +1,5 @@
 """A TensorBoard that runs all the while shows a rewound run as it is, without a restart."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.request import urlopen

@@ -1,7 +1,5 @@
 """The TensorBoard sink after crashes, full disks and damage: a resumed file is as if nothing had happened."""
 
-from __future__ import annotations
-
 import resource
 import shutil
 import tempfile

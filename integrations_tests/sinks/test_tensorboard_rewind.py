@@ -1,7 +1,5 @@
 """A run that is resumed at an earlier step, in TensorBoard: what it repeats takes the place of what was there."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """What ``tensorboard --logdir`` answers to the browser for a run of ours."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """The W&B sink: the contract, its options, and the rules that its docstring states."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """The W&B sink online, through the SDK and its service process: it ends in time, and starts anew after a bad end."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """What the W&B sink does to the process, the machine and the user's own run: as little as can be."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """The records that the W&B sink encodes itself: W&B's own protobuf classes read them as they were meant."""
 
-from __future__ import annotations
-
 import json
 import math
 import tracemalloc

@@ -1,7 +1,5 @@
 """How the W&B sink goes on offline: after any end, after an upload, and when an attempt goes back."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

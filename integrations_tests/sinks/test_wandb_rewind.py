@@ -1,7 +1,5 @@
 """A run that is opened again at an earlier step: W&B shows each attempt that went back as a run of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The W&B sink beside an SDK whose messages differ from those that it writes: the SDK writes the offline run."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

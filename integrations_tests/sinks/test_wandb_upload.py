@@ -1,7 +1,5 @@
 """What ``wandb sync`` uploads of the sink's files, as a server receives it: the same as of the SDK's own files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

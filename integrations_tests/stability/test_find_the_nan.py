@@ -1,7 +1,5 @@
 """The example names each of its five bugs: the module and the operator, in the run's alerts too."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

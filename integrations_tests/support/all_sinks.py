@@ -1,7 +1,5 @@
 """All four sinks on one run, and what each shows of it, by the tracker's own reader."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

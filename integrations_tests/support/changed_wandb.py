@@ -1,7 +1,5 @@
 """W&B's SDK as it is installed, but for the names in its messages: for our sink an SDK of an unknown format."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

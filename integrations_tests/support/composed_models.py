@@ -1,7 +1,5 @@
 """Small networks of many kinds for random compositions: (N, 6) to (N, 1), with a ``head`` that can be replaced."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -1,7 +1,5 @@
 """One training of a random composition, watched or not; it notes what it computed, and what is left behind."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """What must hold of a training that was watched, beside the same training alone."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

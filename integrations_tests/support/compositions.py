@@ -1,7 +1,5 @@
 """Draws a training and a way to observe it; which of them go together."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ The oldest torch that is supported is published with CUDA alone, whose libraries
 LD_LIBRARY_PATH it computes on the CPU without them: every function returns 100, CUDA's error for "no device".
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Small trainings for the tests of debug sessions: a network with all kinds of layers, and a wrong backward."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """The delivery processes that a process has started."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

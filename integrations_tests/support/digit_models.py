@@ -1,7 +1,5 @@
 """A small network with random weights and the digits of scikit-learn, for tests that train."""
 
-from __future__ import annotations
-
 import torch
 from digits_data import digits_data
 from torch import nn

@@ -1,7 +1,5 @@
 """The digits of scikit-learn, read from its file: importing scikit-learn takes seconds."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 from pathlib import Path

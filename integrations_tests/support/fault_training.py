@@ -5,8 +5,6 @@ emits what ``emitted_by`` counts. It says ``step <n>`` on standard output after 
 waits for a line on standard input, so that a fault can be done at a known moment; and it ends with one line of JSON.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import sys

@@ -1,7 +1,5 @@
 """Does faults to training runs, and checks that every artifact is accounted for afterwards."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """Values at all the edges of a histogram's bins, for property tests."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A rollback journal by which SQLite would delete a file of somebody else's."""
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Pages that try to execute something, to take memory or time, or to break their reader."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -4,8 +4,6 @@ Run by itself, it compiles the sources with AddressSanitizer and UndefinedBehavi
 in a process of its own: a finding of either ends it. First it plants a defect, which must be found.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import math

@@ -9,8 +9,6 @@ One process does three things one after the other, and notes in between how long
 - ``planted``: has the kernel read freed memory and memory behind an end, and write behind an end. Each must be found.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

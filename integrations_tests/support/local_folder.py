@@ -1,7 +1,5 @@
 """Opens the local sink as delivery does, and looks at its folder byte by byte."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

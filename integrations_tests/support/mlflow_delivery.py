@@ -1,7 +1,5 @@
 """Delivers to MLflow in this process, and finds what came of it."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import shutil

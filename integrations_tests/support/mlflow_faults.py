@@ -1,7 +1,5 @@
 """What tests of faults ask of a run's MLflow sink and of the tracker behind it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

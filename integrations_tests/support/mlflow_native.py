@@ -4,8 +4,6 @@ Each line of standard input, ``<id> <call>``, makes one call in a thread of its 
 ``run`` starts a run. When the call has returned, it prints JSON with ``id``, ``seconds`` and ``error``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

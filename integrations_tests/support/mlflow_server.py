@@ -1,7 +1,5 @@
 """Real tracking servers on 127.0.0.1, which tests start, restart and stop."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A sink that writes JSON lines and misbehaves as its options say, installed as a third party's would be."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

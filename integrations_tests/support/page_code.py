@@ -1,7 +1,5 @@
 """Runs the Python code that a page shows, as it stands."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A PostgreSQL of the tests' own, from Debian's packages, in a temporary folder."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

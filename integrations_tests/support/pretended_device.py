@@ -4,8 +4,6 @@ Tensors are plain ones with real values, on the host. What torch's Python functi
 is replaced, and which of them would make the host wait is known here; what happens inside one operation is not seen.
 """
 
-from __future__ import annotations
-
 import threading
 import traceback
 from collections.abc import Iterator

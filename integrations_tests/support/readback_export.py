@@ -1,7 +1,5 @@
 """Reads the tables of an export back with the readers that people use."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

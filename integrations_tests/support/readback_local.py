@@ -1,7 +1,5 @@
 """Reads the local sink's folder back with csv, json and Pillow alone."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

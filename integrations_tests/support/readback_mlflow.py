@@ -1,7 +1,5 @@
 """Reads everything that a run of ours shows in MLflow back, through MlflowClient alone."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

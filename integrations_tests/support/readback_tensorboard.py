@@ -1,7 +1,5 @@
 """Reads an event folder back through both of TensorBoard's readers, and insists that they agree."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Iterator

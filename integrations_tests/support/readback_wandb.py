@@ -5,8 +5,6 @@ https://github.com/google/leveldb/blob/main/doc/log_format.md) of protobuf recor
 its checksums are plain CRC-32 over the type byte and the data.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import json

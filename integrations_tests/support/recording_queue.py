@@ -1,7 +1,5 @@
 """A recorder for tests that want to see what an emitter hands over."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tracker_adapters.emitter import ScalarRow

@@ -1,7 +1,5 @@
 """What the ranks of a job do, in a module that a spawned process can import."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

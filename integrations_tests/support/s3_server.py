@@ -1,7 +1,5 @@
 """A real S3 endpoint on 127.0.0.1 (moto's server), behind a proxy that does faults to its connections."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Servers that tests start on 127.0.0.1 and stop again."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

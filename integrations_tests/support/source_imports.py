@@ -1,7 +1,5 @@
 """Which modules each source file imports, read from its syntax tree."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

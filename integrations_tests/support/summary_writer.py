@@ -1,7 +1,5 @@
 """Logs with PyTorch's own SummaryWriter in a process of its own while a fault is done to it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

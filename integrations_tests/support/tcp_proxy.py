@@ -1,7 +1,5 @@
 """A TCP proxy that does to a server's clients what networks and overloaded servers do."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Writes to TensorBoard's folders as delivery does, and starts TensorBoard on them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

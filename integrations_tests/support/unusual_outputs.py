@@ -1,7 +1,5 @@
 """Outputs that a layer can return and few expect, with what a page should hold of them."""
 
-from __future__ import annotations
-
 import collections.abc
 import dataclasses
 import types

@@ -1,7 +1,5 @@
 """Waits for what another thread, process or server does, with a deadline."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

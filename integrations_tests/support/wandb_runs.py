@@ -1,7 +1,5 @@
 """What the tests of the W&B sink share: opening it, its service processes, other Python processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

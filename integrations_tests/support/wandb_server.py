@@ -3,8 +3,6 @@
 There is no server to install. What the client asks for is in core/api/graphql of its repository (wandb 0.31).
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What the benchmark of a watched step makes of its times."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

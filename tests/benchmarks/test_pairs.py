@@ -1,7 +1,5 @@
 """A plain and a watched copy of one model, stepped in turn; and the models and data of the benchmark."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Any cell or byte of a store may be damaged: every reader ends, with a clear word, and gives what is undamaged."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """What a newcomer types: short ways to begin and to end, and what is shown of an object."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A run whose files have other names, as ``cp -al`` makes them: what is written to it changes none of those."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A run's folder from somebody else: nothing outside of it is read, written or removed, and nobody waits for a pipe."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What ``import stepscope`` says where it cannot work, and what it shows."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run of very many names: the commands that list them take time in proportion, and a line for each."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A file that this machine cannot read now is counted as lost; it does not end a training."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scalars, texts, alerts and tables."""
 
-from __future__ import annotations
-
 import enum
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """A file has its name when it is complete, and what it stands for on the disk, and not before."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

@@ -1,7 +1,5 @@
 """Batches: every artifact once, under its number, in columns."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 from typing import Any

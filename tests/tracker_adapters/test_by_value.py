@@ -1,7 +1,5 @@
 """``log`` finds what a value is; pictures and frames are taken as people have them."""
 
-from __future__ import annotations
-
 import datetime
 import io
 import subprocess

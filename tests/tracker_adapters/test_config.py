@@ -1,7 +1,5 @@
 """Choosing sinks: strings, mappings, files and the environment."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What producers hold: names, steps, copies, and errors at the caller's line."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Many artifacts at once: the same as one by one, checked at the caller's line."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

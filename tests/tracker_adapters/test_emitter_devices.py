@@ -1,7 +1,5 @@
 """Tensors on a device: copied there at the call, read later, and never waited for."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A forked child that ends, in whatever way, ends nothing that its parent made."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """No secret leaves a configuration or a text, and what is no secret stays."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sinks by name: found without importing, loaded without their SDK, missing ones explained."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is known of a run: its configuration becomes JSON, whatever is in it."""
 
-from __future__ import annotations
-
 import argparse
 import enum
 import json

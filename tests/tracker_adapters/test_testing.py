@@ -1,7 +1,5 @@
 """The public test doubles do what their names say."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The documents' code blocks, taken from the files themselves and run unchanged, and a model with their layers."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

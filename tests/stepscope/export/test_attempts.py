@@ -1,7 +1,5 @@
 """What an export and a query leave out where a run was resumed and recorded steps again."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``export_runs``: one tidy table a kind, read back with the readers that people use."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

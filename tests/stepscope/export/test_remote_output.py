@@ -1,7 +1,5 @@
 """An export at a URL is complete or none."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

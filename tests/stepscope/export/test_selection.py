@@ -1,7 +1,5 @@
 """What an export chooses, refuses and leaves behind."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Event files that nobody vouches for: torn, damaged, made to harm; and what becomes of each kind of value."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
 from collections.abc import Iterator, Sequence

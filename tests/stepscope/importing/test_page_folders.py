@@ -1,7 +1,5 @@
 """Folders of pages become runs; nothing in a page is executed, and the source stays as it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

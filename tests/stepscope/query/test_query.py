@@ -1,7 +1,5 @@
 """``query_runs``: read-only SQL over runs."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Wrong arguments: named at the caller's line, with nothing written and nothing lost."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

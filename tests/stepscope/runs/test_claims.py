@@ -1,7 +1,5 @@
 """A name that is taken: a new run gets the next number, in each process of a job the same one."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

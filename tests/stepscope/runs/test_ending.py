@@ -1,7 +1,5 @@
 """How runs end: closed twice, from several threads, by a script that forgot it, by a kill."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The forecast: one line at the first hundredth step, from what the store holds."""
 
-from __future__ import annotations
-
 import logging
 import os
 from contextlib import closing

@@ -1,7 +1,5 @@
 """How a run says where it can be looked at."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

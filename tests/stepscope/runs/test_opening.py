@@ -1,7 +1,5 @@
 """open_run and read_run: the callers' contract, with sinks in memory."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """A session belongs to the process that started it; a forked child has a copy that it leaves alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

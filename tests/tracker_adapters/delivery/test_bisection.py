@@ -1,7 +1,5 @@
 """Bisection against simulated sinks: what is refused is found, and an outage costs nothing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from hypothesis import example, given

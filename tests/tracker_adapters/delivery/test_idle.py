@@ -1,7 +1,5 @@
 """The clock of a call counts waiting, not working."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

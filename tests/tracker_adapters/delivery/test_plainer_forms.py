@@ -1,7 +1,5 @@
 """A sink that has no rule for a kind is handed a plainer form, under the same number, and is told of it once."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Histogram thinning: how many a sink shows, that merging loses nothing, and that a crash changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise

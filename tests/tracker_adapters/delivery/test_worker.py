@@ -1,7 +1,5 @@
 """A worker between a real store and sinks that misbehave."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Event files' records: framed as TensorFlow does, and read where they are torn or damaged."""
 
-from __future__ import annotations
-
 import os
 import struct
 from pathlib import Path

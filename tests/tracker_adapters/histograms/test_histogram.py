@@ -1,7 +1,5 @@
 """The histogram against an exact reference: counts, moments and merging."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections import Counter

@@ -1,7 +1,5 @@
 """Columns merge to the same bits compiled and by sorting, and as their histograms do one by one."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np

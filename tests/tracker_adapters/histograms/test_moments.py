@@ -1,7 +1,5 @@
 """Moments of parts join to those of the whole, wherever in float64 the values lie."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

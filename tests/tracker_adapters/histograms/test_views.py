@@ -1,7 +1,5 @@
 """What can be asked of a histogram: percentiles and edges; and how it is kept."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

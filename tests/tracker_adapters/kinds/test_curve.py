@@ -1,7 +1,5 @@
 """Curves: what they take, what they refuse, and their plainer forms."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

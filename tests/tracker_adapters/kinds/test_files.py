@@ -1,7 +1,5 @@
 """Files and pages: measured when they are named."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from pathlib import Path

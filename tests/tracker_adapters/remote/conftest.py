@@ -1,7 +1,5 @@
 """A place in memory for the tests of remote runs; local copies lie below the test's own folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Where a run store cannot live: network file systems, and where SQLite keeps no write-ahead log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

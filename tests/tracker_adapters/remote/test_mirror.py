@@ -1,7 +1,5 @@
 """What is sealed is copied to a run's place, exactly and whole, whatever interrupts it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -1,7 +1,5 @@
 """URLs, the packages that they need, and the index of what is there: wrong ones are explained."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import fsspec

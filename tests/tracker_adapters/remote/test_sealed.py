@@ -1,7 +1,5 @@
 """The index of a run with many files lies in several objects: as a whole it stays exact, and what changes is small."""
 
-from __future__ import annotations
-
 import fsspec
 import pytest
 from hypothesis import given

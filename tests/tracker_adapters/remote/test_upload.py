@@ -1,7 +1,5 @@
 """What the client of a place does wrong holds up no upload for good, and is told."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

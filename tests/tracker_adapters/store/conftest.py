@@ -1,7 +1,5 @@
 """A run's folder for the tests of the store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Files beside the store: what lies under a checksum has that checksum, and failures leave nothing behind."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

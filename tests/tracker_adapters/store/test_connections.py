@@ -1,7 +1,5 @@
 """Databases of a run that several open at once while they are new."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

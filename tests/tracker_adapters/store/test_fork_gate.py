@@ -1,7 +1,5 @@
 """A forked child can use SQLite: no thread of ours is inside it while the process forks."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whether SQLite can keep a write-ahead log in a folder is tried there, and leaves nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

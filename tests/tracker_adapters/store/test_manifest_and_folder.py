@@ -1,7 +1,5 @@
 """The run's folder: what it may hold, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What counts as numbers, and what is refused with which words."""
 
-from __future__ import annotations
-
 import decimal
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What every artifact has: a kind, a name, a step and a time."""
 
-from __future__ import annotations
-
 import enum
 import math
 from dataclasses import FrozenInstanceError, fields

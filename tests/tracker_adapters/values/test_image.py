@@ -1,7 +1,5 @@
 """Pictures: layouts, ranges, NaN, and what the PNG shows."""
 
-from __future__ import annotations
-
 import io
 import math
 from typing import Any

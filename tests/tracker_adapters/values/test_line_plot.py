@@ -1,7 +1,5 @@
 """Drawn lines: where they are and where they have gaps, for every float64."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

@@ -1,7 +1,5 @@
 """The PNG encoder, read back with Pillow."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

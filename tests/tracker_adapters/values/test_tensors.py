@@ -1,7 +1,5 @@
 """One reader of tensors: which values it gives, in which memory, and what it refuses."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from tracker_adapters.errors import ArtifactError

@@ -1,7 +1,5 @@
 """The rows of scalars.csv, put together for many scalars at once, hold each of them exactly."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Folder names of the local sink: safe everywhere, and never shared."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a tracking database in a folder from elsewhere must not do."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

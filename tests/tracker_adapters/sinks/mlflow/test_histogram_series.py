@@ -1,7 +1,5 @@
 """Histograms of one name: bounded, nothing lost, drawn whatever they hold."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

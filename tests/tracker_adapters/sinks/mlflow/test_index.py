@@ -1,7 +1,5 @@
 """The parts of the index: few files, each line once, whatever is cut, killed and written again."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Names in MLflow: what its own validator takes, reversible, and safe as files."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 

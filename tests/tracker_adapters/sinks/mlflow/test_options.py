@@ -1,7 +1,5 @@
 """Which MLflow run the options lead to."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The HTML document that MLflow shows for a page."""
 
-from __future__ import annotations
-
 import base64
 from html.parser import HTMLParser
 from pathlib import Path

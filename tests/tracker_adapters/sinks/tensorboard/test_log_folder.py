@@ -1,7 +1,5 @@
 """Where TensorBoard is started, so that it calls a run by the run's name and searches nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which tag shows what, where a series has an entry at the step already."""
 
-from __future__ import annotations
-
 from tracker_adapters.sinks.tensorboard.series import MAX_FURTHER_TAGS, SeriesIndex
 
 

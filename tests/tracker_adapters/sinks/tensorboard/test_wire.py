@@ -1,7 +1,5 @@
 """Events that are put together by hand are the bytes that protobuf makes and reads."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Names as W&B keys: reversible, distinct, and safe as file names."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest

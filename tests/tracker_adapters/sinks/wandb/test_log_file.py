@@ -1,7 +1,5 @@
 """The file of an offline W&B run: what goes in comes out, and nothing that was torn stays."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

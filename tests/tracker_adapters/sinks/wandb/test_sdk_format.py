@@ -1,7 +1,5 @@
 """Which installed SDKs take the files that the sink writes: told by their messages, without an import of the SDK."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Which rows a later attempt replaces, compared with the rule as it reads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Roll-ups and names: the same whether segments are sealed or not, and joined as coarsely as wanted."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from collections import Counter

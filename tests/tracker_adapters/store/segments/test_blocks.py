@@ -1,7 +1,5 @@
 """Blocks of histograms and scalars in the store: each artifact is counted, numbered and read back as if alone."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

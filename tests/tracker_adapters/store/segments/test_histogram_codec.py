@@ -1,7 +1,5 @@
 """Histograms as blobs: exact, small, and harmless when a file is damaged or hostile."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

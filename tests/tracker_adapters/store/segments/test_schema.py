@@ -1,7 +1,5 @@
 """How SQLite goes about the queries of a segment: it looks things up where they lie, and reads no table as a whole."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Thinning rows: what stays of scalars and histograms, however the rows are cut and how often it is done."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import reduce

@@ -1,7 +1,5 @@
 """Artifacts whose content is gone or damaged: readers leave them out and count them, and read on."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compaction: a run becomes smaller, every name stays over its whole range, and no number changes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """The plan of a compaction: what is done afterwards, foretold without touching anything."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """While something is built, such as a large picture, everything else is committed; each name keeps its order."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Generator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The queue before the store: bounded, counted exactly, and never a trap for what interrupts it."""
 
-from __future__ import annotations
-
 import threading
 import time
 import warnings

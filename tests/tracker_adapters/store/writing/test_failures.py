@@ -1,7 +1,5 @@
 """The run store when something fails behind an emit: nothing is lost without count, nothing is stored twice."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The run store in a forked process: nothing of the parent's run is touched."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

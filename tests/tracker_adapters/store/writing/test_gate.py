@@ -1,7 +1,5 @@
 """A gate opens once, for everyone, also where one call interrupts another."""
 
-from __future__ import annotations
-
 import threading
 import time
 

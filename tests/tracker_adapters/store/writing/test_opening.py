@@ -1,7 +1,5 @@
 """Opening a store again: what is damaged is named, and no number is ever given twice."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

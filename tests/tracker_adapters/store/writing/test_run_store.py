@@ -1,7 +1,5 @@
 """The run store: what is promised about numbering, committing, losing, locking and forking."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 import threading
