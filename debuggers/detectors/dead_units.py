@@ -11,8 +11,8 @@ from debuggers.detectors.observation import Bools, Observation
 class DeadUnits(Detector):
     """More than half of a layer's units are dead: active in less than 1 % of the inputs.
 
-    ``debuggers.activations.unit_activity`` measures the share of dead units. NaN, of a layer that saw
-    no input, breaks nothing.
+    ``debuggers.activations.unit_activity`` measures the share of dead units. It is NaN for a layer that saw no
+    input, which does not break the rule.
     """
 
     kind = "dead_units"

@@ -15,17 +15,17 @@ from debuggers.detectors.observation import Bools, Floats, Observation
 
 
 class Detector(ABC):
-    """One rule. It keeps what it needs of earlier steps, bounded, and never changes what it sees.
+    """One rule. It keeps a bounded history of earlier steps, and never changes what it is given.
 
     Attributes:
         kind: Name of the rule and of its alerts.
         level: Level of its alerts.
         statistics: The statistics that it needs.
-        judged: The one of them whose value is reported as evidence.
-        rule: The formula with its default, and where they come from.
-        evidence: The evidence in words; ``{value}`` and ``{threshold}`` are put in.
+        judged: The statistic whose value is reported as evidence.
+        rule: The formula with its default, and the source of both.
+        evidence: Format string of the evidence, with ``{value}`` and ``{threshold}``.
         consecutive_steps: Observed steps in a row at which the rule must be broken before it is reported.
-        worst: ``np.fmin`` or ``np.fmax``: which of its values are the worst.
+        worst: ``np.fmin`` or ``np.fmax``: whether the smallest or largest value is the worst.
     """
 
     kind: ClassVar[str]
@@ -43,17 +43,17 @@ class Detector(ABC):
 
     @abstractmethod
     def check(self, observation: Observation) -> tuple[Bools, Floats | float]:
-        """Returns in which rows the rule is broken, bool (n,), and the limit, one or one for each row."""
+        """Returns whether each row breaks the rule, bool (n,), and the limit of all rows or of each."""
 
     def see(self, observation: Observation) -> list[Finding]:
-        """Checks a step and returns the findings that begin with it; ``findings`` has the ongoing ones too."""
+        """Checks a step and returns the findings that begin at it; ``findings`` has the ongoing ones too."""
         broken, thresholds = self.check(observation)
         begun = self._episodes.update(observation, broken, observation.values[self.judged], thresholds)
         self._names = observation.names
         return [self._finding(episode) for episode in begun]
 
     def findings(self) -> list[Finding]:
-        """Returns all findings so far, by their first step; of those that are over the last 1,000."""
+        """Returns the ongoing findings and the last 1,000 ended ones, by their first step."""
         return [self._finding(episode) for episode in self._episodes.all()]
 
     def _finding(self, episode: Episode) -> Finding:
@@ -79,7 +79,7 @@ class Detectors:
         self._detectors = detectors
 
     def see(self, observation: Observation) -> list[Finding]:
-        """Shows a step to the detectors whose statistics it holds, and returns what begins with it."""
+        """Gives a step to the detectors whose statistics it has; returns the findings that begin."""
         held = observation.values.keys()
         return [
             finding

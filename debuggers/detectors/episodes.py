@@ -17,7 +17,7 @@ _NEVER = -QUIET_STEPS - 1
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A time during which a row broke a rule; the fields mean what ``Finding``'s do."""
+    """A period in which a row broke a rule; the fields are those of ``Finding``."""
 
     row: int
     step: int
@@ -48,7 +48,7 @@ class Episodes:
     def update(
         self, observation: Observation, broken: Bools, values: Floats, thresholds: Floats | float
     ) -> list[Episode]:
-        """Takes one step: ``broken`` says in which rows the rule is; returns the episodes that begin."""
+        """Adds a step, with ``broken`` for each row; returns the episodes that begin."""
         if len(broken) != len(self._observed):
             self._grow(len(broken))
         self._observed += observation.present
@@ -71,7 +71,7 @@ class Episodes:
         return [self._episode(int(row)) for row in begins]
 
     def all(self) -> list[Episode]:
-        """Returns those that are over and those that go on, by their first step."""
+        """Returns the ended and the ongoing episodes, by their first step."""
         current = [self._episode(int(row)) for row in np.flatnonzero(self._steps)]
         return sorted([*self._over, *current], key=lambda episode: (episode.step, episode.row))
 

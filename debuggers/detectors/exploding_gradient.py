@@ -19,17 +19,16 @@ ABSOLUTE_LIMIT = 1e6
 class ExplodingGradient(Detector):
     """log10 of the gradient's norm exceeds mean + max(6 σ, 1) of its last 128 values, once there are 16.
 
-    On the logarithm, because norms vary by factors: where noise alone doubles a norm now and then, the same rule on
-    the norm itself fires every thousand steps, and one outlier in the window hides the next. σ is the sample
-    standard deviation. Below ten times the geometric mean nothing explodes, however steady the norms were; nor does it
-    below the geometric mean of the first 16 norms, or 10 where that is more: near convergence norms become tiny and
-    swing by orders of magnitude, also in trainings that are in order. Norms of zero, and of gradients with a NaN or an
-    infinity, stay out of the window.
+    σ is the sample standard deviation. The logarithm is used because norms vary by factors: if noise doubles a norm
+    now and then, the same rule on the norm itself fires every thousand steps, and an outlier in the window hides
+    the next. A norm below ten times the geometric mean never breaks the rule, however steady the norms were. Neither
+    does one below the geometric mean of the first 16 norms, or below 10 if that mean is higher: near convergence,
+    the norms of a healthy training are tiny and swing by orders of magnitude. The window omits norms that are zero,
+    and those of gradients with a NaN or an infinity.
 
-    A norm above 1e6 breaks the rule at any time: a network that explodes from its first step on has no better past.
-    Tools disagree about such a limit (10, 1e4 and 1e6 are in use), so this is the highest. The lower limits are
-    stepscope's own choice: measured over 260,000 steps of small networks on scikit-learn's digits they leave one alarm
-    of eight, the true one.
+    A norm above 1e6 always breaks the rule: a network that explodes from its first step has no healthy norms to
+    compare with. Tools use limits of 10, 1e4 and 1e6; this is the highest. The lower limits are stepscope's own
+    choice: in 260,000 steps of small networks on scikit-learn's digits, they leave one alarm of eight, the true one.
     """
 
     kind = "exploding_gradient"
@@ -61,8 +60,8 @@ class ExplodingGradient(Detector):
 class _Window:
     """The last values of each row, with their running sums, and where each row started.
 
-    Logarithms of float64 lie within ±324 and σ below 0.1 counts for nothing, so the sums stay exact enough for any
-    run's length.
+    The sums stay exact enough for a run of any length, because logarithms of float64 lie within ±324 and σ only
+    counts above 1/6.
     """
 
     def __init__(self) -> None:
@@ -73,7 +72,7 @@ class _Window:
         self._seen: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def limits(self, rows: int) -> Floats:
-        """The limit of each row's logarithm; infinity where there are too few values."""
+        """The limit of each row's logarithm; infinity if there are too few values."""
         if rows != len(self._seen):
             self._grow(rows)
         points = np.minimum(np.maximum(self._seen, 2), WINDOW)
@@ -85,7 +84,7 @@ class _Window:
         return limits
 
     def push(self, usable: Bools, values: Floats) -> None:
-        """Takes the values of the usable rows in place of their oldest."""
+        """Replaces the oldest values of the usable rows."""
         (rows,) = usable.nonzero()
         slots = self._seen[rows] % WINDOW
         new, old = values[rows], self._values[slots, rows]

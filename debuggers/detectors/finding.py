@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One rule that one tensor broke, from its beginning on.
+    """One rule that one tensor broke, over one period.
 
     Attributes:
         kind: The rule's name, such as ``exploding_gradient``; the name of the alert.
@@ -24,12 +24,12 @@ class Finding:
         level: ``warning`` or ``error``.
         step: The first step at which the rule was broken.
         last_step: The last one so far.
-        steps: Observed steps at which it was broken.
-        ongoing: Whether it still was at one of the last observed steps.
+        steps: Number of observed steps at which it was broken.
+        ongoing: Whether it was broken at one of the last 10 observed steps.
         value: The worst value of the statistic that the rule checks.
         threshold: The limit at that step.
         evidence: The value and the limit in words.
-        rule: The formula with its default, and where they come from.
+        rule: The formula with its default, and the source of both.
     """
 
     kind: str
@@ -64,7 +64,7 @@ def name_some(names: list[str]) -> str:
 
 
 def merge_findings(findings: list[Finding]) -> list[Finding]:
-    """Puts findings of one kind and step together, so that a thousand tensors that break at once are one alert."""
+    """Merges findings of one kind and step, so that a thousand tensors that break a rule at once are one alert."""
     groups: dict[tuple[str, int], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.kind, finding.last_step), []).append(finding)

@@ -14,9 +14,9 @@ MAX_EXPECTED_OVERFLOWS = 16
 class NonFinite(Detector):
     """Any element is NaN or infinite.
 
-    Where an overflow is expected the rule waits: it is broken when a tensor overflows at more than 16 expected
-    steps in a row. The scale of ``torch.amp.GradScaler`` starts at 65536 and is halved at each overflow: after 16 it
-    is 1, and can no longer be the cause.
+    If overflows are expected, the rule is only broken when a tensor overflows at more than 16 such steps in a row.
+    The scale of ``torch.amp.GradScaler`` starts at 65536 and is halved at each overflow: after 16 it is 1, and can
+    no longer be the cause.
     """
 
     level = "error"

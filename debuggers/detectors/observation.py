@@ -16,14 +16,14 @@ Bools = npt.NDArray[np.bool_]
 class Observation:
     """Statistics of one step.
 
-    Row i is the same name at every step that one detector sees; later steps may bring more rows, never fewer.
+    Row i has the same name at every step that one detector sees; later steps may add rows, never remove any.
 
     Attributes:
         step: The training step.
-        names: The names of the rows, of which the first n count.
+        names: The names of the rows; the first n are used.
         present: bool (n,): whether the row was measured at this step.
-        values: float64 (n,) by statistic; NaN in rows that were not measured, and where the statistic has no value.
-        expected_overflow: Whether infinities are normal at this step, as those that make a ``GradScaler`` skip it.
+        values: float64 (n,) by statistic; NaN in rows that were not measured or for which it is not defined.
+        expected_overflow: Whether infinities are normal at this step, because a ``GradScaler`` skips it.
     """
 
     step: int

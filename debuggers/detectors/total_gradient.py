@@ -26,12 +26,11 @@ EARLY_LEAST = 10.0
 
 
 class TotalLimit:
-    """The limit of the next norm, by the norms before it; plain numbers, because every step has one.
+    """The limit of the next norm, from the norms before it; in plain numbers, because it runs at every step.
 
-    That of ``ExplodingGradient``, and another one as long as there is no window to compare with: until 16 norms were
-    seen, 50 times the smallest of them, and at least 10. A learning rate that is far too high shows in the second or
-    third step. Not for a single tensor, whose first gradients may be tiny by construction. Both numbers are stepscope's
-    own choice.
+    It is that of ``ExplodingGradient``. Until 16 norms were seen, it is 50 times the smallest of them, and at least
+    10, because a learning rate that is far too high shows in the second or third step. Single tensors have no such
+    limit: their first gradients may be tiny by construction. Both numbers are stepscope's own choice.
     """
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class TotalLimit:
         self._start = -math.inf
 
     def value(self) -> float:
-        """The largest norm that is in order."""
+        """The largest norm that breaks no rule."""
         points = len(self._logs)
         if points < MIN_POINTS:
             return min(ABSOLUTE_LIMIT, max(EARLY_LEAST, EARLY_FACTOR * self._smallest))
@@ -51,7 +50,7 @@ class TotalLimit:
         return min(ABSOLUTE_LIMIT, math.pow(10.0, min(log, 300.0)))
 
     def push(self, norm: float) -> None:
-        """Takes a norm; those that are zero or not finite stay out."""
+        """Adds a norm, unless it is zero or not finite."""
         if not 0 < norm < math.inf:
             return
         log = math.log10(norm)
@@ -67,16 +66,16 @@ class TotalLimit:
 
 
 class ZeroTotalPeriod:
-    """Whether the norm has been 0 for longer than parts of a model are trained in turn, as ``ZeroGradient`` has it.
+    """Whether the norm has been 0 for longer than alternating training explains; see ``ZeroGradient``.
 
-    Only where it had another value before: a rank may hold no element of the gradients.
+    Only if it was non-zero before: a rank may hold no element of the gradients.
     """
 
     def __init__(self) -> None:
         self._alive = self._streak = self._longest = 0
 
     def push(self, norm: float) -> bool:
-        """Takes a norm and returns whether it is one zero too many."""
+        """Adds a norm and returns whether it has been 0 for too long."""
         if norm != 0:
             self._alive += 1
             self._longest, self._streak = max(self._longest, self._streak), 0
@@ -115,14 +114,14 @@ class NonFiniteTotal(NonFiniteGradient):
 class ZeroTotal(Detector):
     """All gradients are zero everywhere, for longer than ``ZeroTotalPeriod`` allows.
 
-    At steps that are not measured too: where few are, ``ZeroGradient`` would wait for very many steps.
+    Counts every step: if few are measured, ``ZeroGradient`` takes very many steps to report.
     """
 
     kind = ZeroGradient.kind
     level = ZeroGradient.level
     statistics = frozenset({"too_many_zeros"})
     judged = "too_many_zeros"
-    rule = "|g| = 0 at more steps in a row than it had values at, up to 100, and twice as many as ever in between"
+    rule = "|g| = 0 at more steps in a row than it was non-zero at (at most 100), and than twice its longest such run"
     evidence = ZeroGradient.evidence
     consecutive_steps = ZeroGradient.consecutive_steps
     worst = np.fmax

@@ -12,24 +12,24 @@ from debuggers.detectors.observation import Bools, Observation
 Counts = npt.NDArray[np.int64]
 
 _SHARE = 10
-"""One in so many steps have to be broken, at the end of those so far."""
+"""The last tenth of all observed steps must break the rule."""
 
 
 class SmallUpdate(Detector):
     """|Δw| / |w| is below 1e-8 at three observed steps in a row: the weights hardly change; healthy is near 1e-3.
 
-    Three, because a learning rate that warms up from zero makes a first update of zero. They count from where the
-    ratio has been that low for a tenth of all observed steps: a schedule that ends at zero ends in updates that are
-    rounded away; a cosine is below 1 % of its top for the last 6 % of its steps. A bias is left out while
-    another parameter of its module is updated: one before a normalisation layer, or that of attention keys, gets no
-    gradient by construction. A ratio that is NaN, of weights that are not finite, breaks nothing here.
+    Three, because the first update is zero if the learning rate warms up from zero. They count once the ratio has
+    been low for a tenth of all observed steps: a schedule that decays to zero ends in updates that are rounded away,
+    and a cosine is below 1 % of its peak for the last 6 % of its steps. A bias is ignored while another parameter
+    of its module is updated: before a normalisation layer, or for attention keys, it has no gradient by
+    construction. A NaN ratio, of non-finite weights, does not break the rule.
     """
 
     kind = "small_update"
     level = "warning"
     statistics = frozenset({"update_ratio"})
     judged = "update_ratio"
-    rule = "|Δw| / (|w| + 1e-9) < 1e-8 (UpdateRatio of SageMaker Debugger), at 3 observed steps after a tenth of all"
+    rule = "|Δw| / (|w| + 1e-9) < 1e-8 (UpdateRatio of SageMaker Debugger), at 3 steps in a row, after a tenth of all"
     evidence = "update ratio {value:.2g} is below {threshold:.2g}"
     consecutive_steps = 3
     worst = np.fmin
@@ -50,7 +50,7 @@ class SmallUpdate(Detector):
         return broken & self._is_lasting(broken, observation.present), self.threshold
 
     def _is_lasting(self, broken: Bools, present: Bools) -> Bools:
-        """Whether it has gone on for a tenth of the steps at which a row was observed."""
+        """Whether it has lasted for a tenth of the steps at which the row was observed."""
         new = np.zeros(len(broken) - len(self._seen), np.int64)
         self._seen = np.append(self._seen, new) + present
         lasting = np.append(self._lasting, new)

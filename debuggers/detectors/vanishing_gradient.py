@@ -1,4 +1,4 @@
-"""Vanishing gradients: means of |g| that are too small to change the weights, while those of other tensors are not."""
+"""Vanishing gradients: |g| is too small to change the weights, while that of other tensors is not."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from debuggers.detectors.observation import Bools, Floats, Observation
 class VanishingGradient(Detector):
     """The mean of |g| over finite elements is above zero, below 1e-7, and below a thousandth of the model's largest.
 
-    The largest is that of all tensors' last means. Where all gradients are as small, the loss is, or the training has
-    converged: adaptive optimizers compensate for it, and ``SmallUpdate`` reports what plain ones no longer change.
+    The largest is taken over the last means of all tensors. If all gradients are equally small, the loss is small or
+    the training has converged. Adaptive optimizers compensate for that; with others, ``SmallUpdate`` reports it.
 
-    A gradient that is zero everywhere belongs to ``ZeroGradient``. A bias is left out while another parameter of
-    its module gets gradient: one before a normalisation layer, or that of attention keys, has none by construction.
-    A mean that is NaN, of a tensor without finite elements, breaks nothing here.
+    ``ZeroGradient`` reports gradients that are zero everywhere. A bias is ignored while another parameter of its
+    module gets gradient: before a normalisation layer, or for attention keys, it has none by construction. A NaN
+    mean, of a tensor without finite elements, does not break the rule.
     """
 
     kind = "vanishing_gradient"

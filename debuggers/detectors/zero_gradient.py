@@ -12,18 +12,17 @@ from debuggers.detectors.observation import Bools, Observation
 Counts = npt.NDArray[np.int64]
 
 LONGEST_TURN = 100
-"""Observed steps for which a gradient that had values may be zero at first."""
+"""The most observed steps for which a gradient that was non-zero may at first be zero."""
 
 
 class ZeroGradient(Detector):
-    """All elements of a gradient are zero at three observed steps in a row, or at more if it has had values before.
+    """All elements of a gradient are zero at three observed steps in a row, or at more if it was non-zero before.
 
-    Behind units that are dead, in a branch without influence on the loss, or where a product of small factors
-    underflowed. One such step is ordinary: a layer behind weights that start at zero gets no gradient at first.
-    Parts of a model may be trained in turn: a gradient that had values counts from where it has been zero for as many
-    steps as it had them, or for 100, and for twice as long as it was ever zero before it had values again.
-    A bias is left out while another parameter of its module gets gradient: where the loss is a difference of outputs,
-    as of a critic, that of the last layer cancels out.
+    Causes are dead units, a branch without influence on the loss, or a product of small factors that underflowed.
+    One such step is normal: a layer behind weights that start at zero gets no gradient at first. Parts of a model may
+    be trained in turn. So a gradient that was non-zero must first be zero for as many steps as it was non-zero (at
+    most 100), and for twice its longest period of zeros so far. A bias is ignored while another parameter of its
+    module gets gradient: if the loss is a difference of outputs, as of a critic, the last layer's bias cancels out.
     """
 
     kind = "zero_gradient"
@@ -31,8 +30,8 @@ class ZeroGradient(Detector):
     statistics = frozenset({"zero_fraction"})
     judged = "zero_fraction"
     rule = (
-        "zeros = 100 % (AllZero of SageMaker Debugger), at 3 observed steps in a row, after as many as had values "
-        "before, up to 100, and twice as many as ever were zero in between"
+        "zeros = 100 % (AllZero of SageMaker Debugger), at 3 observed steps in a row; if it was non-zero before, after "
+        "as many zero steps as non-zero ones (at most 100), and twice its longest run of zeros"
     )
     evidence = "the gradient is zero everywhere"
     consecutive_steps = 3
@@ -54,7 +53,7 @@ class ZeroGradient(Detector):
         return broken & self._exceeds_alternation(zeros == 1, zeros < 1), 1.0
 
     def _exceeds_alternation(self, zero: Bools, alive: Bools) -> Bools:
-        """Whether a gradient has been zero for longer than a part would be that is trained in turn with others."""
+        """Whether a gradient has been zero for longer than if parts of the model are trained in turn."""
         if len(zero) > len(self._alive):
             new = np.zeros(len(zero) - len(self._alive), np.int64)
             self._alive, self._streak, self._longest = (
