@@ -14,7 +14,7 @@ OnBackward = Callable[[torch.Tensor, torch.Tensor | None, bool], None]
 
 
 class BackwardInterception(TorchFunctionMode):
-    """Calls a function with the tensor, the gradient and ``retain_graph`` in place of each ``tensor.backward``."""
+    """Replaces each ``tensor.backward`` by a call of a function with the tensor, gradient and ``retain_graph``."""
 
     def __init__(self, function: OnBackward) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class BackwardInterception(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Called by torch with each function of its Python interface."""
+        """Called by torch for each function of its Python interface."""
         keywords = dict(kwargs or {})
         if func is not torch.Tensor.backward:
             return func(*args, **keywords)
@@ -39,10 +39,10 @@ def gradients_of(
     *,
     retain_graph: bool = False,
 ) -> list[torch.Tensor]:
-    """Returns the gradients of all leaves of tensors' graph that want one; no ``grad`` is changed.
+    """Returns the gradients of all leaves of the tensors' graph that require one; no ``grad`` is changed.
 
-    The graph of a re-entrant checkpoint refuses that, so it runs backward with the ``grad`` of its leaves and of
-    the ``parameters`` put aside; hooks on them are called then.
+    ``torch.autograd.grad`` refuses graphs with a re-entrant checkpoint. There, ``backward`` runs while the ``grad`` of
+    the leaves and ``parameters`` is put aside, and their hooks are called.
     """
     roots, starts = list(tensors), list(incoming)
     leaves, is_reentrant = _leaves(roots)
@@ -51,7 +51,7 @@ def gradients_of(
     if not is_reentrant:
         found = torch.autograd.grad(roots, leaves, starts, retain_graph=retain_graph, allow_unused=True)
         return [gradient for gradient in found if gradient is not None]
-    inside = list(dict.fromkeys([*leaves, *parameters]))  # what the checkpoint computes with is not in the graph yet
+    inside = list(dict.fromkeys([*leaves, *parameters]))  # those that the checkpoint uses are not in the graph yet
     with grads_aside(inside):
         torch.autograd.backward(roots, starts, retain_graph=retain_graph)
         return [leaf.grad for leaf in inside if leaf.grad is not None]
@@ -59,7 +59,7 @@ def gradients_of(
 
 @contextmanager
 def grads_aside(leaves: Iterable[torch.Tensor]) -> Iterator[None]:
-    """Takes the gradients of tensors away while the block runs; they come back as the same objects."""
+    """Removes the gradients of tensors while the block runs, and restores the same objects."""
     kept = [(leaf, leaf.grad) for leaf in leaves]
     try:
         for leaf, _ in kept:
@@ -71,7 +71,7 @@ def grads_aside(leaves: Iterable[torch.Tensor]) -> Iterator[None]:
 
 
 def _leaves(roots: Iterable[torch.Tensor]) -> tuple[list[torch.Tensor], bool]:
-    """Returns the leaves of a graph, and whether a re-entrant checkpoint is in it."""
+    """Returns the leaves of a graph, and whether it contains a re-entrant checkpoint."""
     waiting = [root.grad_fn for root in roots if root.grad_fn is not None]
     leaves: list[torch.Tensor] = [root for root in roots if root.grad_fn is None and root.requires_grad]
     seen: set[Any] = set(waiting)

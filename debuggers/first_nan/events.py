@@ -1,4 +1,4 @@
-"""Non-finite events: one record for each operator that produced the first NaN or infinities in its result."""
+"""Non-finite events: one record for each operator that produced NaN or infinities from finite inputs."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class NonFiniteEvent:
     """An operator that produced non-finite values.
 
     Attributes:
-        call: The operator; in a backward pass the one of the forward pass that is differentiated.
+        call: The operator; in a backward pass, the operator of the forward pass that is differentiated.
         kernel: The operator that ran.
-        direction: In which pass.
-        node: The autograd node that it belongs to, in a backward pass.
-        origin: Where they came from.
+        direction: The pass in which it ran.
+        node: In a backward pass, the autograd node that ran it.
+        origin: Where the values came from.
         source: What held them before the replay, if no operator of the replay produced them.
         inputs: Its inputs before it ran.
         outputs: Its outputs.
-        samples: Cut copies of inputs and outputs, by role.
-        rows: The rows of the batch that are affected; None if they cannot be determined.
-        running: The calls of modules that were running in a forward pass, the innermost last.
-        number: How many operators had run, this one included.
+        samples: Truncated copies of inputs and outputs, by role.
+        rows: The affected rows of the batch; None if they cannot be determined.
+        running: In a forward pass, the calls of modules that were running, the innermost last.
+        number: The number of operators that had run, including this one.
     """
 
     call: OperatorCall
@@ -65,15 +65,12 @@ class NonFiniteEvent:
 
     @property
     def is_meant(self) -> bool:
-        """Whether these infinities were put there on purpose."""
+        """Whether these infinities are intended."""
         return self.origin == "placed"
 
 
 def non_finite_rows(tensors: Iterable[torch.Tensor], batch: int | None) -> tuple[int, ...] | None:
-    """Returns the indices of the first dimension under which a tensor is not finite, or None where it is no batch's.
-
-    Of several tensors the first counts whose first dimension has the size of the batch and that has such rows.
-    """
+    """Returns the non-finite rows of the first tensor that has any and whose first dimension is the batch, or None."""
     for tensor in tensors:
         if batch and tensor.ndim and tensor.shape[0] == batch and tensor.is_floating_point():
             rows = torch.isfinite(tensor).reshape(batch, -1).all(1).logical_not().nonzero()[:, 0].tolist()
@@ -83,7 +80,7 @@ def non_finite_rows(tensors: Iterable[torch.Tensor], batch: int | None) -> tuple
 
 
 def sample(tensor: torch.Tensor, rows: Sequence[int] | None) -> torch.Tensor:
-    """Returns a copy on the host: of at most 8 rows, those that are named first, and 65,536 values."""
+    """Returns a copy on the host; of more than 65,536 values, as many from 8 rows, ``rows`` first."""
     values = tensor.detach()
     if values.ndim and values.numel() > SAMPLE_VALUES:
         named = [row for row in rows or () if row < values.shape[0]]

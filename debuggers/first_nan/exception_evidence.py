@@ -1,4 +1,4 @@
-"""What an exception shows about NaN: whether it may be the cause, and which tensors the code was using."""
+"""What an exception tells about NaN: whether NaN may be its cause, and which tensors the code was using."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _NEVER = (
     TypeError,
     torch.OutOfMemoryError,
 )
-"""Exceptions that values of tensors do not cause."""
+"""Exceptions that are not caused by the values of tensors."""
 _MOST_INSIDE = 100
-"""How many tensors of a container are checked."""
+"""Number of tensors of a container that are checked."""
 
 
 def may_be_of_values(error: BaseException) -> bool:
-    """Whether values of tensors may have caused an exception: an assertion, a range check, a factorisation."""
+    """Whether values of tensors may have caused it: an assertion, a range check, a factorisation."""
     return isinstance(error, Exception) and not isinstance(error, (*_NEVER, StopIteration, StopAsyncIteration))
 
 
 def tensors_where_it_raised(error: BaseException) -> Iterator[list[torch.Tensor]]:
-    """Yields the tensors among the variables of the functions that an exception went through, the innermost first.
+    """Yields the tensors in the local variables of the exception's stack frames, the innermost first.
 
-    It ends with the first function of user code. Tensors in lists, tuples, dicts and the attributes of objects count
-    too, one level deep.
+    The last frame is the first of user code. Tensors in lists, tuples, dicts and attributes of objects are included,
+    one level deep.
     """
     for frame, _ in _frames(error):
         yield list(_tensors(frame))
@@ -50,10 +50,10 @@ def tensors_where_it_raised(error: BaseException) -> Iterator[list[torch.Tensor]
 def call_that_raised(
     model: torch.nn.Module, error: BaseException
 ) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]] | None:
-    """Returns the outermost call of the model, or of a part of it, that an exception went through.
+    """Returns the outermost call of the model, or of a part of it, in the exception's traceback.
 
     Returns:
-        The module and its arguments; None when no module of the model was running.
+        The module and its arguments; None if no module of the model was running.
     """
     modules = set(model.modules())
     for frame, _ in reversed(_frames(error)):
@@ -65,7 +65,7 @@ def call_that_raised(
 
 
 def users_place(error: BaseException) -> Place | None:
-    """Returns the innermost line of user code that an exception went through."""
+    """Returns the innermost line of user code in the exception's traceback."""
     return next(((frame.f_code.co_filename, line) for frame, line in _frames(error) if is_users_code(frame)), None)
 
 
@@ -90,7 +90,7 @@ def _tensors(frame: FrameType) -> Iterator[torch.Tensor]:
 def _attributes_of(value: Any) -> dict[str, Any]:
     try:
         attributes = vars(value)
-    except Exception:  # it has none, or says so in a way of its own
+    except Exception:  # it has none, or a __dict__ that raises
         return {}
     return attributes if isinstance(attributes, dict) else {}
 

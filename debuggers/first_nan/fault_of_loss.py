@@ -1,4 +1,4 @@
-"""The result when the model is finite and what follows it is not: a fault in the loss, which was not replayed."""
+"""The result if the model's outputs are finite: a fault in the loss, which was not replayed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from debuggers.torch_import import torch
 
 
 def fault_of_the_loss(found: NonFiniteOrigin | None, loss: torch.Tensor | None, start: ForwardStart) -> NonFiniteOrigin:
-    """Returns the answer that the loss, or its gradient, is not finite although the model's outputs are.
+    """Returns the result that the loss, or its gradient, is not finite although the model's outputs are.
 
     Args:
-        found: What the replay found: None, or the gradient of the outputs.
-        loss: With its graph, for the names of the operators in it.
-        start: Of the forward pass.
+        found: The result of the replay: None, or the gradient of the outputs.
+        loss: With its graph, which names its operators.
+        start: The initial state of the forward pass.
     """
     candidates = [] if loss is None else loss_candidates(loss, start.end_node)
     gradients = [start.gradients[position] for position in sorted(start.gradients)]
@@ -39,14 +39,14 @@ def fault_of_the_loss(found: NonFiniteOrigin | None, loss: torch.Tensor | None, 
 def fault_that_raised(
     error: BaseException, model: torch.nn.Module, start: ForwardStart | None
 ) -> NonFiniteOrigin | None:
-    """Returns the answer that an exception's code was working with NaN; None where it was not.
+    """Returns the result that the code that raised was using NaN; None if it was not.
 
-    Infinities do not count: masks and bounds hold them.
+    Infinities are ignored, because masks and bounds contain them.
 
     Args:
         error: With its traceback.
         model: Its parameters may hold the NaN.
-        start: Of the forward pass, whose repetition was finite; None where nothing could be repeated.
+        start: The initial state of the forward pass, whose replay was finite; None if it could not be replayed.
     """
     with torch.no_grad():
         for tensors in tensors_where_it_raised(error):

@@ -29,24 +29,24 @@ _log = logging.getLogger(__name__)
 
 
 class FirstNaNFinder:
-    """Names the operator that made the first NaN of a step, its line, its inputs, and the datapoints that trigger it.
+    """Names the operator that produced a step's first NaN, its line, inputs, and the datapoints that trigger it.
 
-    Give it to ``NumericalStabilityManager(find_first_nan=...)``. All the time it keeps a few statistics of each leaf
-    module's output, and what the last forward pass started from. When a step's loss or gradients are not finite, and
-    those of the step before were, that step is repeated: by ``replay``, a function that returns the loss of the
-    same batch, or without one from the last forward pass of the model, which cannot show what happened in the loss.
-    Nothing is changed by it; see ``debuggers.first_nan.replay``.
+    Pass it to ``NumericalStabilityManager(find_first_nan=...)``. It keeps a few statistics of each leaf module's
+    output, and the initial state of the last forward pass. If a step's loss or gradients are not finite, and those of
+    the previous step were, the step is repeated by ``replay``, a function that returns the loss of the same batch.
+    Without ``replay``, the model's last forward pass is repeated, and the loss cannot be examined. A replay changes
+    nothing; see ``debuggers.first_nan.replay``.
 
-    NaN may end a step with an exception before it gets here: an assertion, a range check, a factorisation. Leaving the
-    ``with`` block of the finder with one repeats the forward pass of that step; elsewhere call ``look_at_error``.
+    NaN may also end a step with an exception: an assertion, a range check, a factorisation. If it leaves the ``with``
+    block of the finder, the forward pass of that step is repeated; elsewhere call ``look_at_error``.
 
-    Where several forward passes make a step, ``replay`` repeats them, each from the random states that it had; without
-    ``replay`` the last one is repeated. Under data parallelism each rank at fault repeats its own step, without the
-    others. A model that is sharded over processes is not repeated: the answer stops at the module.
+    If a step has several forward passes, ``replay`` repeats them, each from the random states that it had; without
+    ``replay`` only the last one is repeated. Under data parallelism, each faulty rank repeats its own step, without
+    the others. A model that is sharded over processes is not repeated: the result names only the module.
 
     Attributes:
-        datapoints: The dataset indices of the coming step's batch, row by row, if wanted; None after the step.
-        found: The answers so far.
+        datapoints: The dataset indices of the next step's batch, one per row, if wanted; None after the step.
+        found: The results so far.
     """
 
     def __init__(
@@ -58,21 +58,21 @@ class FirstNaNFinder:
         to_terminal: bool = True,
         only_with_replay: bool = False,
     ) -> None:
-        """Sets its hooks.
+        """Adds its hooks.
 
         Args:
             model: The model, before or after it is wrapped for data parallelism; after ``torch.compile``, so that no
                 hook is inside of its graph.
-            history: How many steps' statistics of the module are kept and shown.
-            steps_between: After an answer, no step is repeated in this many. A repetition without an answer is tried
-                again at the next faulty step, up to three times.
-            to_terminal: Whether the answer is printed to standard error too.
-            only_with_replay: Repeats only steps that come with a ``replay``, and keeps no statistics of layers. What
-                the last forward pass started from is then kept for an exception; of steps without ``replay`` neither
-                buffers nor the states of generators, but for torch's on the host.
+            history: Number of steps for which the module's statistics are kept and shown.
+            steps_between: Number of steps after a result in which none is repeated. Without a result, the replay is
+                retried at the next faulty step, up to three times.
+            to_terminal: Whether the result is also printed to standard error.
+            only_with_replay: Repeats only steps that come with a ``replay``, and keeps no statistics of layers. The
+                initial state of the last forward pass is still kept, for an exception; for steps without ``replay``
+                it lacks buffers, and all generators except torch's on the host.
 
         Raises:
-            DebuggerConfigError: When ``model`` is no model, or ``history`` or ``steps_between`` no positive integer.
+            DebuggerConfigError: If ``model`` is no model, or ``history`` or ``steps_between`` no positive integer.
         """
         if not isinstance(model, torch.nn.Module):
             raise DebuggerConfigError(f"model is {model!r}; expected a Module")
@@ -91,7 +91,7 @@ class FirstNaNFinder:
         self._seen_errors = SeenErrors()
 
     def bind(self, emitter: Emitter | None, scaler: torch.amp.GradScaler | None) -> Self:
-        """Says where the alert and the page go, and whose scale the gradients have in the backward pass."""
+        """Sets where the alert and the page go, and the scaler whose scale the gradients have."""
         self._emitter, self._scaler = emitter, scaler
         return self
 
@@ -105,19 +105,19 @@ class FirstNaNFinder:
         is_ours: bool = True,
         replay: Callable[[], Any] | None = None,
     ) -> FirstNaN | None:
-        """Takes a step, after its backward pass; finds out where its NaN come from when it is the first faulty one.
+        """Examines a step after its backward pass, and finds the origin of its NaN if it is the first faulty one.
 
         Args:
             step: Its number.
-            loss: Its loss, if it is known.
-            loss_is_finite: Whether the loss is finite, as far as is known.
-            finite: Whether loss and gradients are; None where that is not known. A step that a GradScaler skips of its
-                own accord counts as finite.
-            is_ours: Whether this process is at fault, among those that train together.
+            loss: Its loss, if known.
+            loss_is_finite: Whether the loss is finite, as far as known.
+            finite: Whether loss and gradients are finite; None if unknown. A step that a GradScaler skips because of
+                its own overflow counts as finite.
+            is_ours: Whether the fault is in this process, if several train together.
             replay: Returns the loss of the same batch, or the outputs; it may call backward.
 
         Returns:
-            The answer; None when there was no question.
+            The result; None if the step was not replayed, or continues a known fault.
         """
         is_asked = is_ours and (replay is not None or not self._only_with_replay)
         try:
@@ -136,17 +136,17 @@ class FirstNaNFinder:
             self.datapoints = None
 
     def look_at_error(self, error: BaseException) -> FirstNaN | None:
-        """Finds out whether NaN led to an exception that ended a step, and where they come from.
+        """Finds out whether NaN caused an exception that ended a step, and the origin of the NaN.
 
         Call it in the ``except`` block, before the next forward pass. The step's last forward pass is repeated; see
-        ``debuggers.first_nan.replay.replay_error``. An exception that values of tensors do not cause, such as one of
-        input and output, or of memory, is not examined.
+        ``debuggers.first_nan.replay.replay_error``. Exceptions that values of tensors cannot cause, such as those of
+        I/O or memory, are not examined.
 
         Args:
             error: The exception, with its traceback.
 
         Returns:
-            The answer; None when no NaN led to it as far as is known, or when it was answered before.
+            The result; None if NaN did not cause it as far as known, or if it was examined before.
         """
         if error in self._seen_errors or not may_be_of_values(error):
             return None
@@ -168,11 +168,11 @@ class FirstNaNFinder:
         return self._capture.unused_passes
 
     def pause(self) -> None:
-        """Keeps nothing of forward passes until ``resume``; statistics of layers go on."""
+        """Ignores forward passes until ``resume``; statistics of layers continue."""
         self._capture.detach()
 
     def resume(self) -> None:
-        """Goes on after ``pause``."""
+        """Continues after ``pause``."""
         self._capture.attach()
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class FirstNaNFinder:
     ) -> None:
         try:
             if error is not None:
-                with suppress(Exception):  # the exception that ends the block is the one to be seen
+                with suppress(Exception):  # must not replace the exception that ends the block
                     self.look_at_error(error)
         finally:
             self.close()
@@ -201,7 +201,7 @@ class FirstNaNFinder:
         return answer
 
     def _is_no_news(self, answer: FirstNaN) -> bool:
-        """Whether a fault that has no answer goes on: with parameters that it broke, or without one again."""
+        """Whether a fault continues without a new origin: none was found, or parameters that it broke."""
         origin = answer.origin
         return self._past.was_faulty and (origin is None or origin.origin == "parameter")
 

@@ -35,25 +35,25 @@ Row = tuple[Any, ...]
 class NonFiniteWatch(Closing):
     """Keeps mean, std, minimum and maximum of every call of every leaf module in the last steps.
 
-    All four are NaN or infinite where an output holds NaN or infinities. Only forward passes with gradients count;
-    those that activation checkpointing repeats in the backward pass do not. On a device everything is enqueued, and
-    read when somebody asks. Modules inside of what was compiled are left out: their hooks would break its graph. A
-    module that is added or exchanged is watched from the next pass on.
+    All four are NaN or infinite if an output holds NaN or infinities. Only forward passes with gradients count;
+    recomputation by activation checkpointing does not. On a device, the work is enqueued, and read only on request.
+    Modules inside a compiled one are left out, because their hooks would break its graph. A module that is added or
+    replaced is watched from the next pass on.
 
     Attributes:
         names: The modules that are watched.
-        left_out: Those that are not, because they are compiled.
+        left_out: The modules that are not, because they are compiled.
     """
 
     def __init__(self, model: torch.nn.Module, *, history: int = 20) -> None:
-        """Begins to watch.
+        """Adds its hooks.
 
         Args:
             model: The model, wrapped or not.
-            history: How many steps are kept.
+            history: Number of steps that are kept.
 
         Raises:
-            DebuggerConfigError: When ``history`` is no positive integer.
+            DebuggerConfigError: If ``history`` is no positive integer.
         """
         check_value("history", history, at_least(1), DebuggerConfigError)
         self._model = model
@@ -69,13 +69,13 @@ class NonFiniteWatch(Closing):
 
     @property
     def failures(self) -> dict[tuple[str, str], int]:
-        """How often what could not be measured, and of which type the exception was; the log has the first of each."""
+        """Counts of failed measurements, by module and type of exception; the log has the first of each."""
         return dict(self._isolation.counts)
 
     def end_step(self, number: int) -> None:
-        """Ends a step: all forward passes since the last call belong to it.
+        """Ends a step, which has all forward passes since the last call.
 
-        A pass that raised counts only until the next one begins.
+        A pass that raised is dropped when the next one begins.
         """
         self._drop_unfinished()
         self._steps.append((number, self._current))
@@ -83,10 +83,10 @@ class NonFiniteWatch(Closing):
         self._follow()
 
     def first_non_finite(self) -> str | None:
-        """Returns the module whose output was the first that was not finite since the last step; reads devices.
+        """Returns the module with the first non-finite output since the last step; reads devices.
 
-        A module whose output held the same kind in an earlier step, such as one that masks with minus infinity, is left
-        out. So is one with minus infinity and nothing worse before any step has ended.
+        Ignores modules whose output held the same kind of value in an earlier step, such as those that mask with minus
+        infinity, and, until a step has ended, all whose output is only minus infinity.
         """
         usual: set[tuple[str, str]] | None = None
         for name, row in self._current:
@@ -99,10 +99,10 @@ class NonFiniteWatch(Closing):
         return None
 
     def history(self, name: str) -> list[dict[str, float]]:
-        """Returns the statistics of a module, of this step and the last ones, oldest first; reads devices.
+        """Returns the statistics of a module in the last steps and this one, oldest first; reads devices.
 
-        Each entry has ``step``, ``call`` (from 1) and the four statistics; the step that has not ended has the number
-        that follows.
+        Each entry has ``step``, ``call`` (from 1) and the four statistics; a step that has not ended has the next
+        number.
         """
         ongoing = self._steps[-1][0] + 1 if self._steps else 0
         entries = []
@@ -113,7 +113,7 @@ class NonFiniteWatch(Closing):
         return entries
 
     def close(self) -> None:
-        """Removes the hooks; what was kept stays. Calling it again does nothing."""
+        """Removes the hooks and keeps the statistics; calling it again does nothing."""
         self._hooks.remove()
         self._layer_hooks.remove()
 
@@ -128,7 +128,7 @@ class NonFiniteWatch(Closing):
             self._unfinished = None
 
     def _follow(self) -> None:
-        """Watches what was added or exchanged, and leaves what is gone."""
+        """Watches modules that were added or replaced, and drops those that were removed."""
         if len(self._layer_hooks) and self._members.have_changed():
             self._layer_hooks.remove()
             self._watch_layers()
@@ -160,7 +160,7 @@ class NonFiniteWatch(Closing):
 
 
 def _measure(values: torch.Tensor) -> Row | None:
-    """Returns the statistics of an output, of a sharded one those of its local part; None without real values."""
+    """Returns the statistics of an output, or of its local shard; None without real values."""
     if type(values) is not torch.Tensor:
         try:
             values = readable_tensor(values)
@@ -189,7 +189,7 @@ def _first_tensor(output: Any) -> torch.Tensor | None:
 
 
 def _kind(row: Row) -> str:
-    """Returns what an output held that is not finite: ``nan``, ``inf`` or ``-inf``, the worst only; empty for none."""
+    """Returns the worst non-finite value of an output, ``nan``, ``inf`` or ``-inf``; empty if there is none."""
     _, _, low, high = _read(row)
     if math.isnan(high):
         return "nan"

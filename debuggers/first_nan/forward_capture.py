@@ -33,27 +33,27 @@ FEW_PASSES = 10
 
 
 class ForwardCapture(Closing):
-    """Keeps the start of the last forward pass of a model that ran with gradients on; ``close`` removes its hooks.
+    """Keeps the initial state of a model's last forward pass with gradients; ``close`` removes its hooks.
 
-    Arguments and output gradients are kept as references until the next pass or ``release``; buffers are copied, those
-    of more than a million values only when their version has changed. Nothing is read from a device.
+    Arguments and output gradients are kept as references until the next pass or ``release``. Buffers are copied, those
+    of more than a million values only if their version has changed. Nothing is read from a device.
 
-    Of the step's earlier passes the random states are kept, and the buffers before the first one. A pass that ended
-    with an exception counts only until the next one begins.
+    Of the step's earlier passes, the random states are kept, and the buffers before the first one. A pass that raised
+    is dropped when the next one begins.
 
     Attributes:
-        start: The last pass; None when there was none since ``release``.
-        is_thorough: Whether buffers and all generators are kept, which takes most of the time, or torch's on the host.
+        start: The last pass; None if there was none since ``release``.
+        is_thorough: Whether to keep buffers and all generators, which is slow, or only torch's host generator.
     """
 
     def __init__(self, model: torch.nn.Module, *, gradients: bool = True) -> None:
-        """Begins to watch a model; wrappers for data parallelism or compilation are unwrapped.
+        """Adds hooks to a model; wrappers for data parallelism or compilation are unwrapped.
 
-        Of a scripted model, and of one that was compiled in place, nothing is kept: hooks would break its graph.
+        For a scripted model, or one compiled in place, nothing is kept: hooks would break its graph.
 
         Args:
             model: The model.
-            gradients: Whether the gradients that come back to the outputs are kept. They are as large as the outputs.
+            gradients: Whether to keep the gradients of the outputs, which are as large as the outputs.
         """
         self.start: ForwardStart | None = None
         self.is_thorough = True
@@ -72,22 +72,22 @@ class ForwardCapture(Closing):
 
     @property
     def unused_passes(self) -> int:
-        """Passes in training mode since ``release``, if far more than there were before any of them; else 0."""
+        """Passes in training mode since ``release``, if far more than between earlier calls of it; else 0."""
         return self._training_passes if self._training_passes > FEW_PASSES + 2 * self._most_passes else 0
 
     def attach(self) -> None:
-        """Goes on watching after ``detach``."""
+        """Adds the hooks again after ``detach``."""
         if self._hooked is not None and not len(self._hooks):
             self._hooks.add_around_forward(self._hooked, self._begin, self._end)
             self._hooks.add_forward([(self._hooked, self._note_outputs)])
 
     def detach(self) -> None:
-        """Removes the hooks and lets go of the last forward pass."""
+        """Removes the hooks and drops the last forward pass."""
         self.release()
         self._hooks.remove()
 
     def release(self) -> None:
-        """Lets go of the last forward pass, at the end of a step."""
+        """Drops the last forward pass, at the end of a step."""
         self._most_passes = max(self._most_passes, self._training_passes)
         self._training_passes = 0
         self._number = 0
@@ -122,7 +122,7 @@ class ForwardCapture(Closing):
             self._passes.pop()
             self._number -= 1
         if self._number == 1 and not self._first_buffers:
-            # Those of the step's first pass stay as they are: the passes that follow are copied elsewhere.
+            # The copies of the step's first pass are kept: later passes must be copied elsewhere.
             self._first_buffers, self._copies = self._copies, {}
         self._number += 1
         tensors, states = tensors_in((args, kwargs)), RandomStates.now(host_only=not self.is_thorough)
@@ -170,7 +170,7 @@ class ForwardCapture(Closing):
 
     @torch.no_grad()
     def _buffers(self) -> dict[str, torch.Tensor]:
-        """Copies the buffers over the copies of the last pass, which nobody can repeat any more."""
+        """Copies the buffers over the copies of the last pass, which can no longer be repeated."""
         buffers = {name: buffer for name, buffer in self._model.named_buffers() if not is_freed(buffer)}
         known = len(buffers) == len(self._copies)
         if not (known and all(_is_like(self._copies.get(name), buffer) for name, buffer in buffers.items())):
@@ -180,7 +180,7 @@ class ForwardCapture(Closing):
         stale = []
         for name, buffer in buffers.items():
             version = _version(buffer)
-            # A batch norm changes its statistics without a new version; a mask of many values does not change.
+            # Batch norm changes its statistics without a new version; large buffers are masks, which do not change.
             if buffer.numel() <= _ALWAYS_COPIED or version != self._versions[name]:
                 stale.append(name)
                 self._versions[name] = version
@@ -190,7 +190,7 @@ class ForwardCapture(Closing):
 
 
 def outside_of_graphs(model: torch.nn.Module) -> torch.nn.Module | None:
-    """Returns what may carry hooks: the model inside of data parallelism, with the wrapper of ``torch.compile``."""
+    """Returns the module that may have hooks: without data parallelism, with the wrapper of ``torch.compile``."""
     while isinstance(model, WRAPPERS):
         model = model.module
     inside = isinstance(model, torch.jit.ScriptModule) or is_compiled_in_place(model)

@@ -15,7 +15,7 @@ from debuggers.torch_internals.tensors import version_of
 from debuggers.utils import apply_tensor_op, tensors_in
 
 MAX_PASSES = 256
-"""Forward passes of a step whose random states are kept."""
+"""The most forward passes of a step whose random states are kept."""
 
 
 @dataclass(slots=True)
@@ -23,8 +23,8 @@ class PassStart:
     """One of a step's forward passes.
 
     Attributes:
-        arguments: The tensors among its arguments, for as long as others keep them.
-        random_states: At its start.
+        arguments: Weak references to the tensors among its arguments.
+        random_states: The random states at its start.
         is_complete: Whether it ended without an exception.
     """
 
@@ -33,7 +33,7 @@ class PassStart:
     is_complete: bool = False
 
     def took(self, tensors: list[torch.Tensor]) -> bool:
-        """Whether these very tensors were its arguments."""
+        """Whether its arguments were exactly these objects."""
         if len(tensors) != len(self.arguments):
             return False
         return all(kept() is tensor for kept, tensor in zip(self.arguments, tensors, strict=True))
@@ -41,22 +41,22 @@ class PassStart:
 
 @dataclass(slots=True)
 class ForwardStart:
-    """What the last forward pass of a step started from, and the gradients that came back to its outputs.
+    """The initial state of a step's last forward pass, and the gradients of its outputs.
 
     Attributes:
-        args: The model's positional arguments, themselves.
-        kwargs: Its keyword arguments.
+        args: The model's positional arguments, not copied.
+        kwargs: Its keyword arguments, not copied.
         versions: The tensors among them, with their versions.
-        passes: The step's forward passes so far, this one last; the first ``MAX_PASSES`` of them.
-        random_states: At the start of this pass.
-        buffers: Copies of the model's buffers, by name; empty where none are kept.
+        passes: The step's first ``MAX_PASSES`` forward passes so far, in order.
+        random_states: The random states at the start of this pass.
+        buffers: Copies of the model's buffers, by name; empty if none are kept.
         first_buffers: Those at the start of the step's first pass.
         autocast: Device type, whether autocast was on, and its dtype.
         is_training: The model's mode.
         place: The line that called the model.
-        number: Which forward pass of the step it is, from 1.
-        end_node: Autograd numbered the nodes after the forward from here.
-        gradients: What came back to the outputs, by their position; as large as the outputs.
+        number: The number of this forward pass in its step, from 1.
+        end_node: The number of the first autograd node after the forward pass.
+        gradients: The gradients of the outputs, by position; as large as the outputs.
     """
 
     args: tuple[Any, ...]
@@ -74,7 +74,7 @@ class ForwardStart:
     gradients: dict[int, torch.Tensor] = field(default_factory=dict)
 
     def differences(self, model: torch.nn.Module) -> list[str]:
-        """Returns in which ways a replay now starts from something else, as sentences."""
+        """Returns how the start of a replay now would differ, as sentences."""
         found = []
         changed = sum(version_of(tensor) != version for tensor, version in self.versions)
         if changed:
@@ -86,14 +86,14 @@ class ForwardStart:
         return found
 
     def pass_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, after: int) -> int | None:
-        """Returns which of the step's passes a call of the model repeats, from 0; None when there are no more.
+        """Returns which of the step's passes a call of the model repeats, from 0; None if there are no more.
 
-        That is the next one with the same tensors among its arguments, else simply the next one.
+        It is the next one with the same tensors among its arguments, else the next one.
 
         Args:
             args: The call's positional arguments.
             kwargs: Its keyword arguments.
-            after: The pass that the call before repeated; -1 for the first call.
+            after: The pass that the previous call repeated; -1 for the first call.
         """
         tensors = tensors_in((args, kwargs))
         following = range(after + 1, len(self.passes))
@@ -101,11 +101,11 @@ class ForwardStart:
         return next(same, next(iter(following), None))
 
     def set_buffers(self, model: torch.nn.Module, *, first: bool = False) -> None:
-        """Copies the buffers as they were into those that the model has now.
+        """Resets the model's buffers to their kept values.
 
         Args:
             model: The model.
-            first: Whether they are to be those before the step's first pass, or those before its last one.
+            first: Whether to use the buffers before the step's first pass instead of its last one.
         """
         copies = self.first_buffers if first else self.buffers
         with torch.no_grad():
@@ -116,14 +116,14 @@ class ForwardStart:
 
     @contextmanager
     def autocasting(self) -> Iterator[None]:
-        """Has autocast as it was."""
+        """Sets autocast as it was."""
         with ExitStack() as stack:
             for device_type, enabled, dtype in self.autocast:
                 stack.enter_context(torch.autocast(device_type, enabled=enabled, dtype=dtype))
             yield
 
     def forward(self, model: torch.nn.Module) -> list[torch.Tensor]:
-        """Repeats the forward pass and returns the tensors among the outputs, in their order."""
+        """Repeats the forward pass and returns the tensors among the outputs, in order."""
 
         def leaf(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.detach().requires_grad_(tensor.requires_grad)

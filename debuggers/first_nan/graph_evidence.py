@@ -1,4 +1,4 @@
-"""Names the operators that may have made a value NaN from what its autograd graph has saved; nothing is replayed."""
+"""Names the operators that may have produced a NaN from the tensors saved in its autograd graph, without a replay."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from debuggers.torch_internals.autograd import is_result, saved_tensors
 
 
 def operators_before(tensor: torch.Tensor, first_node: int = 0) -> list[str]:
-    """Returns the operators that may have made a tensor NaN, in the order in which they ran.
+    """Returns the operators that may have produced a tensor's NaN, in the order in which they ran.
 
-    The first operator that saved something that is not finite bounds them: it made it, if that is its result, else one
-    between those that saved finite values and itself did. Of several the ones with a limited domain or range count.
+    If the first operator that saved a non-finite tensor saved it as its result, it is the only one. If it saved it as
+    an input, they are those before it whose results are not known to be finite: of these, the ones with a limited
+    domain or range, else the last.
 
     Args:
-        tensor: Holds NaN; with its graph, through which no backward pass has gone.
-        first_node: The number of the first autograd node that may have.
+        tensor: Holds NaN; its graph has been through no backward pass.
+        first_node: The number of the first autograd node to consider.
     """
     if tensor.grad_fn is None:
         return []

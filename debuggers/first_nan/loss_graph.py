@@ -1,4 +1,4 @@
-"""Names the operators of a loss that may have made NaN or infinities, from its autograd graph."""
+"""Names the operators of a loss that may have produced NaN or infinities, from its autograd graph."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ LIMITED = words(
     "polygamma pow prod reciprocal remainder renorm rsqrt scaled_dot_product_attention sinc sinh softmax "
     "special_log_ndtr special_ndtri special_xlog1py sqrt std std_mean tan xlogy"
 )
-"""Finite arguments are enough for these: outside of a domain, beyond a range, at a slope that does not exist, or in a
-row that is masked completely."""
+"""Operators that produce NaN or infinities from ordinary finite arguments: outside of the domain or range, where no
+derivative exists, or in a row that is masked completely."""
 _OVERFLOWING = words("addbmm addmm addmv baddbmm bmm convolution cumsum dot linear mean mm mse_loss mul mv sum to_copy")
-"""These leave the range of a dtype as narrow as float16 before anything else does."""
+"""Operators that are the first to overflow in a dtype with a narrow range, such as float16."""
 _COUNTING = {"mean": 0, "std": 1, "var": 1, "std_mean": 1, "var_mean": 1}
-"""Reductions, with the number of values over which they are 0 / 0."""
+"""Reductions, with the largest number of values for which they are 0 / 0."""
 
 
 def loss_candidates(loss: torch.Tensor, first_node: int) -> list[str]:
-    """Returns the operators in the graph of a loss that may have made what is not finite, in the order of their runs.
+    """Returns the operators of a loss that may have produced NaN or infinities, in the order in which they ran.
 
-    Those that certainly have, such as a mean over no values, are returned alone. Else the ones with a limited domain or
-    range, and in float16 also those whose result overflows.
+    If some certainly did, such as a mean over no values, only they are returned. Otherwise, they are those with a
+    limited domain or range, and in float16 those that can overflow.
 
     Args:
         loss: With its graph, whose saved tensors may be freed.
-        first_node: The number of the first autograd node that is no longer the model's; 0 where it is not known, then
-            there are no candidates.
+        first_node: The number of the first autograd node after the model's; 0 if unknown: then nothing is returned.
     """
     if loss.grad_fn is None or not first_node:
         return []
@@ -46,7 +45,7 @@ def loss_candidates(loss: torch.Tensor, first_node: int) -> list[str]:
 
 
 def nodes_of(root: Any, first_node: int = 0) -> list[Any]:
-    """Returns the nodes of a graph from a number on, without its leaves, in the order in which they were made."""
+    """Returns the nodes of a graph from ``first_node`` on, without leaves, in the order of their creation."""
     waiting, numbers = [root], {}
     while waiting:
         node = waiting.pop()

@@ -15,7 +15,7 @@ from debuggers.torch_internals.modules import WRAPPED
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """A call of a module. ``name`` is its dotted name, ``""`` for the model; ``number`` counts its calls from 1."""
+    """A call of a module. ``name`` is its dotted path, ``""`` for the model; ``number`` counts its calls from 1."""
 
     name: str
     type_name: str
@@ -23,9 +23,9 @@ class ModuleCall:
 
 
 class ModuleCalls:
-    """The calls of a model's modules that are running, the innermost last, and how often each was called.
+    """The running calls of a model's modules, the innermost last, and the number of calls of each.
 
-    Calls inside a backward pass, where activation checkpointing computes a forward again, have the number of the last.
+    A call inside a backward pass, where activation checkpointing recomputes, has the number of the last call.
     """
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class ModuleCalls:
         self._passes: list[int] = []
 
     def compute_a_forward(self) -> bool:
-        """Whether what runs now belongs to a forward pass.
+        """Whether the running code belongs to a forward pass.
 
-        In a backward pass it does when the innermost module was called in that very pass, which repeats its forward.
+        Inside a backward pass it does if the innermost module was called in that pass, which recomputes its forward.
         """
         return backward_pass_id() == (self._passes[-1] if self._passes else NO_BACKWARD_PASS)
 
@@ -49,14 +49,14 @@ class ModuleCalls:
         ending: Callable[[], None],
         ended: Callable[[ModuleCall, Any], None],
     ) -> None:
-        """Watches a model; scripted modules, which take no such hooks, pass for a part of their callers.
+        """Adds hooks to a model; scripted modules, which allow none, count as part of their callers.
 
         Args:
             model: The model.
             hooks: Holds the hooks.
             began: Called with the arguments of each call of the model itself, outside of backward passes.
-            ending: Called at the end of each call, while it is still the innermost that is running.
-            ended: Called with each call that has ended, and its output.
+            ending: Called at the end of each call, while it is still the innermost running one.
+            ended: Called after each call, with the call and its output.
         """
 
         def before(name: str, module: torch.nn.Module) -> Callable[..., None]:

@@ -13,11 +13,11 @@ from debuggers.torch_internals.autograd import current_node, next_node_number, n
 
 
 class NodeCalls:
-    """The calls by the numbers that autograd gives its nodes, in the order in which they are made.
+    """The operator calls, by the numbers that autograd gives its nodes in the order of their creation.
 
-    An operator's node is made right before it runs. Two kinds of nodes are not: a custom function's, which is made
-    before its forward runs without gradients, and what a change in place adds to the graph afterwards. A custom
-    function's call has no operator's name.
+    An operator's node is created right before the operator runs, with two exceptions. A custom function's node is
+    created before its forward, which runs without gradients; its call has no operator name. An in-place change adds
+    nodes to the graph afterwards.
     """
 
     def __init__(self, calls: ModuleCalls) -> None:
@@ -38,14 +38,14 @@ class NodeCalls:
         self._changed_in_place = self._call(kind.name, place) if has_gradients and kind.written else None
 
     def module_ends(self) -> None:
-        """Notes that the innermost running module is about to end: the remaining nodes are its own."""
+        """Notes that the innermost running module is about to end, and attributes the remaining nodes to it."""
         number = next_node_number()
         if number > self._next:
             self._claim(number, self._changed_in_place or self._call("", None))
         self._changed_in_place = None
 
     def differentiated(self) -> tuple[Any, OperatorCall | None]:
-        """Returns the node whose backward runs, or None, and the call that made it, if it is known."""
+        """Returns the node whose backward runs, or None, and the call that created it, if known."""
         node = current_node()
         return node, None if node is None else self._by_number.get(node_number(node))
 

@@ -1,4 +1,4 @@
-"""Describes what goes into an operator and what comes out of it: shapes, dtypes, ranges and counts."""
+"""Describes the inputs and outputs of an operator: shapes, dtypes, ranges and counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COUNTED = ("nan", "positive_inf", "negative_inf", "zeros", "negatives")
 
 
 class NonFiniteKinds(NamedTuple):
-    """Which kinds of values that are not finite a tensor holds."""
+    """Which kinds of non-finite values a tensor holds."""
 
     nan: bool
     positive_inf: bool
@@ -27,16 +27,16 @@ class Operand:
 
     Attributes:
         role: The name of the argument, such as ``self`` or ``mat2``, or ``output``.
-        name: What is known of it beside that: a parameter, a buffer, an argument of the model; else empty.
+        name: The parameter, buffer or argument of the model that it is; else empty.
         dtype: Such as ``float32``; ``number`` for a plain number.
         shape: Its shape.
-        minimum: The least finite value; NaN when there is none. Complex values count as pairs of real ones.
-        maximum: The largest finite value.
-        nan: How many values are NaN.
-        positive_inf: How many are infinity.
-        negative_inf: How many are minus infinity.
-        zeros: How many are zero.
-        negatives: How many are finite and below zero.
+        minimum: The smallest finite value; NaN if there is none. Complex values count as pairs of real ones.
+        maximum: The largest finite value, or the plain number itself.
+        nan: Number of NaN values.
+        positive_inf: Number of infinities.
+        negative_inf: Number of minus infinities.
+        zeros: Number of zeros.
+        negatives: Number of finite values below zero.
     """
 
     role: str
@@ -53,16 +53,16 @@ class Operand:
 
     @property
     def magnitude(self) -> float:
-        """The largest magnitude of its finite values; 0 when there is none."""
+        """The largest magnitude of its finite values; 0 if there is none."""
         return 0.0 if math.isnan(self.minimum) else max(-self.minimum, self.maximum)
 
     @property
     def non_finite(self) -> int:
-        """How many values are NaN or infinite."""
+        """Number of values that are NaN or infinite."""
         return self.nan + self.positive_inf + self.negative_inf
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it as plain values."""
+        """Returns the fields as plain values."""
         return {**asdict(self), "shape": list(self.shape)}
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Operand:
 
 
 def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    """Yields the tensors of an operator's arguments or results, which nest in lists and tuples at most."""
+    """Yields the tensors of an operator's arguments or results, also in nested lists and tuples."""
     if isinstance(values, torch.Tensor):
         yield values
     elif isinstance(values, (list, tuple)):
@@ -87,7 +87,7 @@ def tensors_in(values: Any) -> Iterator[torch.Tensor]:
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Returns real or complex floating-point values as a strided tensor; None for what has none that could be read."""
+    """Returns real or complex floating-point values as a strided tensor; None if there are none to read."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.device.type == "meta" or tensor.is_nested:
         return None
     if tensor.layout == torch.sparse_coo:
@@ -106,7 +106,7 @@ def holds_non_finite(tensor: torch.Tensor) -> bool:
 
 
 def holds_more_than_minus_infinity(tensor: torch.Tensor) -> bool:
-    """Whether any value is NaN or infinity; minus infinity alone is what masks hold."""
+    """Whether any value is NaN or infinity; minus infinity is ignored, because masks contain it."""
     values = plain(tensor)
     if values is None or not holds_non_finite(values):
         return False
@@ -115,7 +115,7 @@ def holds_more_than_minus_infinity(tensor: torch.Tensor) -> bool:
 
 
 def non_finite_kinds(tensor: torch.Tensor) -> NonFiniteKinds:
-    """Returns which kinds of values that are not finite it holds."""
+    """Returns which kinds of non-finite values it holds."""
     values = _real(tensor)
     found = torch.stack([values.isnan().any(), torch.isposinf(values).any(), torch.isneginf(values).any()])
     return NonFiniteKinds(*found.tolist())

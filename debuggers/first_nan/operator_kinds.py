@@ -1,4 +1,4 @@
-"""Static properties of operators: what they write to, and whether they insert infinities on purpose."""
+"""Static properties of operators: what they write to, and whether they insert intended infinities."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ _COPYING = frozenset(["_to_copy", "clone", "lift_fresh_copy"])
 
 @dataclass(frozen=True, slots=True)
 class OperatorKind:
-    """What is known of an operator.
+    """The static properties of an operator.
 
     Attributes:
         name: Such as ``aten::log``.
-        roles: The names of its arguments, in their order.
+        roles: The names of its arguments, in order.
         written: The names of the arguments that it changes.
-        overwrites: It does not read what it writes to.
+        overwrites: It does not read the arguments that it changes.
         is_view: Its outputs are views of its inputs.
-        allocates: Its outputs hold whatever the memory held before.
-        places: It puts a given value into tensors; an infinity that it puts is meant.
-        absorbs: Minus infinity is a legal input, which stands for probability zero.
-        multiplies: Its output holds products, in which infinity times 0 is NaN.
-        copies: Its output holds the values of its input, in another dtype or on another device maybe.
-        keeps_rows: A datapoint's values in its output depend on that datapoint's values in its inputs.
-        pointwise: Each value of its output depends on the values at the same place of its inputs, broadcast.
+        allocates: Its outputs are uninitialised memory.
+        places: It inserts a given value into tensors; an infinity inserted so is intended.
+        absorbs: Minus infinity is a valid input, which represents probability zero.
+        multiplies: Its output contains products, in which infinity times 0 is NaN.
+        copies: Its output has the values of its input, possibly in another dtype or on another device.
+        keeps_rows: Each row of its output depends on the same rows of its inputs only.
+        pointwise: Each value of its output depends on the values at the same position of its broadcast inputs.
     """
 
     name: str
@@ -76,7 +76,7 @@ class OperatorKind:
 
 @cache
 def kind_of(operator: Any) -> OperatorKind:
-    """Returns what is known of an operator as a dispatch mode gets it: an overload, or a higher-order operator."""
+    """Returns the properties of an operator as a dispatch mode gets it: an overload or a higher-order operator."""
     schema = schema_of(operator)
     if schema is None:
         return OperatorKind(str(operator), (), (), *([False] * 9))
@@ -104,18 +104,18 @@ def plain_name(name: str) -> str:
 
 
 def operator_of_node(node: str) -> str:
-    """Returns the operator that made an autograd node, judging by its name: ``aten::log`` for ``LogBackward0``."""
+    """Returns the operator that created an autograd node, from its name: ``aten::log`` for ``LogBackward0``."""
     base = node.rpartition("::")[2].rstrip("0123456789").removesuffix("Backward")
     letters = (
         f"_{letter.lower()}" if letter.isupper() and place else letter.lower() for place, letter in enumerate(base)
     )
     spelt = "".join(letters)
-    # Digits hide where words end: Log1PBackward0 is of log1p, and NllLoss2DBackward0 of nll_loss2d.
+    # Digits hide the ends of words: log1p has Log1PBackward0, and nll_loss2d NllLoss2DBackward0.
     return f"aten::{_operators().get(spelt.replace('_', ''), spelt)}"
 
 
 @cache
 def _operators() -> dict[str, str]:
-    """Returns the operators of ``aten`` by their names without underscores; of several the shortest name."""
+    """Returns the names of ``aten``'s operators by the same without underscores; the shortest of several."""
     names = {name.removeprefix("aten::").partition(".")[0] for name in operator_names()}
     return {name.replace("_", ""): name for name in sorted(names, key=len, reverse=True)}

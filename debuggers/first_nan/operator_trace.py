@@ -37,30 +37,30 @@ from debuggers.torch_import import torch
 from debuggers.torch_internals.dispatch import OperatorMode
 
 MAX_EVENTS = 500
-"""A pass that makes more is described up to here."""
+"""Later events of a replay are not described."""
 _MAX_SAMPLES = 8
 _LAST_FEW = 5
 _UNWRITTEN = "uninitialised memory, as of torch.empty"
 
 Named = tuple[Origin, str]
-"""What a tensor from outside of the replay is."""
+"""The origin and name of a tensor from outside of the replay."""
 
 
 class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
-    """Observes the operators that run while it is entered, in order.
+    """Checks the operators that run while it is entered, in order.
 
-    The rule: an operator whose output is not finite while its inputs are finite caused a non-finite event. So did an
-    operator that turns intended infinities into NaN, such as a softmax over a row that a mask filled with -inf. All
-    other operators propagate: each non-finite tensor carries the events that it originates from, through views and
-    in-place changes, until it is overwritten or the values are masked out.
+    An operator causes a non-finite event if its output is not finite although its inputs are. So does one that turns
+    intended infinities into NaN, such as a softmax over a row that a mask filled with -inf. All other operators
+    propagate: each non-finite tensor carries the events that it originates from, through views and in-place changes,
+    until it is overwritten or the values are masked out.
 
     An operator in a backward pass is attributed to the operator of the forward pass that it differentiates, by the
-    number that autograd gives each node.
+    number of the autograd node.
 
     Attributes:
-        events: All of them, in order.
-        batch: The number of datapoints, where known.
-        caller: Where the model was called from: the place of operators that no user code calls otherwise.
+        events: All events, in order.
+        batch: The number of datapoints, if known.
+        caller: The line that called the model: the place of operators that no user code calls.
     """
 
     def __init__(self, calls: ModuleCalls, untouched: UntouchedMemory) -> None:
@@ -78,7 +78,7 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         self._operators = 0
 
     def name(self, tensor: torch.Tensor, origin: Origin, name: str) -> None:
-        """Names a tensor that comes from outside of the replay."""
+        """Names a tensor from outside of the replay."""
         if plain(tensor) is tensor and tensor not in self._names:
             self._names.put(tensor, (origin, name))
 
@@ -92,10 +92,10 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         return found
 
     def events_read(self) -> set[int]:
-        """Returns the events whose values the last few operators read, which an exception may come from.
+        """Returns the events whose values the last operators read, which may have caused an exception.
 
-        An operator reads its inputs when it returns something else than floating-point tensors alone: the truth
-        of a comparison, a number, the status of a factorisation. So does one that has raised.
+        An operator reads its inputs if it returns anything but floating-point tensors, such as a comparison, a number
+        or the status of a factorisation, or if it raised.
         """
         found: set[int] = set()
         with outside_modes(), torch.no_grad():
@@ -112,7 +112,7 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Called by torch with each operator, below autograd and autocast."""
+        """Called by torch for each operator, below autograd and autocast."""
         keywords = dict(kwargs or {})
         kind = kind_of(func)
         self._operators += 1
@@ -188,7 +188,7 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
                     self._names.put(tensor, named)
 
     def _explain(self, run: OperatorRun) -> frozenset[int]:
-        """Returns the events that non-finite outputs originate from; adds those that happen here."""
+        """Returns the events that non-finite outputs originate from, including new ones."""
         own: Origin = "placed" if run.kind.places else "operator"
         faulty = [tensor for tensor in run.values() if holds_non_finite(tensor) and run.reached_by(tensor)]
         if not faulty:
@@ -204,7 +204,7 @@ class OperatorTrace(OperatorMode):  # type: ignore[no-untyped-call]
         return passed | self._add(run, own) if only_meant and run.makes_some() else passed
 
     def _beside_minus_infinity(self, events: frozenset[int]) -> frozenset[int]:
-        """Leaves out events of nothing but -inf where there are others: who absorbs -inf minds only these."""
+        """Returns the events with more than -inf, if any: the operator absorbs -inf, so they are the cause."""
         others = {
             event for event in events if any(output.nan or output.positive_inf for output in self.events[event].outputs)
         }

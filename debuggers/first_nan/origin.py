@@ -20,30 +20,30 @@ _OPERANDS_IN_TEXT = 8
 
 @dataclass(frozen=True, slots=True)
 class NonFiniteOrigin:
-    """The operator that made the first values that are not finite, of those that reached the loss or a gradient.
+    """The operator that produced the first non-finite values that reached the loss or a gradient.
 
     Attributes:
         module: The dotted path of the innermost module that called the operator; the model's class for the model
-            itself, ``the loss`` for what runs outside of the model, and ``the model or the loss`` where nothing could
-            be repeated.
+            itself, ``the loss`` for code outside of the model, and ``the model or the loss`` if nothing could be
+            repeated.
         module_type: The class of the module; empty outside of the model.
-        call: Which call of the module it was in this step, from 1.
+        call: The number of the module's call in this step, from 1.
         calls: How often the module was called.
-        operator: Such as ``aten::log``. In a backward pass it is the operator of the forward pass whose gradient is
-            not finite; empty where only the module is known.
-        direction: In which pass the values came to be.
+        operator: Such as ``aten::log``. In a backward pass, the operator of the forward pass whose gradient is not
+            finite; empty if only the module is known.
+        direction: The pass that produced the values.
         node: In a backward pass, the autograd node, such as ``SqrtBackward0``.
         kernel: The operator that ran; in a forward pass the same as ``operator``.
-        source: The line of user code that called it; None where none did.
+        source: The line of user code that called it; None if none did.
         origin: What produced the values; see ``Origin``.
-        held_by: The parameter, buffer or argument that held them before, where no operator made them.
-        inputs: What went into the kernel.
-        outputs: What of its results is not finite.
-        rows: The rows of the batch that trigger it; None where they cannot be determined.
-        datapoints: The indices of these datapoints, where they were given.
+        held_by: The parameter, buffer or argument that held them before, if no operator produced them.
+        inputs: The inputs of the kernel.
+        outputs: The non-finite outputs of the kernel.
+        rows: The rows of the batch that trigger it; None if they cannot be determined.
+        datapoints: The indices of these datapoints, if they were given.
         suggestion: What to do.
-        notes: What else is worth knowing, such as how the replay differed from the step.
-        samples: Cut copies of inputs and outputs, by role, on the host.
+        notes: Further notes, such as how the replay differed from the step.
+        samples: Truncated copies of inputs and outputs on the host, by role.
     """
 
     module: str
@@ -67,11 +67,11 @@ class NonFiniteOrigin:
 
     @classmethod
     def of(cls, event: NonFiniteEvent, model: torch.nn.Module, calls: int) -> NonFiniteOrigin:
-        """Makes the answer of an event.
+        """Returns the origin of an event.
 
         Args:
             event: The event.
-            model: Names the empty path.
+            model: The model, whose class replaces the empty path.
             calls: How often the module was called.
         """
         module = event.call.module
@@ -95,10 +95,7 @@ class NonFiniteOrigin:
         )
 
     def with_datapoints(self, indices: Any) -> NonFiniteOrigin:
-        """Returns it with the indices of the rows' datapoints; ``indices[row]`` is that of a row.
-
-        With a note instead where there is no such integer.
-        """
+        """Returns a copy with the rows' datapoints, ``indices[row]``, or a note if one is no integer."""
         if indices is None or self.rows is None:
             return self
         try:
@@ -136,7 +133,7 @@ class NonFiniteOrigin:
         return "\n".join([*lines, *self.notes])
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns everything but the samples as plain values."""
+        """Returns all fields but the samples as plain values."""
         return {
             "module": self.module,
             "module_type": self.module_type,

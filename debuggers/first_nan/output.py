@@ -1,4 +1,4 @@
-"""Reports where the first NaN came from: at the terminal, as an alert, and as a page with the values."""
+"""Reports the origin of the first NaN: on the terminal, as an alert, and as a page with the values."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FirstNaN:
-    """Where the NaN of a step came from.
+    """The origin of a step's NaN.
 
     Attributes:
         step: The step.
-        origin: The operator; None when there was no replay that reproduced the fault, and no module was seen with one.
-        seen_first: The leaf module whose output was the first that was not finite in the step itself, by the watch.
+        origin: The operator or module; None if no replay reproduced the fault and no module's output showed it.
+        seen_first: The leaf module with the first non-finite output in the step itself, before any replay.
         history: Statistics of the module's outputs in the last steps, oldest first; see ``NonFiniteWatch.history``.
         notes: How the replay differed, or why there was none.
     """
@@ -60,7 +60,7 @@ class FirstNaN:
         return "\n  ".join(lines)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it as plain values."""
+        """Returns the fields as plain values."""
         return {
             "step": self.step,
             "origin": None if self.origin is None else self.origin.as_dict(),
@@ -71,7 +71,7 @@ class FirstNaN:
 
 
 class FirstNaNReporter:
-    """Reports answers; a failure in doing so is logged and stops nothing."""
+    """Reports results; a failure to do so is only logged."""
 
     def __init__(self, *, to_terminal: bool) -> None:
         self._to_terminal = to_terminal
@@ -79,10 +79,10 @@ class FirstNaNReporter:
         self._pages = 0
 
     def report(self, answer: FirstNaN, emitter: Emitter | None) -> None:
-        """Prints an answer to standard error, emits the alert ``first_nan``, and the page with the tensors.
+        """Prints a result to standard error, emits the alert ``first_nan``, and the page with the tensors.
 
-        The page has one entry, under the first datapoint or row that is named, else 0: the answer, inputs and outputs
-        of the operator, cut to 8 rows and 65,536 values, and the statistics of the module in the last steps.
+        The page has one entry, under the first affected datapoint or row, else 0: the result, inputs and outputs of
+        the operator, truncated to 8 rows and 65,536 values, and the module's statistics in the last steps.
         """
         try:
             if self._to_terminal:
@@ -95,7 +95,7 @@ class FirstNaNReporter:
             _log.exception("where the first NaN of step %d comes from could not be reported", answer.step)
 
     def close(self) -> None:
-        """Removes the folder in which pages were written; runs have their own links to them."""
+        """Removes the folder of the pages; runs have their own links to them."""
         if self._folder is not None:
             self._folder.remove()
             self._folder = None

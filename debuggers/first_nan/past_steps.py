@@ -11,26 +11,26 @@ from debuggers.first_nan.origin import NonFiniteOrigin
 
 _REPAIR = "restore a checkpoint"
 MOST_TRIES = 3
-"""Repetitions without an answer, one after another, before there is a pause as after an answer."""
+"""Replays without a result, one after another, before the same pause as after a result."""
 
 
 class PastSteps:
-    """Knows whether loss and gradients of the last step were finite, if it was checked."""
+    """Whether loss and gradients of the last step were finite, if it was checked."""
 
     def __init__(self) -> None:
         self._last: tuple[int, bool] | None = None
 
     @property
     def was_faulty(self) -> bool:
-        """Whether they were not."""
+        """Whether they were non-finite."""
         return self._last is not None and not self._last[1]
 
     def saw(self, step: int, *, finite: bool | None) -> None:
-        """Notes whether a step was finite; ``finite`` is None where that is not known."""
+        """Notes whether a step was finite; ``finite`` is None if unknown."""
         self._last = None if finite is None else (step, finite)
 
     def explain(self, origin: NonFiniteOrigin) -> NonFiniteOrigin:
-        """Returns an answer with what is known of how a parameter came to hold what is not finite."""
+        """Returns a parameter's origin with the likely cause of its non-finite values; others unchanged."""
         if origin.origin != "parameter":
             return origin
         return replace(origin, suggestion=f"{origin.held_by} was not finite before this step: {self._cause()}")
@@ -51,10 +51,10 @@ class PastSteps:
 
 
 class ReplaySchedule:
-    """Selects the first step of each fault for a replay, and after an answer none for a number of steps.
+    """Selects the first step of each fault for a replay, and after a result none for ``steps_between`` steps.
 
-    A repetition without an answer is tried again at the next faulty step, whether that begins a fault or goes on with
-    it. Raises DebuggerConfigError when ``steps_between`` is no positive integer.
+    A replay without a result is retried at the next faulty step, whether that begins a fault or continues it. Raises
+    DebuggerConfigError if ``steps_between`` is no positive integer.
     """
 
     def __init__(self, steps_between: int) -> None:
@@ -65,13 +65,13 @@ class ReplaySchedule:
         self._last: int | None = None
 
     def is_due(self, step: int, *, faulty: bool) -> bool:
-        """Takes a step, and returns whether it is to be repeated; ``done`` says what came of it."""
+        """Adds a step, and returns whether to replay it; call ``done`` after the replay."""
         begins = faulty and (not self._was_faulty or self._tries > 0)
         self._was_faulty = faulty
         return begins and (self._last is None or not 0 <= step - self._last < self._steps_between)
 
     def done(self, step: int, *, answered: bool) -> None:
-        """Says whether the repetition of a step had an answer."""
+        """Notes whether the replay of a step had a result."""
         self._tries = 0 if answered else self._tries + 1
         if answered or self._tries == MOST_TRIES:
             self._tries = 0

@@ -27,24 +27,23 @@ def replay_closure(
     start: ForwardStart | None = None,
     scale: float = 1.0,
 ) -> ReplayResult:
-    """Runs a closure again, with its backward pass, and returns where what is not finite comes from.
+    """Runs a closure again, with its backward pass, and returns the origin of NaN and infinities.
 
-    Afterwards everything is as before: weights, buffers, ``grad``, generators, and all memory that was there before,
-    which the closure may have written to. ``backward`` inside of it fills no ``grad``; it ends early when the answer is
-    known.
+    Afterwards everything is as before: weights, buffers, ``grad``, generators, and all older memory that the closure
+    wrote to. ``backward`` in the closure fills no ``grad``. The closure ends early when the origin is known.
 
-    With ``start`` the closure begins with the buffers and random states of the step's first forward pass, and each
-    forward pass of the model in it begins with the random states of the pass that it repeats: the one with the same
-    argument tensors, else the next one.
+    With ``start``, the closure begins with the buffers and random states of the step's first forward pass. Each of its
+    forward passes begins with the random states of the pass that it repeats: the one with the same argument tensors,
+    else the next one.
 
     Args:
-        model: The model that the closure calls, wrapped or not; wrappers pass calls on to it meanwhile.
+        model: The model that the closure calls, wrapped or not; wrappers forward their calls to it meanwhile.
         closure: Returns the loss of the same batch, or the model's outputs; it may call ``loss.backward()``.
-        start: What the step started from.
+        start: The initial state of the step.
         scale: The loss scale, if the closure returns the loss and leaves backward to the caller.
 
     Raises:
-        DebuggerConfigError: When the closure returns no tensor and calls no ``backward``, and when the model computes
+        DebuggerConfigError: If the closure returns no tensor and calls no ``backward``, or if the model computes
             together with other processes; see ``run_aside``.
     """
     examination = Examination(model, start, of_step=True)
@@ -76,7 +75,7 @@ def replay_closure(
 
 @contextmanager
 def _unless_gone() -> Iterator[None]:
-    """Goes on where the closure has gone backward itself, and has cleared the gradients."""
+    """Ignores that the closure has already run backward, and cleared the gradients."""
     try:
         yield
     except RuntimeError as error:
@@ -87,19 +86,19 @@ def _unless_gone() -> Iterator[None]:
 def replay_forward(
     model: torch.nn.Module, start: ForwardStart, *, loss: torch.Tensor | None = None, loss_is_finite: bool = True
 ) -> ReplayResult:
-    """Repeats the last forward pass of a model, and its backward pass from the gradient that came back to its outputs.
+    """Repeats the last forward pass of a model, and its backward pass from the gradients of its outputs.
 
-    The loss itself is not repeated. When it is what went wrong, the answer says so and names the operators of its graph
-    that may have done it. Afterwards everything is as before; see ``replay_closure``.
+    The loss is not repeated. If the fault is in it, the result says so, and names the operators of its graph that may
+    be the cause. Afterwards everything is as before; see ``replay_closure``.
 
     Args:
         model: The model, wrapped or not.
         start: From a ``ForwardCapture``.
-        loss: The loss with its graph, for the names of the operators in it.
+        loss: The loss with its graph, which names its operators.
         loss_is_finite: Whether its value was finite.
 
     Raises:
-        DebuggerConfigError: When the model computes together with other processes; see ``run_aside``.
+        DebuggerConfigError: If the model computes together with other processes; see ``run_aside``.
     """
     examination = Examination(model, start)
 
@@ -119,22 +118,22 @@ def replay_forward(
 
 
 def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: BaseException) -> ReplayResult:
-    """Repeats the forward pass after which, or in which, an exception ended a step, and names the NaN that led to it.
+    """Repeats the forward pass in or after which an exception ended a step, and names the NaN that caused it.
 
-    There is an answer where the pass raises the same type of exception again right after operators that read
-    values which are not finite; where the model's outputs hold some; and where the model's outputs are finite and
-    variables of the code that raised are not, which only names its line. Infinities that were put there on purpose do
-    not count. Afterwards everything is as before; see ``replay_closure``.
+    There is a result in three cases: the pass raises the same type of exception, right after operators that read
+    non-finite values; the model's outputs are not finite; or they are finite, and variables of the code that raised
+    are not, which only names its line. Intended infinities are ignored. Afterwards everything is as before; see
+    ``replay_closure``.
 
     Args:
         model: The model, wrapped or not.
-        start: From a ``ForwardCapture``. Without one only an exception from inside of the model can be repeated: its
-            traceback holds the arguments, but neither the buffers nor the random states of the start. Of others the
-            answer has the line, a parameter that holds NaN, and what the autograd graph shows about the operator.
+        start: From a ``ForwardCapture``. Without it, only an exception raised inside the model can be repeated: its
+            traceback has the arguments, but neither buffers nor random states. For others, the result has the line, a
+            parameter that holds NaN, and the likely operator from the autograd graph.
         error: With its traceback.
 
     Raises:
-        DebuggerConfigError: When the model computes together with other processes; see ``run_aside``.
+        DebuggerConfigError: If the model computes together with other processes; see ``run_aside``.
     """
     if not may_be_of_values(error):
         return ReplayResult(None, ())
@@ -146,7 +145,7 @@ def replay_error(model: torch.nn.Module, start: ForwardStart | None, error: Base
         result = examination.run(lambda: examination.check(repeat()))
     except Exception as other:
         if type(other) is type(error):
-            return ReplayResult(None, ())  # raised again, and all values that it read were finite
+            return ReplayResult(None, ())  # raised again although all values that it read were finite
         raise
     if result.origin is None:
         origin = fault_that_raised(error, examination.model, start)

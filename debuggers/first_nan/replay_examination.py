@@ -26,12 +26,12 @@ from debuggers.utils import tensors_in
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What a replay found.
+    """The result of a replay.
 
     Attributes:
-        origin: The answer; None when everything was finite.
-        notes: How the replay differed from the step, as far as known, and what went wrong in it.
-        error: What ended it early, if anything did.
+        origin: The origin of NaN or infinities; None if everything was finite.
+        notes: How the replay differed from the step, as far as known, and what failed in it.
+        error: The exception that ended it early, if any.
     """
 
     origin: NonFiniteOrigin | None
@@ -40,19 +40,19 @@ class ReplayResult:
 
 
 class Answered(BaseException):
-    """Ends a closure as soon as the answer is known; no handler of ``Exception`` in it stops that."""
+    """Ends a closure as soon as the origin is known; its handlers of ``Exception`` do not catch it."""
 
 
 class Examination:
-    """One replay. ``check`` and ``check_backward`` end it, by ``Answered``, when they find something."""
+    """One replay. ``check`` and ``check_backward`` end it with ``Answered`` if a value is not finite."""
 
     def __init__(self, model: torch.nn.Module, start: ForwardStart | None, *, of_step: bool = False) -> None:
-        """Prepares it.
+        """Prepares the replay.
 
         Args:
             model: The model, wrapped or not.
-            start: What the step started from; None where nothing was kept.
-            of_step: Whether the whole step is repeated, with all of its forward passes, or only the last one.
+            start: The initial state of the step; None if it was not kept.
+            of_step: Whether all forward passes of the step are repeated, or only the last one.
         """
         self.model = plain_model(model)
         self.went_backward = False
@@ -67,7 +67,7 @@ class Examination:
         self._error: Exception | None = None
 
     def check(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Ends the replay when one of these is not finite."""
+        """Ends the replay if one of these is not finite."""
         self._found = self._trace.events_in(tensors)
         if self._found:
             raise Answered
@@ -75,12 +75,12 @@ class Examination:
     def check_backward(
         self, roots: list[torch.Tensor], incoming: Sequence[torch.Tensor | None], *, retain_graph: bool = False
     ) -> None:
-        """Repeats a backward pass; ends the replay when a gradient is not finite."""
+        """Repeats a backward pass; ends the replay if a gradient is not finite."""
         self.went_backward = True
         self.check(gradients_of(roots, incoming, self.model.parameters(), retain_graph=retain_graph))
 
     def check_grads(self) -> None:
-        """Looks at the ``grad`` of parameters, which a backward pass that was not intercepted has filled."""
+        """Checks the ``grad`` of parameters, which a backward pass that was not intercepted has filled."""
         grads = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
         self.went_backward = self.went_backward or bool(grads)
         self.check(grads)
@@ -96,10 +96,10 @@ class Examination:
             self.check_backward(roots, incoming)
 
     def run(self, work: Callable[[], None]) -> ReplayResult:
-        """Does the work aside, and returns what was found.
+        """Runs ``work`` with ``run_aside``, and returns the result.
 
         Raises:
-            Exception: Of the work, when nothing was found that may have led to it.
+            Exception: Of ``work``, if no NaN or infinity may have caused it.
         """
         notes = [] if self._start is None else self._start.differences(self.model)
 
@@ -119,7 +119,7 @@ class Examination:
             self._blame(error)
             if not self._found:
                 raise
-            self._error = error.with_traceback(None)  # whose frames hold on to what they were working with
+            self._error = error.with_traceback(None)  # its frames would keep their tensors alive
             notes.append(f"the replay ended with {type(error).__name__}: {error}")
         notes += self._differences()
         return ReplayResult(self._answer(notes), tuple(notes), self._error)
@@ -136,10 +136,10 @@ class Examination:
         return [f"the step had {number} forward passes of the model, and the replay {self._passes}"]
 
     def _blame(self, error: Exception) -> None:
-        """Finds what the code was looking at that raised: by its last operators, else in its variables.
+        """Finds the values that the code that raised was using: by its last operators, else in its variables.
 
-        A variable counts with NaN and plus infinity only: minus infinity may be a mask, or the logarithm of a
-        probability, that has nothing to do with the exception.
+        In a variable, only NaN and plus infinity count: minus infinity may be a mask, or the logarithm of a
+        probability, unrelated to the exception.
         """
         events = self._trace.events
         self._found = {index for index in self._trace.events_read() if not events[index].is_meant}
@@ -186,7 +186,7 @@ class Examination:
             self._set_pass(args, kwargs)
 
     def _set_pass(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Sets the generators as they were at the start of the pass that this call repeats."""
+        """Resets the generators to the start of the pass that this call repeats."""
         self._passes += 1
         if self._start is None:
             return

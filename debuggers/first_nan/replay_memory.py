@@ -1,4 +1,4 @@
-"""What a replay did to memory, by storage: what it allocated, what it wrote to, and what it never wrote."""
+"""What a replay did to memory, by storage: what it allocated, wrote to, and left unwritten."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ Value = TypeVar("Value")
 
 
 class StorageRecords(Generic[Value]):
-    """Values by the memory of tensors. The memory is not kept alive, and its place is not mistaken for another's."""
+    """Values by the storages of tensors. They keep no memory alive, and no reused address is mistaken."""
 
     def __init__(self) -> None:
-        # The weak reference keeps the storage's address from being given away again.
+        # The weak reference prevents the reuse of the storage's address.
         self._records: dict[int, tuple[StorageWeakRef, Value]] = {}
 
     def put(self, tensor: torch.Tensor, value: Value) -> None:
-        """Remembers a value, in place of the one before."""
+        """Sets the value of the tensor's storage."""
         storage = tensor.untyped_storage()
         self._records[address_of(storage)] = (StorageWeakRef(storage), value)  # type: ignore[no-untyped-call]
 
     def get(self, tensor: torch.Tensor) -> Value | None:
-        """Returns what was remembered, or None."""
+        """Returns the value, or None."""
         found = self._records.get(address_of(tensor.untyped_storage())) if self._records else None
         return None if found is None else found[1]
 
     def forget(self, tensor: torch.Tensor) -> None:
-        """Forgets what was remembered, if anything."""
+        """Removes the value, if any."""
         self._records.pop(address_of(tensor.untyped_storage()), None)
 
     def alive(self) -> list[Value]:
-        """Returns what is remembered of memory that is still in use."""
+        """Returns the values of storages that are still in use."""
         return [value for reference, value in self._records.values() if not reference.expired()]  # type: ignore[no-untyped-call]
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
@@ -40,9 +40,9 @@ class StorageRecords(Generic[Value]):
 
 
 class UntouchedMemory:
-    """Keeps a copy of each tensor's memory before the first write to it, unless the replay made the tensor itself.
+    """Keeps a copy of each tensor's memory before the first write, unless the replay created the tensor.
 
-    Of each generator that is handed to an operator, keeps the state before its first draw.
+    For each generator that is passed to an operator, it keeps the state before the first draw.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class UntouchedMemory:
             self._states[generator] = generator.get_state()
 
     def restore(self) -> None:
-        """Puts back what was there; tensors and their versions stay as they are."""
+        """Restores memory and generators; the versions of tensors stay."""
         while self._states:
             generator, state = self._states.popitem()
             generator.set_state(state)
@@ -80,7 +80,7 @@ class UntouchedMemory:
 
 
 class UnwrittenMemory:
-    """Which elements of new memory were written, until all of them were."""
+    """Which elements of new memory were written, until all were."""
 
     def __init__(self) -> None:
         self._written: StorageRecords[torch.Tensor] = StorageRecords()
@@ -92,17 +92,17 @@ class UnwrittenMemory:
         self._written.put(tensor, torch.zeros(elements, dtype=torch.bool, device=tensor.device))
 
     def wrote(self, tensor: torch.Tensor) -> None:
-        """Notes that every element of this tensor was overwritten; it may be a view of a part of the memory."""
+        """Notes that all elements of this tensor, which may be a view, were overwritten."""
         written = self._written.get(tensor)
         if written is None:
             return
         if written.numel() != tensor.untyped_storage().nbytes() // tensor.element_size():
-            self._written.forget(tensor)  # elements of another size: unknown from here on
+            self._written.forget(tensor)  # a view with elements of another size: unknown from now on
             return
         written.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).fill_(True)
         if bool(written.all()):
             self._written.forget(tensor)
 
     def __contains__(self, tensor: torch.Tensor) -> bool:
-        """Whether a part of the tensor's memory was never written to."""
+        """Whether a part of the tensor's memory was never written."""
         return tensor in self._written

@@ -20,12 +20,12 @@ _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
 _PACKAGES = "site-packages", "dist-packages"
 _LIMITS = frozenset([ENGINE_FUNCTION, "run_aside"])
-"""Functions that run a backward pass and a replay: what called these called no operator of them."""
+"""Functions that run a backward pass or a replay: their callers did not call its operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """A line of code. ``text`` is empty where the file cannot be read."""
+    """A line of code. ``text`` is empty if the file cannot be read."""
 
     file: str
     line: int
@@ -36,7 +36,7 @@ class SourceLine:
 
 
 Place = tuple[str, int]
-"""A file and a line in it; the text is read when somebody asks."""
+"""A file and a line in it; its text is read on demand."""
 
 
 def is_users_code(frame: FrameType) -> bool:
@@ -47,8 +47,8 @@ def is_users_code(frame: FrameType) -> bool:
 def user_place(frame: FrameType | None) -> Place | None:
     """Returns the innermost place in user code from a frame outwards, or None.
 
-    User code is what belongs neither to torch, nor to Python's standard library, nor to this package. Only code that
-    a replay calls counts, and inside of a backward pass only what the pass calls, such as a custom function's.
+    User code belongs neither to torch, nor to Python's standard library, nor to this package. Only code called by a
+    replay counts; inside a backward pass, only code called by the pass, such as that of a custom function.
     """
     while frame is not None:
         code = frame.f_code
@@ -61,7 +61,7 @@ def user_place(frame: FrameType | None) -> Place | None:
 
 
 def user_stack_level() -> int:
-    """Returns the ``stacklevel`` with which a warning of the calling function names the line of the user's code."""
+    """Returns the ``stacklevel`` with which a warning of the calling function names the line of user code."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
     while frame is not None and not _is_users(frame.f_code.co_filename):

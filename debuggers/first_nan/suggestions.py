@@ -1,4 +1,4 @@
-"""What to do about an operator that made NaN or infinities."""
+"""What to do about an operator that produced NaN or infinities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from debuggers.first_nan.operands import Operand
 from debuggers.first_nan.operator_kinds import plain_name, words
 
 _HUGE = 1e10
-"""A parameter beyond is no product of a healthy training: those stay within a few powers of ten of one."""
+"""Parameters of a healthy training stay far below: within a few powers of ten of one."""
 _GROWN = 1e15
 _PRODUCTS = words(
     "_convolution _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention_for_cpu "
@@ -118,7 +118,7 @@ def _blown_up(event: NonFiniteEvent) -> str:
 
 
 def _only_overflowed(event: NonFiniteEvent, name: str) -> bool:
-    """Whether an operator with a domain was given values inside of it, whose result is too large for the dtype."""
+    """Whether the inputs were in the operator's domain, and the result is too large for the dtype."""
     if name not in ("div", "pow", "square") or not any(operand.positive_inf for operand in event.outputs):
         return False
     return event.direction == "forward" and not any(operand.zeros or operand.negatives for operand in event.inputs[1:])

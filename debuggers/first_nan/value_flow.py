@@ -19,9 +19,9 @@ class OperatorRun:
     """An operator that has run.
 
     Attributes:
-        kind: Which one.
-        arguments: Tensors and numbers that went in, with the names of the arguments, as they were before.
-        outputs: The results that are not finite.
+        kind: Its properties.
+        arguments: Its tensors and numbers by argument name, as before the call.
+        outputs: Its non-finite results.
         place: The line of user code that called it.
     """
 
@@ -31,15 +31,15 @@ class OperatorRun:
     place: Place | None
 
     def values(self) -> list[torch.Tensor]:
-        """Returns the tensors that it reads and that can hold NaN."""
+        """Returns the tensors that it reads and that can hold NaN, as strided ones."""
         unread = self.kind.written if self.kind.overwrites else ()
         found = (plain(item) for role, item in self.arguments if isinstance(item, torch.Tensor) and role not in unread)
         return [tensor for tensor in found if tensor is not None]
 
     def is_row_by_row(self, batch: int | None) -> bool:
-        """Whether the rows of its outputs are those of the datapoints, if there are as many.
+        """Whether the rows of its outputs are datapoints, if there are as many.
 
-        The gradient of a weight may have as many rows as the batch by chance, but sums over the batch.
+        The gradient of a weight may have as many rows as the batch by chance, but is a sum over the batch.
         """
         values = self.values()
         if self.kind.keeps_rows or not values:
@@ -48,16 +48,16 @@ class OperatorRun:
         return first[:1] == self.outputs[0].shape[:1] and not (len(first) == 2 and first[1] == batch)
 
     def reached_by(self, tensor: torch.Tensor) -> bool:
-        """Whether what is not finite in an argument may have got into the outputs.
+        """Whether non-finite values of an argument may have reached the outputs.
 
-        In a pointwise operator it has, if it lies where the output is not finite.
+        In a pointwise operator, they have if the output is not finite at the same position.
         """
         if not self._is_pointwise_in(tensor):
             return True
         return bool((~torch.isfinite(tensor) & ~torch.isfinite(self.outputs[0])).any())
 
     def makes_some(self) -> bool:
-        """Whether a pointwise operator returned a non-finite value where all arguments are finite."""
+        """Whether a pointwise operator returned a non-finite value at a position where all arguments are finite."""
         arguments = self.values()
         if not all(self._is_pointwise_in(tensor) for tensor in arguments):
             return False
@@ -76,7 +76,7 @@ class OperatorRun:
 
 
 def combined_kinds(tensors: Iterable[torch.Tensor]) -> NonFiniteKinds:
-    """Returns which kinds of values that are not finite any of these holds."""
+    """Returns which kinds of non-finite values any of these holds."""
     return NonFiniteKinds(*(any(column) for column in zip(*map(non_finite_kinds, tensors), strict=True)))
 
 
@@ -86,19 +86,19 @@ def is_written(kind: OperatorKind, role: str) -> bool:
 
 
 def fills_its_memory(tensor: torch.Tensor) -> bool:
-    """Whether there is no value in its memory beside its own."""
+    """Whether its values fill its storage."""
     return tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes()
 
 
 def is_meant(tensor: torch.Tensor, origin: Origin, kind: OperatorKind) -> bool:
-    """Whether infinities of a tensor from outside of the replay were put there on purpose.
+    """Whether the infinities of a tensor from outside of the replay are intended.
 
-    Minus infinity is what masks and logarithms of probabilities hold, and nothing else with it that is not finite. In
-    an argument of the model, which holds data as well, it counts as a mask only beside zeros, and not where it is
-    multiplied. A buffer, or a tensor of unknown origin, may also be filled with infinity as a bound.
+    They are if minus infinity is the only non-finite value, as in masks and logarithms of probabilities. An argument
+    of the model may also hold data: there, all finite values must be zero, and the operator must not multiply. A
+    buffer, or a tensor of unknown origin, may also be filled with infinity as a bound.
 
     Args:
-        tensor: Holds something that is not finite.
+        tensor: Holds non-finite values.
         origin: What the tensor is.
         kind: The operator that reads it.
     """
