@@ -88,9 +88,10 @@ class TestOptimizers:
     def train(self, name, poisoned_steps, *, stability):
         model = network()
         stranger = nn.Parameter(torch.ones(2))
-        optimizer = OPTIMIZERS[name]([{"params": model[0].parameters()}, {"params": [*model[2].parameters()]}])
+        groups = [{"params": model[0].parameters()}, {"params": [*model[2].parameters()]}]
         if name != "Adafactor":
-            optimizer.add_param_group({"params": [stranger], "lr": 0.01})
+            groups.append({"params": [stranger], "lr": 0.01})  # not added later: Adagrad fails then in torch 2.7
+        optimizer = OPTIMIZERS[name](groups)
         for number, batch in enumerate(batches(8)):
             poisoned = number in poisoned_steps
             if poisoned and stability is None:
