@@ -37,8 +37,8 @@ class ExplodingGradient(Detector):
     judged = "norm"
     rule = (
         "log10 |g| > mean + max(6 σ, 1) over the tensor's last 128 values, from 16 values on (the spike test of OLMo, "
-        "128 values and 6 σ, on logarithms), and |g| above its first 16 values' geometric mean, or 10; or |g| > 1e6 "
-        "(the highest limit in use)"
+        "128 values and 6 σ, on logarithms), and |g| above its first 16 values' geometric mean, or 10 if that is less; "
+        "or |g| > 1e6 (the highest limit in use)"
     )
     evidence = "norm {value:.3g} is above {threshold:.3g}"
     worst = np.fmax

@@ -93,8 +93,7 @@ class ExplodingTotal(Detector):
     judged = "norm"
     rule = (
         "log10 |g| > mean + max(6 σ, 1) over the last 128 values, from 16 values on, and |g| above the geometric mean "
-        "of the first 16, or 10; |g| > 1e6; "
-        "before that |g| > 10 and 50 times the smallest so far"
+        "of the first 16, or 10 if that is less; or |g| > 1e6; before 16 values, |g| > 10 and 50 times the smallest"
     )
     evidence = ExplodingGradient.evidence
     worst = np.fmax
