@@ -4,8 +4,6 @@ Importing this package does not import torch. Pages can be read without torch (`
 inspects a model needs ``stepscope[torch]``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from tracker_adapters.last_resort import add_last_resort

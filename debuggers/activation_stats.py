@@ -1,7 +1,5 @@
 """Statistics of a layer's activations, over all values and channel by channel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tracker_adapters.errors import ArtifactError

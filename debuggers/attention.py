@@ -1,7 +1,5 @@
 """Captures a layer's attention weights, head by head, and their statistics."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Attention rollout: how much of each input position reaches each position of a later layer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal
 

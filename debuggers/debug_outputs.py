@@ -1,7 +1,5 @@
 """Finds the debug outputs that a trainer or an evaluator saved. Needs no torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from debuggers.errors import PageError

@@ -1,7 +1,5 @@
 """Eigen-CAM: the first principal component of a layer's output, without classes and gradients."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from debuggers.class_maps.class_activation import ClassActivationDebugger

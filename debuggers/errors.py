@@ -1,7 +1,5 @@
 """The exceptions that the debuggers raise."""
 
-from __future__ import annotations
-
 from tracker_adapters.errors import StepscopeError
 
 

@@ -1,7 +1,5 @@
 """Keeps a layer's output with its basic statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Grad-CAM: each channel weighs as much as its gradient does on average."""
 
-from __future__ import annotations
-
 from debuggers.class_maps.class_activation import GradientMapDebugger, position_dimensions
 from debuggers.torch_import import torch
 

@@ -1,7 +1,5 @@
 """Grad-CAM++: positions count by how much they contribute, so that several objects of a class all show."""
 
-from __future__ import annotations
-
 from debuggers.class_maps.class_activation import GradientMapDebugger, position_dimensions
 from debuggers.torch_import import torch
 

@@ -1,7 +1,5 @@
 """Compares the debug outputs in two folders of pages, such as two epochs: what changed, and by how much."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads the pages of an epoch: each datapoint's debug outputs, one page open at a time. Needs no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

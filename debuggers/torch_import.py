@@ -1,7 +1,5 @@
 """Imports torch, or says how to install it: the modules that need torch take it from here."""
 
-from __future__ import annotations
-
 from tracker_adapters.errors import MissingPackageError
 
 try:

@@ -1,7 +1,5 @@
 """Finds layers by name and applies functions to the tensors inside nested structures."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import difflib

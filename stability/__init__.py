@@ -4,8 +4,6 @@ Importing this package imports no torch; the configurations work without it, eve
 ``stepscope[torch]``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from tracker_adapters.last_resort import add_last_resort

@@ -1,7 +1,5 @@
 """What the configurations share: unknown fields and values of another type or range are refused by name."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self, TypeAlias
 
 from msgspec import Meta

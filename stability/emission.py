@@ -1,7 +1,5 @@
 """What a stability step emits, and how often."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The stability manager: one call a step measures the gradients, names what is not finite, and clips."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks that model and optimizer belong together: what only one of them holds is watched or trained in vain."""
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from collections.abc import Sequence

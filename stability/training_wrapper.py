@@ -1,7 +1,5 @@
 """The stability manager as one callable with its debug session."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from debuggers.torch_import import torch

@@ -1,7 +1,5 @@
 """What ``stepscope doctor`` finds out about the machine."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import platform

@@ -1,7 +1,5 @@
 """The exceptions that a caller of sessions can meet."""
 
-from __future__ import annotations
-
 from tracker_adapters.errors import StepscopeError
 
 

@@ -1,7 +1,5 @@
 """Has Ctrl-C wait while something is made that would be left half made."""
 
-from __future__ import annotations
-
 import inspect
 import signal
 import threading

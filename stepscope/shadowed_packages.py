@@ -1,7 +1,5 @@
 """Notices that a user's own module hides one of the packages that stepscope consists of."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Carries runs that exist into sinks: finished, crashed, copied, or still running."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

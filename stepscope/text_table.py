@@ -1,7 +1,5 @@
 """Prints a table in columns: laid out for the terminal, or, where it is long, a line a row at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.console import Console

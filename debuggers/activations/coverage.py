@@ -1,7 +1,5 @@
 """Warns, once each, about outputs that an activation monitor cannot measure."""
 
-from __future__ import annotations
-
 import logging
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,5 @@
 """Emits the recorded activations step by step, and passes them to the detectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tracker_adapters.emitter import Emitter

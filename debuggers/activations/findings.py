@@ -1,7 +1,5 @@
 """Findings about activations: NaN and infinities (except masks), and dead units over a window of steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

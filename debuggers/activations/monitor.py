@@ -1,7 +1,5 @@
 """Measures the outputs of a model's layers at sampled steps, and the gradients with respect to these outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 

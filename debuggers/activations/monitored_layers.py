@@ -1,7 +1,5 @@
 """Selects the layers whose outputs are measured, and selects again when modules are replaced."""
 
-from __future__ import annotations
-
 from debuggers.activations.recording import LayerRecorder, Recording
 from debuggers.activations.unit_activity import choose_layers
 from debuggers.errors import LayerNotFoundError

@@ -1,7 +1,5 @@
 """Measures the outputs of a forward pass, several in one call where nothing changes them in between."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Counts how often each unit of a layer is active, to find dead ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Collects the attention weights that are met during one call of a layer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

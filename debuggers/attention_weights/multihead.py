@@ -1,7 +1,5 @@
 """The attention weights of ``torch.nn.MultiheadAttention``, head by head, from its inputs and parameters."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Finds attention weights in what a layer returned."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

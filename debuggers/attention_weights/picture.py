@@ -1,7 +1,5 @@
 """Draws attention maps, head beside head, so that a person can see them."""
 
-from __future__ import annotations
-
 import math
 
 from debuggers.layer_values.picture_grid import MAX_MAPS, MIN_MAP_PIXELS

@@ -1,7 +1,5 @@
 """Measures attention weights block by block, so that a large map never has to lie in memory at once."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

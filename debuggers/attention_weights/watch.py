@@ -1,7 +1,5 @@
 """Watches the calls of torch's attention functions inside a layer's forward, where that changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

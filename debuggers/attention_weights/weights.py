@@ -1,7 +1,5 @@
 """Attention weights, a block of queries at a time: out of a tensor, or computed from queries and keys."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, Protocol

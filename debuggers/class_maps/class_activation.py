@@ -1,7 +1,5 @@
 """The base of class activation maps: runs the model again, captures one layer, and returns and draws the map."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The scores of a classifier: found in what it returns, and chosen by class."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

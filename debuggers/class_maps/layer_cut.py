@@ -1,7 +1,5 @@
 """Takes a layer's output out of the graph, so that the rest of the model can be differentiated from there."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

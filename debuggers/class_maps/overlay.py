@@ -1,7 +1,5 @@
 """Draws a class activation map over the image that it belongs to."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Detectors: one rule per file for a problem in a training run, with its formula and default."""
 
-from __future__ import annotations
-
 from debuggers.detectors.dead_units import DeadUnits
 from debuggers.detectors.detector import Detector, Detectors
 from debuggers.detectors.exploding_gradient import ExplodingGradient

@@ -1,7 +1,5 @@
 """Dead units: most of a layer's units are almost never active."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from debuggers.detectors.detector import Detector

@@ -1,7 +1,5 @@
 """The base of all detectors: a rule that checks one step at a time, over all tensors at once."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Turns "the rule is broken at this step" into findings that begin, last and end."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Exploding gradients: norms far above those of the last steps, or above an absolute limit."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

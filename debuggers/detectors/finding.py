@@ -1,7 +1,5 @@
 """What a detector found: the tensor, the steps, and the values as evidence."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Which parameters belong to one module: a bias may have no gradient by construction."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

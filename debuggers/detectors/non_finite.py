@@ -1,7 +1,5 @@
 """NaN and infinity: always a fault, except while a GradScaler searches for its scale."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

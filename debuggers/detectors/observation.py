@@ -1,7 +1,5 @@
 """The input of detectors at one step: statistics of many tensors, row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

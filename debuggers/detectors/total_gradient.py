@@ -1,7 +1,5 @@
 """Rules for the total gradient norm, which is known for every step."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

@@ -1,7 +1,5 @@
 """Updates that are too small or too large for the weights they change."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

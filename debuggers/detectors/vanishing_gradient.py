@@ -1,7 +1,5 @@
 """Vanishing gradients: |g| is too small to change the weights, while that of other tensors is not."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from debuggers.detectors.detector import Detector

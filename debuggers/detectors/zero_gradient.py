@@ -1,7 +1,5 @@
 """Gradients that are zero everywhere: layers without influence on the loss."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

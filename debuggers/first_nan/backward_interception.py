@@ -1,7 +1,5 @@
 """Intercepts ``backward`` in a closure: gradients are computed without changing any ``grad``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Non-finite events: one record for each operator that produced NaN or infinities from finite inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """What an exception tells about NaN: whether NaN may be its cause, and which tensors the code was using."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import FrameType, TracebackType

@@ -1,7 +1,5 @@
 """The result if the model's outputs are finite: a fault in the loss, which was not replayed."""
 
-from __future__ import annotations
-
 from debuggers.first_nan.events import non_finite_rows
 from debuggers.first_nan.exception_evidence import tensors_where_it_raised, users_place
 from debuggers.first_nan.forward_start import ForwardStart

@@ -1,7 +1,5 @@
 """Finds the first NaN: watches a model, and replays a faulty step to find the operator that produced it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Names the operators that may have produced a NaN from the tensors saved in its autograd graph, without a replay."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from debuggers.first_nan.loss_graph import LIMITED, nodes_of

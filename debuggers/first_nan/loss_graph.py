@@ -1,7 +1,5 @@
 """Names the operators of a loss that may have produced NaN or infinities, from its autograd graph."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

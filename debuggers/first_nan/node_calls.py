@@ -1,7 +1,5 @@
 """Maps autograd nodes to the operators of the forward pass that made them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from debuggers.first_nan.events import OperatorCall

@@ -1,7 +1,5 @@
 """Describes the inputs and outputs of an operator: shapes, dtypes, ranges and counts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

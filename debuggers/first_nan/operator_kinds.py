@@ -1,7 +1,5 @@
 """Static properties of operators: what they write to, and whether they insert intended infinities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks every operator of a forward and a backward pass, and tracks non-finite values from their origin."""
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence

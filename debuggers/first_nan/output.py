@@ -1,7 +1,5 @@
 """Reports the origin of the first NaN: on the terminal, as an alert, and as a page with the values."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The history before a fault: whether a step is replayed, and how a parameter came to hold NaN."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tracker_adapters.values.checked_values import at_least, check_value

@@ -1,7 +1,5 @@
 """What a replay did to memory, by storage: what it allocated, wrote to, and left unwritten."""
 
-from __future__ import annotations
-
 from typing import Generic, TypeVar
 
 from debuggers.torch_import import torch

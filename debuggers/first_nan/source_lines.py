@@ -1,7 +1,5 @@
 """Finds the line of the user's code that an operator was called from."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import sys

@@ -1,7 +1,5 @@
 """What to do about an operator that produced NaN or infinities."""
 
-from __future__ import annotations
-
 import math
 
 from debuggers.first_nan.events import NonFiniteEvent

@@ -1,7 +1,5 @@
 """How non-finite values propagate through one operator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Measures the gradients of a model step by step, keeps their history, and finds problems in them."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any

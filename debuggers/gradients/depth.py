@@ -1,7 +1,5 @@
 """Gradient flow: norms by module, and how they change from the last layer to the first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate

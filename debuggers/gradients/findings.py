@@ -1,7 +1,5 @@
 """Findings about gradients and updates: history and detectors see each step, and new findings are announced."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tracker_adapters.emitter import Emitter

@@ -1,7 +1,5 @@
 """Analysis of the gradients of the last steps: flow through the network, trends, findings, health and advice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Gradients that grow too much: over the steps, and from the last layer back to the first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

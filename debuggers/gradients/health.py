@@ -1,7 +1,5 @@
 """The health of a run's gradients: a score from its findings, and what to do about them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The bounded history of gradients and updates: per tensor the statistics of the last steps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whether weights keep changing after the last observed step, by torch's version counter."""
 
-from __future__ import annotations
-
 import weakref
 
 from debuggers.torch_import import torch

@@ -1,7 +1,5 @@
 """Measures gradients without the loss scale of mixed precision, and without changing them."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator, Sequence

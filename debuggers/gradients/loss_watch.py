@@ -1,7 +1,5 @@
 """Checks at every step whether the loss is finite; a loss on a device is checked once it has arrived on the host."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

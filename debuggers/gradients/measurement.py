@@ -1,7 +1,5 @@
 """Measures the gradients of a step as the optimizer is about to use them, or only their total norm."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from typing import Any

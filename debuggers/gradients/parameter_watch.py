@@ -1,7 +1,5 @@
 """Tracks which parameters take part in the training: have gradients, belong to the optimizer, change."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

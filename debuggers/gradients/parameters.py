@@ -1,7 +1,5 @@
 """The parameters of a model by name, and their gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

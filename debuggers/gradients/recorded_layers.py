@@ -1,7 +1,5 @@
 """Gradients that a caller has and hands over layer by layer."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The last values of several statistics of many names: one array, bounded, written with one assignment a step."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Detects steps that a GradScaler skips, in which no hook of the optimizer is called."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Cheap enough for every step: about ten microseconds for a small network, and one pass over the memory for a large one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

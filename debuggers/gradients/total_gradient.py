@@ -1,7 +1,5 @@
 """The total gradient norm, which is known for every step, whether it is measured in full or not."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Trends that are robust to outliers: of norms over steps, and over the depth of a network."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Measures an optimizer's step: the weights after it, their changes, and the optimizer's state."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Memory for the arrays of pages, in large blocks, which the system can back with huge pages and free as a whole."""
 
-from __future__ import annotations
-
 import math
 import threading
 import weakref

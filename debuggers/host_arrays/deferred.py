@@ -1,7 +1,5 @@
 """Copies tensors to the host: at once from the host, and from a device without waiting for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

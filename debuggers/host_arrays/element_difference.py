@@ -1,7 +1,5 @@
 """The element-wise difference of two arrays. Needs no torch."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

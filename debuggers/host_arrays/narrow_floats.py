@@ -1,7 +1,5 @@
 """The floating point types that torch has and NumPy lacks: pages keep them as those of ml_dtypes. Needs no torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Which tensors can be read, and their values."""
 
-from __future__ import annotations
-
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values.tensors import plain_tensor
 

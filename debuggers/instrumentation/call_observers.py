@@ -1,7 +1,5 @@
 """Calls functions at the calls of a module, and leaves nothing in it that a copy, a file or a compiler would keep."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import weakref

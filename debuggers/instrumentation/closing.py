@@ -1,7 +1,5 @@
 """What ends with a ``with`` block."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Self
 

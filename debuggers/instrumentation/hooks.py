@@ -1,7 +1,5 @@
 """The only place where hooks of torch, and observers of modules, are registered and removed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial

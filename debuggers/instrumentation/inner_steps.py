@@ -1,7 +1,5 @@
 """Distinguishes an optimizer's step from a nested one, as in a class that calls ``super().step()``."""
 
-from __future__ import annotations
-
 import sys
 
 from debuggers.instrumentation.compiled_code import never_compiled

@@ -1,7 +1,5 @@
 """Runs a model again without side effects on its weights and buffers, the generators, or other debuggers."""
 
-from __future__ import annotations
-
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Detects modules that were added to a model, replaced or removed, much faster than by walking through it."""
 
-from __future__ import annotations
-
 from itertools import chain
 from operator import is_, methodcaller
 

@@ -1,7 +1,5 @@
 """Chooses modules of a model by name, pattern or type, and names them whatever wraps the model."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

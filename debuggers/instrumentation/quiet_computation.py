@@ -1,7 +1,5 @@
 """Runs torch operations of a debugger during a forward pass, unseen by modes that are active there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any

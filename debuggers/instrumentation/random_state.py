@@ -1,7 +1,5 @@
 """Preserves the states of the random number generators around code that may draw from them."""
 
-from __future__ import annotations
-
 import os
 import random
 import threading

@@ -1,7 +1,5 @@
 """Remembers which exceptions were handled without keeping them: their tracebacks would keep all locals alive."""
 
-from __future__ import annotations
-
 from itertools import count
 
 _MARK = "_stepscope_seen"

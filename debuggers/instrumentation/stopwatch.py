@@ -1,7 +1,5 @@
 """Adds up the time that measuring takes."""
 
-from __future__ import annotations
-
 import time
 from types import TracebackType
 from typing import Self

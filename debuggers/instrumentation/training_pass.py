@@ -1,7 +1,5 @@
 """Distinguishes forward passes of a training from others that run through the same hooks."""
 
-from __future__ import annotations
-
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, is_tracing, transforms_are_active
 from debuggers.torch_internals.dispatch import MODES_WITHOUT_VALUES, current_modes, number_of_modes

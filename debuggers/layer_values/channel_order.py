@@ -1,7 +1,5 @@
 """The position of the channels in a layer's output: (batch, channels, *positions), or (batch, *positions, channels)."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 from weakref import WeakKeyDictionary
 

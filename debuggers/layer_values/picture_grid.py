@@ -1,7 +1,5 @@
 """Lays feature maps out as one picture."""
 
-from __future__ import annotations
-
 import math
 
 from debuggers.torch_import import torch

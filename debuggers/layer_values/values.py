@@ -1,7 +1,5 @@
 """What the built-in debuggers share: checked values of a layer's output, numbers that need no waiting, and pictures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hands on what was measured on a device, in the order of measuring, once it is on the host."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Collects tensors until they are measured together."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from debuggers.host_arrays.deferred import DeferredTensor

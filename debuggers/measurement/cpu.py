@@ -1,7 +1,5 @@
 """Measures host memory with the compiled kernel, large amounts in torch's threads."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.histograms.columns import HistogramColumns

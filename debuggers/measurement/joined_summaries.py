@@ -1,7 +1,5 @@
 """Puts measurements that were made one after the other together to one table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from debuggers.measurement.measure import PendingSummaries

@@ -4,8 +4,6 @@ Host tensors go through one call of a compiled kernel where it can be used; tens
 copy to the host. Nothing here draws random numbers or changes a tensor.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

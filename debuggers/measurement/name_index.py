@@ -1,7 +1,5 @@
 """Gives names rows that stay theirs, so that statistics of many tensors live in arrays instead of dictionaries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Brings any tensor to the plain values that a measurement reads: one dimension, float32 or float64."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from tracker_adapters.errors import ArtifactError

@@ -5,8 +5,6 @@ A statistic of each tensor is ``<statistic>/<tensor>``, so that viewers show it 
 together is ``total_norm/<group>``, such as ``total_norm/gradients``. Histograms are ``<group>/<tensor>``.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 

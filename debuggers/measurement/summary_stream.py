@@ -1,7 +1,5 @@
 """Emits what is measured step after step: norms of every step, and histograms merged over several."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -4,8 +4,6 @@ Tensors of a group are laid end to end, so that their number does not multiply t
 deterministic and none waits for the device: results are rows of one table, copied once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page being filled: collects datapoints, and submits a page when it is full."""
 
-from __future__ import annotations
-
 import os
 import threading
 import weakref

@@ -1,7 +1,5 @@
 """Validates the content of a page: plain values only, nested within the limits of debug outputs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a comparison of pages found: one entry a difference, a summary in plain words, and a table."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

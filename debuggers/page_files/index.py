@@ -1,7 +1,5 @@
 """The index of a folder of pages: which page holds which datapoint, its size and checksum."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import re

@@ -1,7 +1,5 @@
 """Limits for reading a page: a few bytes can describe more objects than fit in memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from tracker_adapters.values.checked_values import at_least, check_value

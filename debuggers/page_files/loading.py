@@ -1,7 +1,5 @@
 """Loads a page without executing anything in it; its arrays are views of the mapped file."""
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 import os

@@ -1,7 +1,5 @@
 """Small pictures of what a page holds, for trackers that show pages without reading them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

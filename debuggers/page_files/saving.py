@@ -1,7 +1,5 @@
 """Writes one page: arrays and plain values of several datapoints in a file that ``joblib.load`` reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The file that a page is written to: its checksum is computed beside the writing, and the disk begins at once."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading

@@ -1,7 +1,5 @@
 """Rebuilds the content of a page from an allow-list of pickle operations, arrays and dtypes; nothing else is called."""
 
-from __future__ import annotations
-
 import math
 import mmap
 import pickle

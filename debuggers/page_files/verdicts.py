@@ -1,7 +1,5 @@
 """Whether a prediction was correct, and by how much it was wrong, from the datapoint that a page keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The writer thread: writes finished pages in the background, within a fixed amount of memory."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Compares two tensors: their statistics, their distributions, and where both are at hand their elements."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The two cheap health levels: is anything NaN or infinite, and how much of it. One pass over the elements."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from debuggers.measurement.plain_values import pieces, plain_values

@@ -1,7 +1,5 @@
 """The result of inspecting one tensor: its origin, health, statistics and values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """Inspects one tensor: starts the measurement, and turns what arrives into a TensorInfo."""
 
-from __future__ import annotations
-
 import reprlib
 import time
 from typing import Any

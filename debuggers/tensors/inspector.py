@@ -1,7 +1,5 @@
 """Inspects single tensors that a training loop passes in: statistics, health, memory, leaks and comparisons."""
 
-from __future__ import annotations
-
 import threading
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Counts outliers by Tukey's fences from a histogram: bins have a width, so that fences and counts are bounds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Chooses an exact share of the calls under each name, with no random numbers."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from tracker_adapters.values.checked_values import Share, check_value

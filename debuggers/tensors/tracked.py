@@ -1,7 +1,5 @@
 """Keeps the results of the last inspections, and passes each on once, in order."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass

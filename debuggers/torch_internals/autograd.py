@@ -1,7 +1,5 @@
 """The autograd engine: which backward pass runs, the nodes' numbers, and what they have saved (torch 2.7 to 2.13)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from operator import methodcaller
 from typing import Any

@@ -3,8 +3,6 @@
 torch's page "Understanding CUDA Memory Usage" describes it, by these names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operators as torch dispatches them: the modes that see them, and their schemas (torch 2.7 to 2.13)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any

@@ -3,8 +3,6 @@
 Importing it takes a second or more, so that no function here does but where it is there already, or says so.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from importlib import import_module

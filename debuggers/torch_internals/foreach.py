@@ -3,8 +3,6 @@
 ``torch.optim`` is built on them. The documentation lists them by these names, and calls them a beta.
 """
 
-from __future__ import annotations
-
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype, _has_foreach_support
 
 from debuggers.torch_import import torch

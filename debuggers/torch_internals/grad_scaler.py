@@ -3,8 +3,6 @@
 ``get_scale`` and ``state_dict`` are public, and wait.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What modules keep in themselves, and the names under which torch's wrappers keep modules (torch 2.7 to 2.13)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from operator import attrgetter
 from types import FrameType

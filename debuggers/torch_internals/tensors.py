@@ -1,7 +1,5 @@
 """Metadata of tensors and their memory, without reading a value (torch 2.7 to 2.13)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import attrgetter, methodcaller
 

@@ -1,7 +1,5 @@
 """Debuggers that run other debuggers."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from tracker_adapters.names_on_demand import names_on_demand

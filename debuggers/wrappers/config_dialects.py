@@ -1,7 +1,5 @@
 """The forms in which a configuration may describe an object: a class and its arguments, in four dialects."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection, Mapping
 from typing import Any

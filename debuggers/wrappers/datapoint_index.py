@@ -1,7 +1,5 @@
 """Which datapoints an output belongs to: one index for all of it, or one for each row of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Builds debuggers from a configuration, and finds their layers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from sys import float_info

@@ -1,7 +1,5 @@
 """Resolves names in a configuration to debugger classes: built-in ones, plug-ins, and allowed dotted paths."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from importlib import import_module

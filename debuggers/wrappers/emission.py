@@ -1,7 +1,5 @@
 """Emits what debuggers return by type: numbers, pictures and histograms, and a page's contents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """The contexts that debuggers hold open while layers' forwards run."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Hashable

@@ -1,7 +1,5 @@
 """Keeps the forward passes of several threads apart: each thread's captures are its own."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

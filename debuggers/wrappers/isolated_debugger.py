@@ -1,7 +1,5 @@
 """Isolates the failures and random draws of a debugger."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

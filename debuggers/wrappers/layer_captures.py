@@ -1,7 +1,5 @@
 """The captures of one debugger's layers in one forward pass, call by call."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Watches the layers of a model for the forward debuggers of one SequentialDebugger."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Emits the outputs of debuggers for a datapoint; a failure of one does not affect the others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

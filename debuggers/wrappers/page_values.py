@@ -1,7 +1,5 @@
 """Turns what debuggers return into what a page holds: copies of arrays, and plain values."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -1,7 +1,5 @@
 """Runs several debuggers on each datapoint, and keeps what they return in pages."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A forward debugger with its layers: passes it their calls one by one, and returns its captures."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Collection
 from functools import partial

@@ -1,7 +1,5 @@
 """What all ways of clipping share: they measure, clip, and keep what must survive a checkpoint."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Clipping by norms: one factor for all gradients, or one for each parameter."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections import deque

@@ -4,8 +4,6 @@ Brock, De, Smith and Simonyan: High-Performance Large-Scale Image Recognition Wi
 arXiv:2102.06171, and the code that its authors published.
 """
 
-from __future__ import annotations
-
 import math
 
 from tracker_adapters.values.tensors import local_part

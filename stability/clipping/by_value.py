@@ -1,7 +1,5 @@
 """Clipping of single elements: to a fixed magnitude, or to a percentile of all magnitudes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

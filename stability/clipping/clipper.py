@@ -1,7 +1,5 @@
 """The ways of clipping by their names."""
 
-from __future__ import annotations
-
 from stability.clipping.base import Clipped, Clipper
 from stability.clipping.by_norm import (
     AdaptiveClipper,

@@ -1,7 +1,5 @@
 """How gradients are clipped."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Finds what a configuration says of a parameter, by its name or by patterns."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The norm of finite gradients where the sum for it leaves the range of their dtype, at either end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

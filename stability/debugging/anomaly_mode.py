@@ -1,7 +1,5 @@
 """Autograd's anomaly mode while a session runs, and the operations behind a gradient that is not finite."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """When an expensive check is due: every so many steps, or as often as a share of the run's time allows."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

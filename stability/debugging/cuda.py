@@ -1,7 +1,5 @@
 """CUDA: waiting for devices, a limit to their memory, and snapshots of the allocator."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a debug session emits under ``stability/debug/``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compares gradients with finite differences, by ``torch.autograd.gradcheck`` in float64, within a time."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings

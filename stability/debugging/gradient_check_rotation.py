@@ -1,7 +1,5 @@
 """Checks the gradients of one leaf module after the other while a session runs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

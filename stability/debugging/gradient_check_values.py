@@ -1,7 +1,5 @@
 """The values whose gradients are checked: a few chosen elements of each stand for it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Says which derivative differs from its finite difference, once a gradient check has failed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Follows one series of memory sizes: says when it seems to grow without end, and takes that back when it ends."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

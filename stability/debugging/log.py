@@ -1,7 +1,5 @@
 """The events of a debug session: in the log with structured fields, and as alerts."""
 
-from __future__ import annotations
-
 import logging
 
 from tracker_adapters.artifacts import AlertLevel

@@ -1,7 +1,5 @@
 """The manager of debug sessions: it starts and stops them, and counts anomalies with and without one."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path

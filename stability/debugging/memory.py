@@ -1,7 +1,5 @@
 """Memory in each step's ``debug_info``, and leaks: series of it that keep growing."""
 
-from __future__ import annotations
-
 from debuggers.torch_import import torch
 from stability.debugging.leak_watch import LeakWatch
 from stability.debugging.log import DebugLog

@@ -1,7 +1,5 @@
 """What each leaf module's forward adds to memory, and what parameters, gradients, states and buffers take."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from typing import Any

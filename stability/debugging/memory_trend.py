@@ -1,7 +1,5 @@
 """Tells a series of memory sizes that grows without end from one that has grown."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

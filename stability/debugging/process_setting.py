@@ -1,7 +1,5 @@
 """A switch of the process that several sessions may hold at a time, and that is put back after the last of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 

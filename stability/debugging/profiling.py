@@ -1,7 +1,5 @@
 """``torch.profiler`` over a few steps: a trace file, and the operators that take most time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One debug session: its tools, its limits, what it keeps, its summary and its files."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter, deque

@@ -1,7 +1,5 @@
 """Where the time of a step goes: forward, backward, the manager, the optimizer, the rest."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, Literal, TypeAlias
 

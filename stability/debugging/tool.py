@@ -1,7 +1,5 @@
 """What a tool of a debug session is, and what it is shown of a step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """The tools of a debug session, as its configuration asks for them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path

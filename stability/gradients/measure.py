@@ -1,7 +1,5 @@
 """One pass over a model's gradients: the norms that detection and clipping share, in one copy to the host."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Gradients that lie in parts on several ranks (DTensor, as FSDP2 gives them): sums and norms of the whole."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias

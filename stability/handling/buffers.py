@@ -1,7 +1,5 @@
 """Buffers as they were before a faulty step: its forward pass has put NaN into running statistics by then."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass

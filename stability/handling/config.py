@@ -1,7 +1,5 @@
 """What happens when a loss or gradient is not finite."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from sys import float_info

@@ -1,7 +1,5 @@
 """NaN handling as the manager sees it: what is not finite, what the ranks agree on, and what is done about it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Names the gradients that are not finite, and tells a GradScaler's own overflow from a fault."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """Lets the ranks of a data-parallel training decide the same: a step that only one of them skips hangs the job."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from debuggers.torch_import import torch

@@ -1,7 +1,5 @@
 """Ways to make gradients finite in place; none of them waits for the device."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from debuggers.torch_import import torch

@@ -1,7 +1,5 @@
 """Makes the optimizer's next step change nothing: no weight, no momentum, no decay, no step count."""
 
-from __future__ import annotations
-
 import inspect
 import weakref
 from functools import cache

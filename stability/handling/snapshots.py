@@ -1,7 +1,5 @@
 """The ring of good snapshots, and which of them a training goes back to."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What becomes an anomaly, and which anomalies are told: the first step of each episode."""
 
-from __future__ import annotations
-
 import logging
 import math
 

@@ -1,7 +1,5 @@
 """What a manager remembers of its steps."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

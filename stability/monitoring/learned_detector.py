@@ -1,7 +1,5 @@
 """A detector that learns from the run itself what a usual step looks like."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The stability score: one number from 0 (broken) to 1 (calm) a step."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

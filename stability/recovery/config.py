@@ -1,7 +1,5 @@
 """Which remedies a fault sets off."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 

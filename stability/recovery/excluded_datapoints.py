@@ -1,7 +1,5 @@
 """The datapoints that a training leaves out, and a sampler that does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sized
 
 from debuggers.torch_import import torch

@@ -1,7 +1,5 @@
 """What is done when a step runs out of memory."""
 
-from __future__ import annotations
-
 import gc
 from pathlib import Path
 

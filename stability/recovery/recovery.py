@@ -1,7 +1,5 @@
 """Tries remedies after faults, one at a time, keeps what helps and takes back what does not."""
 
-from __future__ import annotations
-
 import logging
 from collections import deque
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The files that a debug session leaves: their names, their size and their number."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

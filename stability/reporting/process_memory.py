@@ -1,7 +1,5 @@
 """What this process takes of the machine's and the CUDA devices' memory."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import psutil

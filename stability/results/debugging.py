@@ -1,7 +1,5 @@
 """What the debugging tools of a session report: plain dicts of plain values, with these keys."""
 
-from __future__ import annotations
-
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 GradientMode: TypeAlias = Literal["reverse", "forward"]

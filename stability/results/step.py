@@ -1,7 +1,5 @@
 """What a stability step returns: plain dicts of plain values, with these keys."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from stability.results.debugging import (

@@ -1,7 +1,5 @@
 """``stepscope export``: runs as CSV, Parquet or JSON lines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """``stepscope gc``: makes runs smaller."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path

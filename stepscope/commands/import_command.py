@@ -1,7 +1,5 @@
 """``stepscope import``: event files and pages become runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``stepscope ls``: which runs there are, and what one holds."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``stepscope query``: read-only SQL over what runs hold."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``stepscope report``: what the sessions of a run found."""
 
-from __future__ import annotations
-
 import click
 from tracker_adapters.errors import NotARunError
 

@@ -1,7 +1,5 @@
 """``stepscope upload``: copies a run to where it belongs, or to another place."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

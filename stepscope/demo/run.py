@@ -1,7 +1,5 @@
 """``stepscope demo``: a real training run, watched through every sink."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import time

@@ -1,7 +1,5 @@
 """What the demo trains: a small convolutional network on scikit-learn's 1,797 scanned digits."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Exports runs as tidy tables: CSV, Parquet or JSON lines."""
 
-from __future__ import annotations
-
 from stepscope.export.exporter import Exported, Format, export_runs
 from stepscope.export.selection import ExportError
 

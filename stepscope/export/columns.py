@@ -1,7 +1,5 @@
 """The tidy tables of an export: which columns each has, and how their values are handed to a format."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Exports runs: reads them once, and writes a tidy table for each kind."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections import Counter

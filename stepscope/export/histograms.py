@@ -1,7 +1,5 @@
 """Histograms as columns of a tidy table, many at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The folder of an export: filled under a temporary name, so that what is half written never looks complete."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Parquet files, by pyarrow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 

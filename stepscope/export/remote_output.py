@@ -3,8 +3,6 @@
 There the manifest also has ``files``: the size and SHA-256 of each file, so that a copy can be checked.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a user wants of a run: kinds, names, ranks and steps."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

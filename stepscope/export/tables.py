@@ -1,7 +1,5 @@
 """Turns rows of the store into chunks of the tidy tables."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path

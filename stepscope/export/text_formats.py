@@ -5,8 +5,6 @@ field. JSON is strict: NaN and infinities are the strings ``"nan"``, ``"inf"`` a
 the shortest text that reads back as the same float64, and times as ISO 8601 in UTC with nanoseconds.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Imports what other programs recorded: TensorBoard's event files and folders of pages."""
 
-from __future__ import annotations
-
 from stepscope.importing.importer import Imported, import_runs
 from stepscope.importing.skipped import ImportingError, Skipped
 

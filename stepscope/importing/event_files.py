@@ -1,7 +1,5 @@
 """Reads the event files of one folder into a run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path

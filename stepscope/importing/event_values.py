@@ -5,8 +5,6 @@ and ``count``: cutting them into the fixed bins would move values. PNG pictures 
 audio, become files. Texts stay texts. Other tensors become scalars or tables, as their shape is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Finds what a folder holds, and makes a run of each part."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field

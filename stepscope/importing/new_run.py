@@ -1,7 +1,5 @@
 """Writes an imported run under a temporary name, so that an interrupted import leaves no run."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

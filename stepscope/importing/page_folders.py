@@ -1,7 +1,5 @@
 """Reads folders of pages into a run; a page is opened by the reader that executes nothing in it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an import omits, by reason."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Read-only SQL over what runs hold."""
 
-from __future__ import annotations
-
 from stepscope.query.database import QueryError, QueryResult, query_runs
 
 __all__ = ["QueryError", "QueryResult", "query_runs"]

@@ -1,7 +1,5 @@
 """Prints what a query answers: a table for people, CSV and JSON lines for programs."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import json

@@ -1,7 +1,5 @@
 """Puts the segments of runs before a query: as many as SQLite can attach as they are, the others as copies."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -4,8 +4,6 @@ Each segment is attached under a name of its own. ``stored_scalar``, ``stored_hi
 the rows of all segments together, those that were copied because SQLite attaches only a few files included.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """Numbers of bytes as people write them: ``"10 GB"``."""
 
-from __future__ import annotations
-
 import re
 
 from tracker_adapters.errors import RunError

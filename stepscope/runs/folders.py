@@ -1,7 +1,5 @@
 """Finds the runs that a user means: folders of runs, patterns of them, and folders that contain some."""
 
-from __future__ import annotations
-
 import glob
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Says once, at a run's first hundredth step, what it will take on disk."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """How people look at what a run's sinks have written."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

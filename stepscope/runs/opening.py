@@ -1,7 +1,5 @@
 """Opens runs, to write and to read them."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Says what a closed run's sinks have not got yet, and what to do if they never do; and what was lost before."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path

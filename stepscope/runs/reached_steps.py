@@ -1,7 +1,5 @@
 """How far the sessions of a run had come when it is opened again."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What became of a run's artifacts, in the store and in each sink."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self

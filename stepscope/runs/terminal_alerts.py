@@ -1,7 +1,5 @@
 """Shows alerts on standard error, where the person who trains looks first."""
 
-from __future__ import annotations
-
 import logging
 import threading
 

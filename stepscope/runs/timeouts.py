@@ -1,7 +1,5 @@
 """How long a caller of a run is willing to wait."""
 
-from __future__ import annotations
-
 import threading
 from sys import float_info
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Closes the runs that a script leaves open when it ends."""
 
-from __future__ import annotations
-
 import atexit
 import logging
 import os

@@ -1,7 +1,5 @@
 """The alerts of a session itself: what failed inside it."""
 
-from __future__ import annotations
-
 from tracker_adapters.emitter import Emitter
 
 

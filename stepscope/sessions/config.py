@@ -1,7 +1,5 @@
 """What a debug session watches, how often, and at what cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike

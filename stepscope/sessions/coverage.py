@@ -1,7 +1,5 @@
 """The coverage of a session: what it has checked, so that its verdict claims no more."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """The session's own scalars: loss, learning rates, step time and the caller's metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

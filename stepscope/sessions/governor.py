@@ -1,7 +1,5 @@
 """Keeps the measured cost of watching under a limit, by measuring fewer steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 FREE_STEPS = 100

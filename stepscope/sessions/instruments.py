@@ -1,7 +1,5 @@
 """The debuggers of a session: made from its configuration, and told what to do step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

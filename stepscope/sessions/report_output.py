@@ -1,7 +1,5 @@
 """Puts a session's report where its user finds it: files, the run, and one line on standard error."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The steps of a session: their numbers, which of them are measured, and what that costs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

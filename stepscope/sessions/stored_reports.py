@@ -1,7 +1,5 @@
 """The reports that sessions have left in a run, read without torch."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from tracker_adapters.errors import DamagedError

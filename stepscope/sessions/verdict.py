@@ -1,7 +1,5 @@
 """The verdict of a session and its score, from its findings and its coverage."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

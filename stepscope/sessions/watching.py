@@ -1,7 +1,5 @@
 """Starts sessions: on an unchanged loop, by the optimizer's own hook, or for what a loop passes itself."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Whether the compiled measuring code can be used."""
 
-from __future__ import annotations
-
 import logging
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Finds mean, deviation and extremes of host memory while it copies it."""
 
-from __future__ import annotations
-
 import math
 
 from tracker_adapters.native.extension import kernels

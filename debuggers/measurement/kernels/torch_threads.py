@@ -4,8 +4,6 @@ Those threads spin for a while after each operation, to begin the next one at on
 the processor's cores with them.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
