@@ -4,7 +4,6 @@ import functools
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,7 @@ def run(folder: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[str, dict[str, Any]]]:
+def measured(tmp_path_factory):
     """What one command prints and measures of several sides; it runs each in a process of its own."""
 
     @functools.cache
@@ -44,7 +43,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
 
 @pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("side", [*FEW, *(pytest.param(side, marks=pytest.mark.slow) for side in OTHERS)])
-def test_a_side_watches_a_step(side: str, measured: Callable[[str], tuple[str, dict[str, Any]]]) -> None:
+def test_a_side_watches_a_step(side, measured):
     _, cases = measured(",".join(FEW if side in FEW else OTHERS))
     rows = cases["transformer"]
     row = rows[side]
@@ -57,7 +56,7 @@ def test_a_side_watches_a_step(side: str, measured: Callable[[str], tuple[str, d
 
 
 @pytest.mark.slow
-def test_all_models_in_one_run(tmp_path: Path) -> None:
+def test_all_models_in_one_run(tmp_path):
     printed, cases = run(tmp_path, "--model", "all", "--sides", "gradients")
     assert list(cases) == GROUPS["all"]
     assert all(f"\n{name}" in printed for name in cases)
@@ -66,7 +65,7 @@ def test_all_models_in_one_run(tmp_path: Path) -> None:
         assert rows["gradients"]["stored_bytes_a_histogram"] > 0
 
 
-def test_an_unknown_side_is_named(tmp_path: Path) -> None:
+def test_an_unknown_side_is_named(tmp_path):
     command = [sys.executable, str(COMMAND), "--sides", "floor,flor"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2
@@ -74,7 +73,7 @@ def test_an_unknown_side_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_very_short_steps_are_all_looked_at(tmp_path: Path) -> None:
+def test_very_short_steps_are_all_looked_at(tmp_path):
     command = [sys.executable, str(COMMAND.parent / "small_step.py"), "--steps", "200"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr

@@ -22,7 +22,7 @@ def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
+def run_folder(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[], name="digits [1]") as run:
         for step in range(10):
             run.scalar("train/loss", step / 4, step=step)
@@ -31,7 +31,7 @@ def run_folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_ls_lists_names_kinds_counts_and_last_values(run_folder: Path) -> None:
+def test_ls_lists_names_kinds_counts_and_last_values(run_folder):
     done = run_command("ls", str(run_folder), cwd=run_folder)
     assert done.returncode == 0, done.stderr
     assert "digits [1] (finished)" in done.stdout
@@ -55,7 +55,7 @@ def test_ls_lists_names_kinds_counts_and_last_values(run_folder: Path) -> None:
         (["fly"], "No such command"),
     ],
 )
-def test_wrong_usage_is_one_clear_error_and_exit_code_2(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_wrong_usage_is_one_clear_error_and_exit_code_2(tmp_path, arguments, message):
     done = run_command(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
@@ -63,13 +63,13 @@ def test_wrong_usage_is_one_clear_error_and_exit_code_2(tmp_path: Path, argument
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_query_says_which_pattern_matches_nothing(run_folder: Path) -> None:
+def test_a_query_says_which_pattern_matches_nothing(run_folder):
     done = run_command("query", str(run_folder), "select count(*) as n from scalars", "--names", "acc*", cwd=run_folder)
     assert (done.returncode, done.stderr) == (0, "stepscope: no name matches 'acc*'\n")
     assert "0" in done.stdout
 
 
-def test_doctor_names_versions_and_sinks(tmp_path: Path) -> None:
+def test_doctor_names_versions_and_sinks(tmp_path):
     done = run_command("doctor", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for word in ("stepscope", "torch", "SQLite", "tensorboard", "mlflow", "wandb", "local"):
@@ -77,7 +77,7 @@ def test_doctor_names_versions_and_sinks(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ls_lists_runs_with_their_verdicts_and_names_a_damaged_one(tmp_path: Path) -> None:
+def test_ls_lists_runs_with_their_verdicts_and_names_a_damaged_one(tmp_path):
     network = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     for _ in range(2):
@@ -109,7 +109,7 @@ def test_ls_lists_runs_with_their_verdicts_and_names_a_damaged_one(tmp_path: Pat
     assert both.stdout.count("Verdict: ") == 2
 
 
-def test_a_run_without_a_report_says_how_to_get_one(run_folder: Path) -> None:
+def test_a_run_without_a_report_says_how_to_get_one(run_folder):
     done = run_command("report", str(run_folder), cwd=run_folder)
     assert done.returncode == 2
     assert "a session stores one when it ends: stepscope.watch" in done.stderr

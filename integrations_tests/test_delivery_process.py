@@ -7,10 +7,8 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
-import pytest
 from delivery_processes import delivery_processes
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 from waiting import until
@@ -18,7 +16,7 @@ from waiting import until
 import stepscope
 
 
-def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path: Path) -> None:
+def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"]) as run:
         run.scalar("loss", 1.0, step=0)
         assert run.flush(60)
@@ -38,7 +36,7 @@ def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path: Path) -> Non
         until(all_soon, 120)
 
 
-def test_a_folder_whose_name_is_no_utf8_is_delivered_into(tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_no_utf8_is_delivered_into(tmp_path):
     folder = tmp_path / os.fsdecode(b"r\xffn")
     with stepscope.open_run(folder, sinks=["local"]) as run:
         run.scalar("loss", 1.0, step=0)
@@ -46,7 +44,7 @@ def test_a_folder_whose_name_is_no_utf8_is_delivered_into(tmp_path: Path) -> Non
     assert len((folder / "local" / "scalars.csv").read_text().splitlines()) == 2
 
 
-def test_a_script_needs_no_spawn_guard(tmp_path: Path) -> None:
+def test_a_script_needs_no_spawn_guard(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "import stepscope\n"
@@ -62,7 +60,7 @@ def test_a_script_needs_no_spawn_guard(tmp_path: Path) -> None:
     assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 21
 
 
-def test_a_stopped_delivery_blocks_neither_emit_nor_close(tmp_path: Path) -> None:
+def test_a_stopped_delivery_blocks_neither_emit_nor_close(tmp_path):
     run = stepscope.open_run(tmp_path / "run", sinks=["local"])
     run.scalar("loss", 1.0, step=0)
     assert run.flush(60)
@@ -88,7 +86,7 @@ def test_a_stopped_delivery_blocks_neither_emit_nor_close(tmp_path: Path) -> Non
     assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 5002
 
 
-def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path: Path) -> None:
+def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
         run.scalar("loss", 0, step=0)
         assert run.flush(60)
@@ -102,7 +100,7 @@ def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path: Path) ->
     assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 3
 
 
-def test_interrupting_the_trainer_leaves_delivery_to_drain(tmp_path: Path) -> None:
+def test_interrupting_the_trainer_leaves_delivery_to_drain(tmp_path):
     script = f"""
 import os, signal, socket, stepscope
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins with it ignored
@@ -124,9 +122,7 @@ with stepscope.open_run({str(tmp_path / "run")!r}, sinks=["local"]) as run:
     assert stepscope.read_run(tmp_path / "run").info.status == "failed"
 
 
-def test_a_child_that_cannot_start_is_said_and_costs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_child_that_cannot_start_is_said_and_costs_nothing(tmp_path, monkeypatch, caplog):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho broken interpreter >&2\nexit 3\n")
     broken.chmod(0o755)
@@ -144,9 +140,7 @@ def test_a_child_that_cannot_start_is_said_and_costs_nothing(
     assert len(stepscope.read_run(tmp_path / "run").scalars("loss")) == 10
 
 
-def test_a_child_that_reads_nothing_blocks_neither_opening_nor_close(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_that_reads_nothing_blocks_neither_opening_nor_close(tmp_path, monkeypatch):
     deaf = tmp_path / "python"
     deaf.write_text(f"#!{sys.executable}\nimport signal\nsignal.pause()\n")
     deaf.chmod(0o755)
@@ -163,7 +157,7 @@ def test_a_child_that_reads_nothing_blocks_neither_opening_nor_close(
     psutil.wait_procs([child], timeout=30)
 
 
-def test_a_closed_run_starts_no_process_again(tmp_path: Path) -> None:
+def test_a_closed_run_starts_no_process_again(tmp_path):
     run = stepscope.open_run(tmp_path / "run", sinks=["local"])
     run.scalar("loss", 0, step=0)
     assert run.flush(60)
@@ -178,7 +172,7 @@ def test_a_closed_run_starts_no_process_again(tmp_path: Path) -> None:
     assert delivery_processes(run=run.path) == []
 
 
-def test_a_forked_child_touches_neither_delivery_nor_its_ledger(tmp_path: Path) -> None:
+def test_a_forked_child_touches_neither_delivery_nor_its_ledger(tmp_path):
     script = f"""
 import os, sys, warnings, psutil, stepscope
 warnings.simplefilter("ignore")
@@ -198,7 +192,7 @@ with stepscope.open_run({str(tmp_path / "run")!r}, sinks=["local"]) as run:
     assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 2
 
 
-def test_no_process_stays_behind(tmp_path: Path) -> None:
+def test_no_process_stays_behind(tmp_path):
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     with stepscope.open_run(tmp_path / "run", sinks=["local", "tensorboard"]) as run:
         run.scalar("loss", 0, step=0)

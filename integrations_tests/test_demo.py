@@ -19,7 +19,7 @@ import stepscope
 from debuggers.pages import PageReader
 
 if TYPE_CHECKING:
-    from conftest import Demo
+    pass
 
 SINKS = ("tensorboard", "mlflow", "wandb", "local")
 TENSORBOARD_TEXTS = ("alert", "table", "page", "file")
@@ -34,7 +34,7 @@ def emitted(folder: Path) -> MemorySink:
     return sink
 
 
-def test_the_demo_trains_and_every_kind_is_emitted(demo: Demo) -> None:
+def test_the_demo_trains_and_every_kind_is_emitted(demo):
     artifacts = emitted(demo.folder).artifacts
     assert {artifact.kind for artifact in artifacts} == set(KINDS)
     record = stepscope.read_run(demo.folder)
@@ -46,7 +46,7 @@ def test_the_demo_trains_and_every_kind_is_emitted(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("name", SINKS)
-def test_emitted_is_read_back_by_kind_and_value(demo: Demo, name: str) -> None:
+def test_emitted_is_read_back_by_kind_and_value(demo, name):
     """Nothing is missing, nothing is there twice, and scalars and pictures are what was emitted."""
     artifacts = emitted(demo.folder).artifacts
     read_back = importlib.import_module(f"readback_{name}").read_back
@@ -66,7 +66,7 @@ def test_emitted_is_read_back_by_kind_and_value(demo: Demo, name: str) -> None:
             assert images[artifact.name, artifact.step] == shown(artifact).value
 
 
-def test_the_table_at_the_end_tells_the_truth(demo: Demo) -> None:
+def test_the_table_at_the_end_tells_the_truth(demo):
     counts = Counter(artifact.kind for artifact in emitted(demo.folder).artifacts)
     rows = {}
     for line in demo.printed.splitlines():
@@ -81,7 +81,7 @@ def test_the_table_at_the_end_tells_the_truth(demo: Demo) -> None:
     assert "mlflow ui" in demo.printed
 
 
-def test_pages_lie_in_their_epochs_and_hold_every_validation_datapoint(demo: Demo) -> None:
+def test_pages_lie_in_their_epochs_and_hold_every_validation_datapoint(demo):
     folders = sorted(path.parent.name for path in demo.folder.glob("epoch_*/debugger"))
     assert folders == ["epoch_1", "epoch_3", "epoch_5"]
     for folder in folders:

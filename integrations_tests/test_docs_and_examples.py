@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from page_code import run_blocks, run_python
-from warm_python import WarmPython
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -13,22 +12,22 @@ SERVERS = {"gradio_app.py"}  # has a test of its own, in the browser
 EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.name not in SERVERS]
 
 
-def test_the_code_of_the_readme_runs_from_top_to_bottom(readme_folder: Path) -> None:
+def test_the_code_of_the_readme_runs_from_top_to_bottom(readme_folder):
     assert (readme_folder / "runs" / "exp1" / "run.json").is_file()
 
 
 @pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
-def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, warm_python: WarmPython) -> None:
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, warm_python):
     run_blocks(page, tmp_path, warm_python)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_runs(example: Path, tmp_path: Path, warm_python: WarmPython) -> None:
+def test_an_example_runs(example, tmp_path, warm_python):
     assert run_python(warm_python, [str(example), str(tmp_path / "run")], tmp_path).strip()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target

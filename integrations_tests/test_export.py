@@ -44,7 +44,7 @@ def is_half_written(folder: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def two_million(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def two_million(tmp_path_factory):
     folder, generator = tmp_path_factory.mktemp("large"), np.random.default_rng(0)
     with stepscope.open_run(folder / "run", sinks=[]) as run:
         for step in range(50_000):
@@ -55,7 +55,7 @@ def two_million(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Path:
+def runs(tmp_path):
     for seed in range(2):
         with stepscope.open_run(tmp_path / "runs" / f"seed{seed}", sinks=[], config={"seed": seed}) as run:
             for step in range(100):
@@ -68,7 +68,7 @@ def runs(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file_format", ["csv", "parquet"])
-def test_memory_does_not_grow_with_the_rows(two_million: Path, tmp_path: Path, file_format: str) -> None:
+def test_memory_does_not_grow_with_the_rows(two_million, tmp_path, file_format):
     arguments = [str(two_million), str(tmp_path / "out"), file_format]
     done = subprocess.run(
         [sys.executable, "-c", GROWTH, *arguments], capture_output=True, text=True, timeout=200, check=False
@@ -83,7 +83,7 @@ def test_memory_does_not_grow_with_the_rows(two_million: Path, tmp_path: Path, f
         assert table.fetchall() == [(2_000_000, 40, 49_999)]
 
 
-def test_a_query_over_two_million_scalars_takes_no_copy(two_million: Path, tmp_path: Path) -> None:
+def test_a_query_over_two_million_scalars_takes_no_copy(two_million, tmp_path):
     done = run_command(
         "query", str(two_million), "select name, count(*) n, max(step) from scalars group by name", "--format", "csv",
         cwd=tmp_path,
@@ -93,7 +93,7 @@ def test_a_query_over_two_million_scalars_takes_no_copy(two_million: Path, tmp_p
     assert "grad/layer7,50000,49999" in done.stdout
 
 
-def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million: Path, tmp_path: Path) -> None:
+def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million, tmp_path):
     (tmp_path / "out").mkdir()
     process = subprocess.Popen([sys.executable, "-m", "stepscope", "export", str(two_million)], cwd=tmp_path / "out")
     try:
@@ -110,7 +110,7 @@ def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million: Pat
 
 
 @pytest.mark.parametrize("file_format", ["csv", "parquet", "jsonl"])
-def test_all_runs_are_exported_at_once(runs: Path, tmp_path: Path, file_format: str) -> None:
+def test_all_runs_are_exported_at_once(runs, tmp_path, file_format):
     names = ["--names", "grad/*", "--names", "loss"]
     done = CliRunner().invoke(
         main, ["export", str(runs), *names, "--format", file_format, "--output", str(tmp_path / "out")]
@@ -126,7 +126,7 @@ def test_all_runs_are_exported_at_once(runs: Path, tmp_path: Path, file_format: 
     )
 
 
-def test_duckdb_and_pandas_read_the_tables(runs: Path, tmp_path: Path) -> None:
+def test_duckdb_and_pandas_read_the_tables(runs, tmp_path):
     done = run_command("export", "runs/*", "--format", "parquet", "--output", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     scalars = f"'{tmp_path}/out/scalars.parquet'"
@@ -142,14 +142,14 @@ def test_duckdb_and_pandas_read_the_tables(runs: Path, tmp_path: Path) -> None:
     assert str(frame["time"].dt.tz) == "UTC"
 
 
-def test_the_benchmark_runs_every_side(tmp_path: Path) -> None:
+def test_the_benchmark_runs_every_side(tmp_path):
     figures = export_side.sides(tmp_path, rounds=1, rows=2_000, native_rows=1_000)
     assert len(figures) == 6
     assert all(rate > 0 for rate in figures.values())
     assert len((tmp_path / "native.csv").read_text().splitlines()) == 1_000
 
 
-def test_without_its_package_a_format_names_the_extra(runs: Path, tmp_path: Path) -> None:
+def test_without_its_package_a_format_names_the_extra(runs, tmp_path):
     without = "import sys; sys.modules.update(pyarrow=None, torch=None); from stepscope.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", without, "export", "runs", "--format", "parquet"],
@@ -161,7 +161,7 @@ def test_without_its_package_a_format_names_the_extra(runs: Path, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-def test_an_export_goes_to_an_object_store(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_goes_to_an_object_store(runs, tmp_path, monkeypatch):
     url = f"s3://{BUCKET}/tables"
     with s3_endpoint(tmp_path) as s3:
         for name, value in s3.variables.items():
@@ -180,14 +180,14 @@ def test_an_export_goes_to_an_object_store(runs: Path, tmp_path: Path, monkeypat
     assert "choose another place" in again.stderr
 
 
-def test_names_that_look_like_formulas_are_data(runs: Path, tmp_path: Path) -> None:
+def test_names_that_look_like_formulas_are_data(runs, tmp_path):
     done = run_command("export", "runs", "--kinds", "text", "--output", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     frame = pd.read_csv(tmp_path / "out" / "texts.csv")
     assert frame[["name", "text"]].to_numpy().tolist() == [["=1+1", "@note"]] * 2
 
 
-def test_a_query_answers_as_table_csv_and_json(runs: Path) -> None:
+def test_a_query_answers_as_table_csv_and_json(runs):
     sql = (
         "select run, name, value, iso(time_ns) as time, data from scalars, (select data from histograms limit 1) "
         "where step = 1 order by run, name limit 2"
@@ -207,7 +207,7 @@ def test_a_query_answers_as_table_csv_and_json(runs: Path) -> None:
     assert "bytes)" in answers["table"].stdout
 
 
-def test_what_a_text_does_to_a_terminal_is_shown_instead(runs: Path) -> None:
+def test_what_a_text_does_to_a_terminal_is_shown_instead(runs):
     sql = "select char(27) || '[2J' as text, 'two' || char(10) || 'lines', 'ünï'"
     shown = CliRunner().invoke(main, ["query", str(runs), sql]).stdout
     assert r"\x1b[2J" in shown
@@ -215,7 +215,7 @@ def test_what_a_text_does_to_a_terminal_is_shown_instead(runs: Path) -> None:
     assert "ünï" in shown
 
 
-def test_an_interrupted_query_says_so(runs: Path) -> None:
+def test_an_interrupted_query_says_so(runs):
     line = [sys.executable, "-m", "stepscope", "query", str(runs), ENDLESS]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True) as query:
         process = psutil.Process(query.pid)
@@ -244,9 +244,7 @@ def test_an_interrupted_query_says_so(runs: Path) -> None:
         (["query", "runs", ENDLESS, "--timeout", "0.1"], "took longer than 0.1 s"),
     ],
 )  # fmt: skip
-def test_wrong_usage_is_one_line_and_exit_code_2(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(runs, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 2

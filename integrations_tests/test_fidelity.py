@@ -111,7 +111,7 @@ def assert_text_stands_for(wanted: Shown, text: str) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_100000_artifacts_come_back_from_every_tracker(tmp_path: Path) -> None:
+def test_100000_artifacts_come_back_from_every_tracker(tmp_path):
     sources = tmp_path / "sources"
     sources.mkdir()
     run = stepscope.open_run(tmp_path / "runs" / "fidelity", sinks=list(SINKS))

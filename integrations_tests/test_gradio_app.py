@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 
-def test_a_training_is_chosen_and_watched(tmp_path: Path) -> None:
+def test_a_training_is_chosen_and_watched(tmp_path):
     pytest.importorskip("gradio")
     port = free_port()
     with (

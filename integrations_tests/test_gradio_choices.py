@@ -12,13 +12,13 @@ STEPS = 4
 
 
 @pytest.fixture(scope="module")
-def gradio() -> Any:
+def gradio():
     """Imported here: that takes three seconds of a processor, in each worker that collects this file."""
     return pytest.importorskip("gradio")
 
 
 @pytest.fixture(scope="module")
-def app(gradio: Any) -> Any:
+def app(gradio):
     spec = importlib.util.spec_from_file_location("gradio_app", APP)
     assert spec is not None
     assert spec.loader is not None
@@ -29,7 +29,7 @@ def app(gradio: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def inputs(gradio: Any, app: Any) -> dict[str, list[Any]]:
+def inputs(gradio, app):
     """What can be chosen on the page, by label: the options, or both ends and the first value."""
     found: dict[str, list[Any]] = {}
     for block in app.build().blocks.values():
@@ -42,7 +42,7 @@ def inputs(gradio: Any, app: Any) -> dict[str, list[Any]]:
     return found
 
 
-def test_every_choice_trains(app: Any, inputs: dict[str, list[Any]]) -> None:
+def test_every_choice_trains(app, inputs):
     types, bounds, handlings, rates, faults, _ = inputs.values()
     choices = [
         *itertools.product(types, bounds[:1], handlings[:1], rates[1:2], faults[:1]),
@@ -57,7 +57,7 @@ def test_every_choice_trains(app: Any, inputs: dict[str, list[Any]]) -> None:
         assert app.describe(*choice[:2]).startswith(f"`GradientClippingConfig(clipping_type='{choice[0]}'")
 
 
-def test_the_middle_of_the_slider_is_the_default_of_each_type(app: Any, inputs: dict[str, list[Any]]) -> None:
+def test_the_middle_of_the_slider_is_the_default_of_each_type(app, inputs):
     from stability import GradientClippingConfig
 
     for clipping_type in inputs["clipping type"]:
@@ -66,6 +66,6 @@ def test_the_middle_of_the_slider_is_the_default_of_each_type(app: Any, inputs: 
         assert chosen == GradientClippingConfig(clipping_type=clipping_type, **default)
 
 
-def test_a_failure_is_shown_with_its_reason(gradio: Any, app: Any) -> None:
+def test_a_failure_is_shown_with_its_reason(gradio, app):
     with pytest.raises(gradio.Error, match="StabilityConfigError: GradientClippingConfig: max_norm is -1"):
         next(app.show("norm", -1.0, "detect", 0.05, 0, STEPS))

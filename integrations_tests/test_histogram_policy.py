@@ -30,7 +30,7 @@ def train(folder: Path, steps: range, *, resume: bool = False) -> None:
             assert (sink.pending, sink.failed) == (0, {})
 
 
-def test_every_tracker_shows_few_histograms_that_stand_for_all(tmp_path: Path) -> None:
+def test_every_tracker_shows_few_histograms_that_stand_for_all(tmp_path):
     folder = prepared(tmp_path / "runs" / "long")
     for steps in (range(45), range(45, 60)):
         train(folder, steps, resume=steps.start > 0)

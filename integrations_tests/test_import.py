@@ -22,7 +22,7 @@ def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_what_torch_wrote_is_imported_as_tensorboard_reads_it(tmp_path: Path) -> None:
+def test_what_torch_wrote_is_imported_as_tensorboard_reads_it(tmp_path):
     generator = np.random.default_rng(0)
     with SummaryWriter(str(tmp_path / "logs")) as writer:
         for step in range(50):
@@ -60,7 +60,7 @@ def test_what_torch_wrote_is_imported_as_tensorboard_reads_it(tmp_path: Path) ->
         assert record.info.config == {"lr": 0.1, "bs": 32.0}
 
 
-def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path: Path) -> None:
+def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path):
     names, generator = [f"grad/{number}" for number in range(20)], np.random.default_rng(0)
     with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"]) as run:
         for step in range(200):
@@ -90,7 +90,7 @@ def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path: Path
 
 
 @pytest.mark.parametrize("package", ["tensorboard", "google_crc32c"])
-def test_without_its_package_an_import_names_the_extra(tmp_path: Path, package: str) -> None:
+def test_without_its_package_an_import_names_the_extra(tmp_path, package):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "events.out.tfevents.1.host").write_bytes(b"torn")
     without = f"import sys; sys.modules.update(torch=None, {package}=None); from stepscope.cli import main; main()"
@@ -112,9 +112,7 @@ def test_without_its_package_an_import_names_the_extra(tmp_path: Path, package: 
         (["import"], "Missing argument"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 2

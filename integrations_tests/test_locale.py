@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from mlflow_delivery import with_database
@@ -33,7 +32,7 @@ print(json.dumps({key: [sink.delivered, sink.pending, sink.failed, sink.error] f
 
 
 @pytest.mark.slow
-def test_names_that_the_locale_cannot_write_reach_every_sink(tmp_path: Path) -> None:
+def test_names_that_the_locale_cannot_write_reach_every_sink(tmp_path):
     with_database({"target": f"sqlite:///{tmp_path / 'mlflow.db'}"})
     script, folder = tmp_path / "train.py", tmp_path / "run"
     script.write_text(TRAINING, encoding="utf-8")

@@ -56,7 +56,7 @@ OTHERS = sorted({line for _, line in COMMANDS if not line.startswith("stepscope 
 
 
 @pytest.fixture(scope="module")
-def folder(readme_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(readme_folder, tmp_path_factory):
     """A working folder in which somebody has followed the README, and trained with another program before."""
     folder = tmp_path_factory.mktemp("first") / "day"
     shutil.copytree(readme_folder, folder, symlinks=True)
@@ -70,7 +70,7 @@ def folder(readme_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def test_there_are_commands_to_look_at() -> None:
+def test_there_are_commands_to_look_at():
     assert len(OURS) > 15
     assert any("--follow" in line for line in OURS)
     with_arguments = {line.split()[1] for line in OURS if line.count(" ") > 1}
@@ -79,7 +79,7 @@ def test_there_are_commands_to_look_at() -> None:
 
 
 @pytest.mark.parametrize("line", OURS)
-def test_a_command_of_ours_works(line: str, folder: Path, tmp_path: Path) -> None:
+def test_a_command_of_ours_works(line, folder, tmp_path):
     name, *arguments = shlex.split(line)[1:]
     if not arguments and name != "ls":  # the name of a command, in a sentence
         line += " --help"
@@ -99,7 +99,7 @@ def test_a_command_of_ours_works(line: str, folder: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("line", OTHERS)
-def test_what_another_command_names_is_there(line: str) -> None:
+def test_what_another_command_names_is_there(line):
     program, *arguments = shlex.split(line)
     if program == "make":
         assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -116,7 +116,7 @@ def test_what_another_command_names_is_there(line: str) -> None:
         assert shutil.which(program, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 
-def test_a_shell_may_expand_the_pattern(folder: Path) -> None:
+def test_a_shell_may_expand_the_pattern(folder):
     done = subprocess.run(
         ["bash", "-c", f"{shlex.quote(sys.executable)} -m stepscope gc runs/* --max-bytes 500MB --dry-run"],
         cwd=folder, capture_output=True, text=True, timeout=60, check=False,

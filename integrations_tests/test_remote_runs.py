@@ -5,14 +5,14 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 from click.testing import CliRunner
 from fault_training import emitted_by
-from faults import FaultReport, stored_counts, training
+from faults import stored_counts, training
 from s3_server import BUCKET, FAULTS, S3, s3_endpoint
 from tracker_adapters.errors import RunError, RunExistsError
 from waiting import until
@@ -26,19 +26,19 @@ SECRET = b"zanzibar-s3-4711"
 
 
 @pytest.fixture(scope="module")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+def s3(tmp_path_factory):
     with s3_endpoint(tmp_path_factory.mktemp("s3")) as endpoint:
         yield endpoint
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
+def url(tmp_path):
     """A place that no other test has."""
     return f"s3://{BUCKET}/runs/{tmp_path.name}"
 
 
 @pytest.fixture
-def elsewhere(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def elsewhere(s3, tmp_path, monkeypatch):
     """Makes this process a machine of its own, with another cache."""
     s3.proxy.fault = None
     for name, value in s3.variables.items():
@@ -77,7 +77,7 @@ def uploading(pid: int) -> list[psutil.Process]:
     return found
 
 
-def test_a_run_at_a_url_is_there_when_it_is_closed(s3: S3, tmp_path: Path, url: str, elsewhere: Path) -> None:
+def test_a_run_at_a_url_is_there_when_it_is_closed(s3, tmp_path, url, elsewhere):
     with training(tmp_path / "run", ["local"], steps=STEPS, at=url, environment=variables(s3, tmp_path)) as run:
         assert run.result()["complete"]
     assert counts_there(url) == emitted_by(STEPS)
@@ -142,9 +142,7 @@ def native_summary_writer(s3: S3, url: str, mode: str) -> str:
 
 @pytest.mark.fault
 @pytest.mark.parametrize("mode", ["refuse", "busy", "cut", "hole", pytest.param("stall", marks=pytest.mark.slow)])
-def test_an_endpoint_that_fails_for_a_while_costs_nothing(
-    s3: S3, tmp_path: Path, url: str, elsewhere: Path, mode: str, *, fault_report: FaultReport
-) -> None:
+def test_an_endpoint_that_fails_for_a_while_costs_nothing(s3, tmp_path, url, elsewhere, mode, *, fault_report):
     before = s3.proxy.faults
     with training(
         tmp_path / "run", [], steps=STEPS, pauses=[5], at=url, close_timeout=1.0, environment=variables(s3, tmp_path)
@@ -164,9 +162,7 @@ def test_an_endpoint_that_fails_for_a_while_costs_nothing(
 
 
 @pytest.mark.fault
-def test_an_upload_that_is_killed_is_started_again(
-    s3: S3, tmp_path: Path, url: str, elsewhere: Path, fault_report: FaultReport
-) -> None:
+def test_an_upload_that_is_killed_is_started_again(s3, tmp_path, url, elsewhere, fault_report):
     pauses = [10]
     with training(tmp_path / "run", [], steps=STEPS, pauses=pauses, at=url, environment=variables(s3, tmp_path)) as run:
         for step in pauses:
@@ -182,9 +178,7 @@ def test_an_upload_that_is_killed_is_started_again(
 
 
 @pytest.mark.fault
-def test_a_killed_run_goes_on_on_another_machine(
-    s3: S3, tmp_path: Path, url: str, elsewhere: Path, fault_report: FaultReport
-) -> None:
+def test_a_killed_run_goes_on_on_another_machine(s3, tmp_path, url, elsewhere, fault_report):
     with training(tmp_path / "run", [], steps=STEPS, pauses=[20], at=url, environment=variables(s3, tmp_path)) as run:
         run.wait_for_step(20)
         (child,) = until_some(lambda: uploading(run.process.pid))
@@ -210,7 +204,7 @@ def until_some(found: Callable[[], list[psutil.Process]]) -> list[psutil.Process
     return found()
 
 
-def test_the_commands_take_urls_and_upload_what_was_left(s3: S3, tmp_path: Path, url: str, elsewhere: Path) -> None:
+def test_the_commands_take_urls_and_upload_what_was_left(s3, tmp_path, url, elsewhere):
     with stepscope.open_run(tmp_path / "local", sinks=[]) as run:
         run.scalar("loss", 1.5, step=3)
     uploaded = CliRunner().invoke(main, ["upload", str(tmp_path / "local"), url])
@@ -227,15 +221,13 @@ def test_the_commands_take_urls_and_upload_what_was_left(s3: S3, tmp_path: Path,
     assert "holds no stepscope run" in missing.output
 
 
-def test_a_bucket_that_is_not_there_is_said_at_the_callers_line(elsewhere: Path) -> None:
+def test_a_bucket_that_is_not_there_is_said_at_the_callers_line(elsewhere):
     with pytest.raises(RunError, match=r"cannot write to s3://no-such-bucket/run: .*expected a place that exists"):
         stepscope.open_run("s3://no-such-bucket/run", sinks=[])
     assert not list(elsewhere.rglob("run.json"))
 
 
-def test_a_place_that_never_answers_is_given_up_at_the_callers_line(
-    s3: S3, url: str, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_that_never_answers_is_given_up_at_the_callers_line(s3, url, elsewhere, monkeypatch):
     monkeypatch.setattr("tracker_adapters.remote.opening.OPEN_TIMEOUT_S", 4.0)
     s3.proxy.fault = FAULTS["hole"]
     try:
@@ -253,7 +245,7 @@ with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:
 """
 
 
-def test_the_training_process_has_no_client_of_the_object_store(url: str, elsewhere: Path) -> None:
+def test_the_training_process_has_no_client_of_the_object_store(url, elsewhere):
     """It would bring threads, and a training process forks."""
     done = subprocess.run([sys.executable, "-c", ALONE, url], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout.strip(), done.stderr) == ("[] ['MainThread', 'stepscope-store']", "")
@@ -270,7 +262,7 @@ print(run.path)
 """
 
 
-def test_on_a_network_file_system_the_live_part_is_local_and_the_rest_is_copied(tmp_path: Path) -> None:
+def test_on_a_network_file_system_the_live_part_is_local_and_the_rest_is_copied(tmp_path):
     (tmp_path / "page_0.pkl").write_bytes(b"page")
     environment = os.environ | {"STEPSCOPE_LOCAL_STORE": "always", "STEPSCOPE_CACHE": str(tmp_path / "cache")}
     command = [sys.executable, "-c", NETWORK, str(tmp_path / "page_0.pkl")]

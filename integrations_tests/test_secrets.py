@@ -76,7 +76,7 @@ class Outputs:
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
+def outputs(tmp_path_factory):
     folder, site = tmp_path_factory.mktemp("secrets"), tmp_path_factory.mktemp("site")
     metadata = site / "leaky-1.0.dist-info"
     metadata.mkdir()
@@ -131,14 +131,14 @@ def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 @pytest.mark.parametrize("where", SECRETS)
-def test_no_output_holds_a_secret_that_stands(outputs: Outputs, where: str) -> None:
+def test_no_output_holds_a_secret_that_stands(outputs, where):
     secret = SECRETS[where].encode()
     found = [str(path.relative_to(outputs.folder)) for path, content in contents(outputs.folder) if secret in content]
     assert found == []
     assert secret not in outputs.printed, outputs.printed
 
 
-def test_every_output_is_there_and_shows_what_is_no_secret(outputs: Outputs) -> None:
+def test_every_output_is_there_and_shows_what_is_no_secret(outputs):
     """Else the test above would pass on nothing."""
     run = outputs.folder / "runs" / "exp1"
     all_bytes = b"".join(content for _, content in contents(outputs.folder))
@@ -163,13 +163,13 @@ def test_every_output_is_there_and_shows_what_is_no_secret(outputs: Outputs) -> 
     assert info["name"] == "run https://***@host"
 
 
-def test_no_process_has_a_secret_on_its_command_line(outputs: Outputs) -> None:
+def test_no_process_has_a_secret_on_its_command_line(outputs):
     lines = json.loads(outputs.printed.splitlines()[0])
     assert any("tracker_adapters.deliver" in line for line in lines)
     assert not [part for line in lines for part in line for secret in SECRETS.values() if secret in part]
 
 
-def test_readers_show_none(outputs: Outputs) -> None:
+def test_readers_show_none(outputs):
     run = outputs.folder / "runs" / "exp1"
     shown = CliRunner().invoke(main, ["ls", str(run)]).output
     assert "loss" in shown

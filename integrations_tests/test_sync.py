@@ -45,7 +45,7 @@ def command(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
 
 
-def test_a_finished_run_goes_into_every_tracker_and_again_changes_nothing(tmp_path: Path) -> None:
+def test_a_finished_run_goes_into_every_tracker_and_again_changes_nothing(tmp_path):
     run = make_run(prepared(tmp_path / "runs" / "finished"))
     to = [part for sink in READERS for part in ("--to", sink)]
     done = command(run, *to)
@@ -58,7 +58,7 @@ def test_a_finished_run_goes_into_every_tracker_and_again_changes_nothing(tmp_pa
     assert all((one.pending, one.state) == (0, "done") for one in accounts(run).values())
 
 
-def test_a_crashed_run_is_marked_failed_in_the_tracker(tmp_path: Path) -> None:
+def test_a_crashed_run_is_marked_failed_in_the_tracker(tmp_path):
     with training(tmp_path / "run", [], steps=STEPS, pauses=[50]) as run:
         run.wait_for_step(50)
         run.process.kill()
@@ -69,7 +69,7 @@ def test_a_crashed_run_is_marked_failed_in_the_tracker(tmp_path: Path) -> None:
     assert '"status": "failed"' in (tmp_path / "run" / "local" / "run_info.json").read_text()
 
 
-def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path: Path) -> None:
+def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path):
     first = make_run(tmp_path / "runs" / "one", 30)
     for number in range(5):
         shutil.copytree(first, tmp_path / "runs" / f"copy{number}")
@@ -83,7 +83,7 @@ def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path: 
     assert all(0 <= progress.seq <= progress.last_seq == emitted_by(30).total() for progress in seen)
 
 
-def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path: Path) -> None:
+def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path):
     folder = prepared(tmp_path / "run")
     for rank, steps in enumerate((10, 30)):
         with stepscope.open_run(folder, rank=rank, sinks=[]) as run:
@@ -106,7 +106,7 @@ def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path: Path) -> None:
     assert "expected a separate folder for each run" in result.error
 
 
-def test_a_running_run_is_caught_up_with_and_followed_to_its_end(tmp_path: Path) -> None:
+def test_a_running_run_is_caught_up_with_and_followed_to_its_end(tmp_path):
     folder = tmp_path / "run"
     with training(folder, [], steps=STEPS, pauses=[40]) as run:
         run.wait_for_step(40)
@@ -125,7 +125,7 @@ def test_a_running_run_is_caught_up_with_and_followed_to_its_end(tmp_path: Path)
     assert '"status": "finished"' in (folder / "local" / "run_info.json").read_text()
 
 
-def test_an_interrupted_sync_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_sync_goes_on_where_it_was(tmp_path, monkeypatch):
     for key, value in odd_sinks.install(tmp_path).items():
         monkeypatch.setenv(key, value)
     run = make_run(tmp_path / "run")
@@ -144,7 +144,7 @@ def test_an_interrupted_sync_goes_on_where_it_was(tmp_path: Path, monkeypatch: p
     assert len(set(lines)) == len(lines) == emitted_by(STEPS).total()
 
 
-def test_a_sink_that_fails_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
+def test_a_sink_that_fails_is_one_line_and_an_exit_code(tmp_path):
     run = make_run(tmp_path / "run", 20)
     done = command(run, "--to", "mlflow:http://127.0.0.1:9/")
     assert done.returncode == 1
@@ -152,7 +152,7 @@ def test_a_sink_that_fails_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_run_that_emits_on_and_on_is_caught_up_with(tmp_path: Path) -> None:
+def test_a_run_that_emits_on_and_on_is_caught_up_with(tmp_path):
     with training(tmp_path / "run", [], steps=1_000_000) as run:
         run.wait_for_step(100)
         done = command(tmp_path / "run", "--to", "local")
@@ -162,7 +162,7 @@ def test_a_run_that_emits_on_and_on_is_caught_up_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut in half", "a folder"])
-def test_a_damaged_run_is_one_line_and_the_others_are_carried(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_run_is_one_line_and_the_others_are_carried(tmp_path, damage):
     damaged, whole = make_run(tmp_path / "damaged"), make_run(tmp_path / "whole", 20)
     (segment,) = segments(rank_folder(damaged, 0))
     if damage == "a folder":
@@ -190,21 +190,21 @@ def test_a_damaged_run_is_one_line_and_the_others_are_carried(tmp_path: Path, da
         (["{run}", "--to", "local", "--rank", "7"], "has no rank 7"),
     ],
 )
-def test_bad_arguments_are_one_line(tmp_path: Path, arguments: list[str], expected: str) -> None:
+def test_bad_arguments_are_one_line(tmp_path, arguments, expected):
     stepscope.open_run(tmp_path / "run", sinks=[]).close()
     done = command(*(argument.format(run=tmp_path / "run") for argument in arguments))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert expected in done.stderr
 
 
-def test_a_run_whose_cursor_cannot_be_kept_says_so(tmp_path: Path) -> None:
+def test_a_run_whose_cursor_cannot_be_kept_says_so(tmp_path):
     stepscope.open_run(tmp_path / "run", sinks=[]).close()
     (rank_folder(tmp_path / "run", 0) / DELIVERY_DATABASE).mkdir()
     with pytest.raises(RunError, match="cannot keep the cursor of sink 'local'"):
         sync_runs(tmp_path / "run", to="local")
 
 
-def test_arguments_of_the_wrong_kind_are_named(tmp_path: Path) -> None:
+def test_arguments_of_the_wrong_kind_are_named(tmp_path):
     stepscope.open_run(tmp_path / "run", sinks=[]).close()
     with pytest.raises(SinkConfigError, match="is an object"):
         sync_runs(tmp_path / "run", to=MemorySink())
@@ -214,9 +214,7 @@ def test_arguments_of_the_wrong_kind_are_named(tmp_path: Path) -> None:
         sync_runs(tmp_path / "nothing", to="local")
 
 
-def test_a_delivery_that_always_dies_is_given_up_after_so_many_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delivery_that_always_dies_is_given_up_after_so_many_starts(tmp_path, monkeypatch):
     stepscope.open_run(tmp_path / "run", sinks=[]).close()
     broken = tmp_path / "python"
     broken.write_text(f"#!/bin/sh\necho started >> {tmp_path}/starts\nexit 3\n")

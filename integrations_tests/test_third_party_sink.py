@@ -39,7 +39,7 @@ def pip_install(site: Path, source: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """Where stepscope's wheel, the example and a hostile package are installed; no folder of tests is near it."""
     folder = tmp_path_factory.mktemp("installed")
     site = folder / "site"
@@ -63,7 +63,7 @@ print(tracker_adapters.__file__)
 """
 
 
-def test_the_environment_chooses_it_and_the_delivery_process_finds_it(site: Path, tmp_path: Path) -> None:
+def test_the_environment_chooses_it_and_the_delivery_process_finds_it(site, tmp_path):
     done = run_python(["-c", RUN], tmp_path, site, STEPSCOPE_SINKS="local,sqlite")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(str(site)), "not the installed wheel"
@@ -82,16 +82,14 @@ def test_the_environment_chooses_it_and_the_delivery_process_finds_it(site: Path
         ("broken", "sink 'broken' of evil 6.6: cannot load nowhere:Sink: No module named 'nowhere'"),
     ],
 )
-def test_errors_know_it_and_name_the_package_that_is_broken(
-    site: Path, tmp_path: Path, sink: str, message: str
-) -> None:
+def test_errors_know_it_and_name_the_package_that_is_broken(site, tmp_path, sink, message):
     done = run_python(["-c", RUN], tmp_path, site, STEPSCOPE_SINKS=sink)
     assert done.returncode == 1
     assert message in done.stderr.splitlines()[-1]
     assert not (tmp_path / "runs" / "exp1" / "run.json").exists()
 
 
-def test_the_doctor_lists_it_beside_what_is_broken(site: Path, tmp_path: Path) -> None:
+def test_the_doctor_lists_it_beside_what_is_broken(site, tmp_path):
     without = (
         "import sys; sys.modules.update(torch=None, mlflow=None, wandb=None); from stepscope.cli import main; main()"
     )
@@ -103,7 +101,7 @@ def test_the_doctor_lists_it_beside_what_is_broken(site: Path, tmp_path: Path) -
     assert "loud" not in done.stdout
 
 
-def test_its_author_runs_the_contract_with_what_is_installed(site: Path, tmp_path: Path) -> None:
+def test_its_author_runs_the_contract_with_what_is_installed(site, tmp_path):
     """Crash safety by token, kills and restarts of the delivery process included."""
     shutil.copy(EXAMPLE / "test_sqlite_sink.py", tmp_path)
     done = run_python(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path, site)
@@ -112,5 +110,5 @@ def test_its_author_runs_the_contract_with_what_is_installed(site: Path, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["sqlite_sink.py", "pyproject.toml", "test_sqlite_sink.py"])
-def test_the_page_shows_the_files_as_they_are(name: str) -> None:
+def test_the_page_shows_the_files_as_they_are(name):
     assert (EXAMPLE / name).read_text(encoding="utf-8") in PAGE

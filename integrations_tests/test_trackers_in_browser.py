@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +14,7 @@ from servers import free_port, serving
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
 
 if TYPE_CHECKING:
-    from conftest import Demo
+    pass
 
 pytestmark = [
     pytest.mark.browser,
@@ -23,7 +22,7 @@ pytestmark = [
 ]
 
 
-def test_tensorboard_shows_scalars_histograms_images_and_text(demo: Demo, tmp_path: Path) -> None:
+def test_tensorboard_shows_scalars_histograms_images_and_text(demo, tmp_path):
     port = free_port()
     # The command that the user is told, with the address added.
     tensorboard, *arguments = shlex.split(TensorBoardSink.look({"target": str(demo.folder / "tensorboard")}))
@@ -60,7 +59,7 @@ def test_tensorboard_shows_scalars_histograms_images_and_text(demo: Demo, tmp_pa
         screenshot(page, "tensorboard_text", tmp_path)
 
 
-def test_mlflow_shows_metrics_and_artifacts(demo: Demo, tmp_path: Path) -> None:
+def test_mlflow_shows_metrics_and_artifacts(demo, tmp_path):
     port = free_port()
     database = f"sqlite:///{demo.folder.parent / 'mlflow.db'}"
     command = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults import FaultReport, accounts
+from faults import accounts
 from simulated_week import simulate
 from tracker_adapters.artifacts import Histogram, RunInfo
 from tracker_adapters.child_process import start_module
@@ -69,7 +69,7 @@ def check_readable(folder: Path, steps: int = STEPS) -> None:
 
 
 @pytest.mark.slow
-def test_a_week_stays_within_its_limit_with_every_name_over_its_whole_range(tmp_path: Path) -> None:
+def test_a_week_stays_within_its_limit_with_every_name_over_its_whole_range(tmp_path):
     week = simulate(tmp_path / "run", 6000, limit_bytes=30 * 10**9, values_a_histogram=300)
     assert week.peak_bytes <= week.limit_bytes
     assert week.written_bytes > 3 * week.limit_bytes
@@ -80,7 +80,7 @@ def test_a_week_stays_within_its_limit_with_every_name_over_its_whole_range(tmp_
 
 
 @pytest.mark.fault
-def test_a_killed_compaction_leaves_the_old_or_the_new_content(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_killed_compaction_leaves_the_old_or_the_new_content(tmp_path, fault_report):
     draw, pause, kills = random.Random(0), threading.Event(), 0
     whole = tmp_path / "whole"
     write_run(whole)
@@ -102,7 +102,7 @@ def test_a_killed_compaction_leaves_the_old_or_the_new_content(tmp_path: Path, f
     fault_report.add("compaction killed (kill -9)", runs=kills)
 
 
-def test_a_live_run_keeps_its_limit_and_its_sink_gets_everything(tmp_path: Path) -> None:
+def test_a_live_run_keeps_its_limit_and_its_sink_gets_everything(tmp_path):
     """The compaction runs in a process of its own, while training goes on and the sink reads."""
     limit = 20_000_000
     folder = tmp_path / "run"
@@ -131,7 +131,7 @@ def test_a_live_run_keeps_its_limit_and_its_sink_gets_everything(tmp_path: Path)
     assert (account.pending, account.delivered + sum(account.failed.values())) == (0, steps * (len(names) + 1))
 
 
-def test_a_sink_that_comes_after_a_compaction_counts_what_is_gone(tmp_path: Path) -> None:
+def test_a_sink_that_comes_after_a_compaction_counts_what_is_gone(tmp_path):
     folder = tmp_path / "run"
     write_run(folder)
     retain(folder, int(run_bytes(folder) * 0.4))
@@ -146,7 +146,7 @@ def test_a_sink_that_comes_after_a_compaction_counts_what_is_gone(tmp_path: Path
     assert left == account.delivered
 
 
-def test_gc_makes_a_finished_run_smaller(tmp_path: Path) -> None:
+def test_gc_makes_a_finished_run_smaller(tmp_path):
     folder = tmp_path / "run"
     write_run(folder)
     before = run_bytes(folder)

@@ -25,7 +25,7 @@ def copy_of_sources(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = copy_of_sources(folder)
     done = pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source))
@@ -33,7 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("stepscope-*.whl"))
 
 
-def test_it_holds_the_four_packages_typed_and_no_adapters(wheel: Path) -> None:
+def test_it_holds_the_four_packages_typed_and_no_adapters(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names}
     metadata = next(name for name in top if name.endswith(".dist-info"))
@@ -46,20 +46,20 @@ def test_it_holds_the_four_packages_typed_and_no_adapters(wheel: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-def test_it_holds_the_compiled_code_for_each_python_from_3_11_on(wheel: Path) -> None:
+def test_it_holds_the_compiled_code_for_each_python_from_3_11_on(wheel):
     assert "-cp311-abi3-" in wheel.name
     binaries = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith((".so", ".c", ".h"))]
     assert binaries == ["tracker_adapters/native/_kernels.abi3.so"]
 
 
-def test_without_a_compiler_it_is_built_without_the_compiled_code(tmp_path: Path) -> None:
+def test_without_a_compiler_it_is_built_without_the_compiled_code(tmp_path):
     source = copy_of_sources(tmp_path)
     done = pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(source), CC="/none/cc")
     assert done.returncode == 0, done.stderr
     assert not [name for name in zipfile.ZipFile(*tmp_path.glob("*.whl")).namelist() if name.endswith(".so")]
 
 
-def test_it_can_be_installed_beside_the_published_adapters(wheel: Path, tmp_path: Path) -> None:
+def test_it_can_be_installed_beside_the_published_adapters(wheel, tmp_path):
     beside = pip("install", "--quiet", "--no-deps", "--target", str(tmp_path), "adapters")
     if beside.returncode != 0:
         pytest.skip(f"the published package cannot be fetched here: {beside.stderr.strip()[-200:]}")

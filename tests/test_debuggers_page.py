@@ -23,7 +23,7 @@ class Attention(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def slots() -> dict[str, Any]:
+def slots():
     """What each built-in debugger returns for two images."""
     model = nn.Sequential(nn.Conv2d(1, 4, 3), Attention(), nn.Flatten(), nn.Linear(4 * 36, 3))
     config = []
@@ -44,12 +44,12 @@ def keys_of(slot: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_a_built_in_debugger_and_all_that_it_keeps_are_on_the_page(slots: dict[str, Any], name: str) -> None:
+def test_a_built_in_debugger_and_all_that_it_keeps_are_on_the_page(slots, name):
     keys = keys_of(slots[name])
     assert "error" not in keys
     assert keys | {name} <= WORDS
 
 
 @pytest.mark.parametrize("module", BUILT_IN.values())
-def test_the_page_says_where_to_import_it_from(module: str) -> None:
+def test_the_page_says_where_to_import_it_from(module):
     assert f"`{module}." in PAGE or f"from {module} import" in PAGE

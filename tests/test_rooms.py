@@ -40,7 +40,7 @@ def _rooms_of_modules(package: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("package", HOMES)
-def test_each_room_imports_the_rooms_that_the_page_says(package: str) -> None:
+def test_each_room_imports_the_rooms_that_the_page_says(package):
     rooms, arrows = _rooms_of_modules(package), defaultdict(set)
     for path in files_of(HOMES[package]):
         source = rooms.get(module_name(path))
@@ -52,18 +52,18 @@ def test_each_room_imports_the_rooms_that_the_page_says(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", HOMES)
-def test_no_rooms_import_each_other_in_a_circle(package: str) -> None:
+def test_no_rooms_import_each_other_in_a_circle(package):
     TopologicalSorter({room: allowed for room, (_, allowed) in _table(package).items()}).prepare()
 
 
-def test_no_folder_has_more_files_than_one_can_look_over() -> None:
+def test_no_folder_has_more_files_than_one_can_look_over():
     for home in HOMES.values():
         for folder in {path.parent for path in files_of(home)}:
             assert len(list(folder.glob("*.py"))) <= 26, folder  # 25 and __init__.py
 
 
 @pytest.mark.parametrize("package", HOMES)
-def test_the_tests_of_a_room_lie_at_its_place(package: str) -> None:
+def test_the_tests_of_a_room_lie_at_its_place(package):
     """A folder of tests is named after a room, or after the one file that it tests; the documents have their own."""
     tests = Path(__file__).parent / package
     for folder in {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path("documents")}:

@@ -33,7 +33,7 @@ def sql_in(source: str) -> list[str]:
     return found
 
 
-def test_sql_stands_in_the_store_alone() -> None:
+def test_sql_stands_in_the_store_alone():
     for home in HOMES.values():
         for path in files_of(home):
             relative = path.relative_to(ROOT).as_posix()
@@ -42,7 +42,7 @@ def test_sql_stands_in_the_store_alone() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_places_of_sql_are_found_by_what_looks_for_it(place: str) -> None:
+def test_the_places_of_sql_are_found_by_what_looks_for_it(place):
     files = [path for home in HOMES.values() for path in files_of(home)]
     assert any(
         sql_in(path.read_text(encoding="utf-8"))
@@ -61,5 +61,5 @@ def test_the_places_of_sql_are_found_by_what_looks_for_it(place: str) -> None:
         "wal = 'PRAGMA journal_mode=WAL'",
     ],
 )
-def test_sql_is_seen_in_every_form(source: str) -> None:
+def test_sql_is_seen_in_every_form(source):
     assert sql_in(source)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 SCRIPT = """
 import multiprocessing, os, sys, tempfile, warnings
@@ -39,7 +38,7 @@ print(run.close(30), run.stats.lost, sorted(os.listdir(here / "debug")) != [])
 """
 
 
-def test_children_that_end_take_nothing_along(tmp_path: Path) -> None:
+def test_children_that_end_take_nothing_along(tmp_path):
     from debuggers import load_page
 
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]

@@ -36,14 +36,14 @@ def judged(**parts: str) -> int:
     return kernel_memory._judge(log.encode(), marks)
 
 
-def test_noise_of_the_control_run_is_left_out() -> None:
+def test_noise_of_the_control_run_is_left_out():
     again = CONTROL[: CONTROL.index("==1== Invalid")].replace("one (a.c:1)", "another (b.c:2)")
     assert judged() == judged(measured=again) == 0
 
 
-def test_whatever_is_new_is_a_finding() -> None:
+def test_whatever_is_new_is_a_finding():
     assert [judged(measured=part) for part in (OURS, ELSEWHERE, LOADER)] == [1, 1, 1]
 
 
-def test_a_planted_defect_that_is_not_found_is_told() -> None:
+def test_a_planted_defect_that_is_not_found_is_told():
     assert [judged(**{name.replace(" ", "_"): ELSEWHERE}) for name in CAUGHT] == [1, 1, 1]

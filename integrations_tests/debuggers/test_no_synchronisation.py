@@ -28,7 +28,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("loop", ["watch", "session"])
 @pytest.mark.parametrize(("wants", "nan_at"), [("standard", None), ("full", None), ("full", 3)])
-def test_no_step_waits_for_the_device(loop, wants, nan_at, tmp_path, monkeypatch) -> None:
+def test_no_step_waits_for_the_device(loop, wants, nan_at, tmp_path, monkeypatch):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     data = torch.randn(STEPS, 4, 8)
@@ -53,7 +53,7 @@ def test_no_step_waits_for_the_device(loop, wants, nan_at, tmp_path, monkeypatch
     assert any(info.name.startswith("gradient_norm/") for info in record.names())
 
 
-def test_a_stability_manager_waits_once_a_step(monkeypatch) -> None:
+def test_a_stability_manager_waits_once_a_step(monkeypatch):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     manager = NumericalStabilityManager(GradientClippingConfig(max_norm=0.01), NaNHandlingConfig())
@@ -67,7 +67,7 @@ def test_a_stability_manager_waits_once_a_step(monkeypatch) -> None:
             assert [wait.partition(":")[0] for wait in device.waits] == ["tolist"] * (step + 1)
 
 
-def test_the_device_is_noticed_and_so_is_waiting_for_it(monkeypatch) -> None:
+def test_the_device_is_noticed_and_so_is_waiting_for_it(monkeypatch):
     weight = torch.ones(3)
     with pretended_device(monkeypatch) as device:
         assert weight.device == DEVICE

@@ -63,7 +63,7 @@ class Trained:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPython) -> Trained:
+def trained(tmp_path_factory, warm_python):
     folder = tmp_path_factory.mktemp("example") / "trainer"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("work_dir", "runs", "__pycache__"))
     example = Trained(folder, "", warm_python)
@@ -95,7 +95,7 @@ def misclassified(folder: Path) -> dict[int, float]:
     return {row: float(loss) for row, loss, is_wrong in zip(rows, losses, wrong, strict=True) if is_wrong}
 
 
-def test_a_training_leaves_checkpoints_scores_and_pages_of_every_fifth_epoch(trained: Trained) -> None:
+def test_a_training_leaves_checkpoints_scores_and_pages_of_every_fifth_epoch(trained):
     folder = trained.folder / "work_dir" / "digits"
     pages = {"debugger/page_0.pkl", "debugger/page_1.pkl", "debugger/index.json"}
     epoch = {"checkpoint.pt", "validation_scores.json", *pages}
@@ -104,7 +104,7 @@ def test_a_training_leaves_checkpoints_scores_and_pages_of_every_fifth_epoch(tra
         assert scores_of(folder / f"epoch_{number}" / "validation_scores.json")["correct"] > 0.9
 
 
-def test_an_evaluation_leaves_scores_and_pages(trained: Trained) -> None:
+def test_an_evaluation_leaves_scores_and_pages(trained):
     folder = trained.folder / "work_dir" / "digits_evaluation"
     pages = {f"debugger/page_{number}.pkl" for number in range(3)}
     assert files_of(folder) == {"evaluation_scores.json", "debugger/index.json", *pages}
@@ -113,7 +113,7 @@ def test_an_evaluation_leaves_scores_and_pages(trained: Trained) -> None:
     assert scores["correct"] > 0.9
 
 
-def test_the_pages_of_an_epoch_hold_every_validated_datapoint(trained: Trained) -> None:
+def test_the_pages_of_an_epoch_hold_every_validated_datapoint(trained):
     folder = trained.folder / "work_dir" / "digits" / "epoch_4"
     outputs = load_debug_outputs(folder)
     assert list(outputs) == list(range(1200, 1500))
@@ -130,7 +130,7 @@ def test_the_pages_of_an_epoch_hold_every_validated_datapoint(trained: Trained) 
     assert np.mean(labels) == pytest.approx(scores_of(folder / "validation_scores.json")["correct"])
 
 
-def test_plain_joblib_reads_the_same_pages(trained: Trained) -> None:
+def test_plain_joblib_reads_the_same_pages(trained):
     folder = trained.folder / "work_dir" / "digits_evaluation"
     outputs = load_debug_outputs(folder)
     by_joblib = {}
@@ -145,7 +145,7 @@ def test_plain_joblib_reads_the_same_pages(trained: Trained) -> None:
             np.testing.assert_array_equal(get(outputs[idx]), get(by_joblib[idx]))
 
 
-def test_the_failures_are_the_misclassified_digits_the_worst_first(trained: Trained) -> None:
+def test_the_failures_are_the_misclassified_digits_the_worst_first(trained):
     expected = misclassified(trained.folder)
     found = failures(trained.folder / "work_dir" / "digits_evaluation")
     assert {failure.datapoint for failure in found} == set(expected)
@@ -158,7 +158,7 @@ def test_the_failures_are_the_misclassified_digits_the_worst_first(trained: Trai
     assert f"{len(expected)} of 297 were wrong" in trained.printed
 
 
-def test_the_run_holds_the_scores_and_the_pages_of_the_last_epoch(trained: Trained) -> None:
+def test_the_run_holds_the_scores_and_the_pages_of_the_last_epoch(trained):
     with stepscope.read_run(trained.folder / "runs" / "digits") as record:
         assert len(record.scalars("train/loss")) == 10 * 19
         accuracies = record.scalars("validation/correct").values
@@ -169,7 +169,7 @@ def test_the_run_holds_the_scores_and_the_pages_of_the_last_epoch(trained: Train
         assert record.info.config["checkpoint_method"] == 5
 
 
-def test_two_epochs_are_compared(trained: Trained) -> None:
+def test_two_epochs_are_compared(trained):
     folder = trained.folder / "work_dir" / "digits"
     found = compare_pages(folder / "epoch_4", folder / "epoch_9")
     assert (found.datapoints, found.only_in_a, found.only_in_b) == (300, (), ())
@@ -185,7 +185,7 @@ def test_two_epochs_are_compared(trained: Trained) -> None:
     assert "300 datapoints in both" in found.summary()
 
 
-def test_without_a_debugger_and_a_run_the_same_network_is_trained(trained: Trained) -> None:
+def test_without_a_debugger_and_a_run_the_same_network_is_trained(trained):
     (trained.folder / "configs" / "plain.py").write_text(NO_DEBUGGER, encoding="utf-8")
     trained.call("main.py", "configs/plain.py")
     assert files_of(trained.folder / "plain") == {
@@ -202,21 +202,21 @@ def test_without_a_debugger_and_a_run_the_same_network_is_trained(trained: Train
     assert files_of(trained.folder / "plain_evaluation") == {"evaluation_scores.json"}
 
 
-def test_every_epoch_of_a_training_in_other_batches(trained: Trained) -> None:
+def test_every_epoch_of_a_training_in_other_batches(trained):
     (trained.folder / "configs" / "two.py").write_text(TWO_EPOCHS, encoding="utf-8")
     trained.call("main.py", "configs/two.py")
     for number in (0, 1):
         assert list(load_debug_outputs(trained.folder / "two" / f"epoch_{number}")) == list(range(1200, 1500))
 
 
-def test_a_second_training_goes_on_in_the_same_run(trained: Trained) -> None:
+def test_a_second_training_goes_on_in_the_same_run(trained):
     trained.call("eval.py", "configs/digits_evaluation.py")
     with stepscope.read_run(trained.folder / "runs" / "digits_evaluation") as record:
         assert len(record.scalars("evaluation/correct")) == 1
         assert record.info.status == "finished"
 
 
-def test_a_file_without_a_config_is_an_error(trained: Trained) -> None:
+def test_a_file_without_a_config_is_an_error(trained):
     (trained.folder / "configs" / "none.py").write_text("settings = {}", encoding="utf-8")
     done = trained.start("main.py", "configs/none.py")
     assert done.returncode != 0

@@ -1,9 +1,7 @@
 """How a process ends: whatever still emits then is counted, raises nothing, and what came before is kept."""
 
-from pathlib import Path
-
 import pytest
-from faults import FaultReport, accounts, program
+from faults import accounts, program
 from waiting import until
 
 import stepscope
@@ -26,7 +24,7 @@ run.flush_store()
 """
 
 
-def test_what_is_emitted_when_objects_die_at_the_end_raises_nothing(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_what_is_emitted_when_objects_die_at_the_end_raises_nothing(tmp_path, fault_report):
     ending = """
 in_module, in_cycle, sys.kept = Emitting(run), Emitting(run), [Emitting(run)]
 in_cycle.itself = in_cycle
@@ -50,7 +48,7 @@ threading.Thread(target=without_end, daemon=True).start()
     fault_report.add("emit from __del__, atexit and a daemon thread while the interpreter ends")
 
 
-def test_what_is_emitted_after_close_is_counted(tmp_path: Path) -> None:
+def test_what_is_emitted_after_close_is_counted(tmp_path):
     ending = """
 assert run.close(60)
 for step in range(50):
@@ -78,9 +76,7 @@ print("counts", stats.emitted, stats.stored, stats.lost, run.flush_store(), run.
         ("os.abort()", -6, "failed"),
     ],
 )
-def test_each_way_to_end_keeps_what_was_stored_and_says_how_it_ended(
-    tmp_path: Path, ending: str, code: int, status: str
-) -> None:
+def test_each_way_to_end_keeps_what_was_stored_and_says_how_it_ended(tmp_path, ending, code, status):
     """``sys.exit`` outside of the run's ``with`` looks like an end as any other."""
     folder = tmp_path / "run"
     with program(folder, PREPARED + "print('ready')\nsys.stdin.readline()\n" + ending) as run:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared, wait_until_each_has
 from fault_training import emitted_by
-from faults import FaultReport, accounts, stored_counts, training
+from faults import accounts, stored_counts, training
 from waiting import until
 
 import stepscope
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.fault
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return prepared(tmp_path / "run")
 
 
@@ -38,7 +38,7 @@ def sync_to_each(folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_deliveries_that_are_killed_stopped_and_told_to_end(folder: Path, fault_report: FaultReport) -> None:
+def test_deliveries_that_are_killed_stopped_and_told_to_end(folder, fault_report):
     pauses = [30, 60, 90, 120, 150]
     with training(folder, SINKS, steps=160, pauses=pauses) as run:
         run.wait_for_step(30)
@@ -73,7 +73,7 @@ def test_deliveries_that_are_killed_stopped_and_told_to_end(folder: Path, fault_
     fault_report.add("all four sinks: delivery processes stopped (SIGSTOP)", runs=len(SINKS), recovery_s=seconds)
 
 
-def test_a_training_that_is_told_to_end_is_delivered_by_its_orphans(folder: Path, fault_report: FaultReport) -> None:
+def test_a_training_that_is_told_to_end_is_delivered_by_its_orphans(folder, fault_report):
     with training(folder, SINKS, steps=200, pauses=[100]) as run:
         run.wait_for_step(100)
         until(lambda: stored_counts(folder) == emitted_by(101))
@@ -87,7 +87,7 @@ def test_a_training_that_is_told_to_end_is_delivered_by_its_orphans(folder: Path
     fault_report.add("all four sinks: SIGTERM to the training", recovery_s=seconds)
 
 
-def test_a_machine_that_goes_down_is_made_good_by_a_sync(folder: Path, fault_report: FaultReport) -> None:
+def test_a_machine_that_goes_down_is_made_good_by_a_sync(folder, fault_report):
     """Everything is killed at once, in the middle of delivering."""
     with training(folder, SINKS, steps=400, pauses=[50, 300]) as run:
         run.wait_for_step(50)
@@ -109,9 +109,7 @@ def test_a_machine_that_goes_down_is_made_good_by_a_sync(folder: Path, fault_rep
     )
 
 
-def test_packages_that_are_missing_leave_everything_for_a_later_sync(
-    folder: Path, tmp_path: Path, fault_report: FaultReport
-) -> None:
+def test_packages_that_are_missing_leave_everything_for_a_later_sync(folder, tmp_path, fault_report):
     packages = ("tensorboard", "mlflow", "wandb")
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(

@@ -1,12 +1,11 @@
 """The clock goes back an hour in the middle of a run: order is by step and arrival, nothing waits for an hour."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from all_sinks import SINKS, prepared, shown_by
-from faults import FaultReport, accounts, program
+from faults import accounts, program
 
 import stepscope
 
@@ -36,7 +35,7 @@ with stepscope.open_run(sys.argv[1], sinks={SINKS!r}, resume=True) as run:
 
 
 @pytest.mark.slow
-def test_series_keep_their_order_when_the_clock_goes_back(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_series_keep_their_order_when_the_clock_goes_back(tmp_path, fault_report):
     folder = prepared(tmp_path / "run")
     with program(folder, SOURCE) as run:
         run.wait_for_line("closed True")

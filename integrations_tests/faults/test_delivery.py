@@ -10,7 +10,7 @@ from typing import Any
 import odd_sinks
 import pytest
 from fault_training import emitted_by
-from faults import FaultReport, accounts, training
+from faults import accounts, training
 from tracker_adapters.delivery.worker import EXIT_CODES
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.ledger import Ledger
@@ -50,13 +50,11 @@ def synced(run: Path, environment: dict[str, str]) -> subprocess.CompletedProces
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> dict[str, str]:
+def installed(tmp_path):
     return odd_sinks.install(tmp_path)
 
 
-def test_a_delivery_killed_again_and_again_delivers_each_artifact_once(
-    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
-) -> None:
+def test_a_delivery_killed_again_and_again_delivers_each_artifact_once(tmp_path, installed, fault_report):
     pauses = [20, 40, 60]
     with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=pauses, environment=installed) as run:
         for step in pauses:
@@ -68,9 +66,7 @@ def test_a_delivery_killed_again_and_again_delivers_each_artifact_once(
     fault_report.add("delivery process killed", runs=len(pauses))
 
 
-def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(
-    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
-) -> None:
+def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(tmp_path, installed, fault_report):
     with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=[50], environment=installed) as run:
         run.wait_for_step(50)
         until(lambda: delivered(tmp_path / "run"))
@@ -92,9 +88,7 @@ def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(
     fault_report.add("delivery process started twice")
 
 
-def test_closing_waits_for_the_delivery_of_an_attempt_that_crashed(
-    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
-) -> None:
+def test_closing_waits_for_the_delivery_of_an_attempt_that_crashed(tmp_path, installed, fault_report):
     folder, last = tmp_path / "run", STEPS - 1
     with training(folder, ["odd"], steps=51, pauses=[50], environment=installed) as crashed:
         crashed.wait_for_step(50)
@@ -119,9 +113,7 @@ def test_closing_waits_for_the_delivery_of_an_attempt_that_crashed(
     fault_report.add("an earlier attempt's delivery still drains when the run closes")
 
 
-def test_a_sink_that_crashes_its_process_is_told_from_what_it_crashes_on(
-    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
-) -> None:
+def test_a_sink_that_crashes_its_process_is_told_from_what_it_crashes_on(tmp_path, installed, fault_report):
     """A crash that comes back is bisected like a refusal; one that does not costs nothing."""
     sink = {"type": "odd", "crash_on": "notes", "times": 2}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
@@ -132,9 +124,7 @@ def test_a_sink_that_crashes_its_process_is_told_from_what_it_crashes_on(
 
 
 @pytest.mark.parametrize("method", ["open", "write", "flush", "finish", "close"])
-def test_a_sink_that_hangs_once_is_given_up_and_opened_again(
-    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport, method: str
-) -> None:
+def test_a_sink_that_hangs_once_is_given_up_and_opened_again(tmp_path, installed, fault_report, method):
     sink = {"type": "odd", "hang_in": method, "times": 1, "deadline_s": 0.5}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
         assert run.result()["complete"]
@@ -143,7 +133,7 @@ def test_a_sink_that_hangs_once_is_given_up_and_opened_again(
     fault_report.add(f"the sink hangs in {method}()")
 
 
-def test_a_sink_that_never_closes_is_left_when_it_has_everything(tmp_path: Path, installed: dict[str, str]) -> None:
+def test_a_sink_that_never_closes_is_left_when_it_has_everything(tmp_path, installed):
     sink = {"type": "odd", "hang_in": "close", "deadline_s": 0.5}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
         assert run.result()["complete"]
@@ -151,9 +141,7 @@ def test_a_sink_that_never_closes_is_left_when_it_has_everything(tmp_path: Path,
     assert_all_there(tmp_path / "run")
 
 
-def test_a_sink_that_never_finishes_is_given_up_when_the_run_has_ended(
-    tmp_path: Path, installed: dict[str, str]
-) -> None:
+def test_a_sink_that_never_finishes_is_given_up_when_the_run_has_ended(tmp_path, installed):
     sink = {"type": "odd", "hang_in": "finish", "deadline_s": 0.5}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
         run.result()
@@ -162,9 +150,7 @@ def test_a_sink_that_never_finishes_is_given_up_when_the_run_has_ended(
     assert (account.pending, account.state) == (0, "quarantined")
 
 
-def test_a_sink_that_hangs_for_ever_holds_up_nobody_else(
-    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
-) -> None:
+def test_a_sink_that_hangs_for_ever_holds_up_nobody_else(tmp_path, installed, fault_report):
     sinks = [{"type": "odd", "hang_in": "write", "deadline_s": 0.5}, "local"]
     with training(tmp_path / "run", sinks, steps=STEPS, environment=installed, close_timeout=5) as run:
         found = run.result()
@@ -175,9 +161,7 @@ def test_a_sink_that_hangs_for_ever_holds_up_nobody_else(
     fault_report.add("one sink hangs for ever, another one works")
 
 
-def test_what_a_sink_refuses_is_isolated_and_counted(
-    tmp_path: Path, installed: dict[str, str], fault_report: FaultReport
-) -> None:
+def test_what_a_sink_refuses_is_isolated_and_counted(tmp_path, installed, fault_report):
     sink = {"type": "odd", "refuse": "accuracy@60"}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
         assert run.result()["complete"]

@@ -4,13 +4,12 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from all_sinks import wait_until_each_has
 from fault_training import emitted_by
-from faults import FaultReport, accounts, program, stored_counts, training
+from faults import accounts, program, stored_counts, training
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.process import DeliveryProcess
 from tracker_adapters.errors import NotARunError
@@ -42,7 +41,7 @@ else:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path):
     """A file system of 12 MB."""
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -73,7 +72,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-def test_a_full_disk_delays_and_loses_nothing(small_disk: Path, fault_report: FaultReport) -> None:
+def test_a_full_disk_delays_and_loses_nothing(small_disk, fault_report):
     folder = linked(small_disk, "run")
     with training(folder, ["local"], steps=600, pauses=[100, 400]) as run:
         run.wait_for_step(100)
@@ -101,7 +100,7 @@ def test_a_full_disk_delays_and_loses_nothing(small_disk: Path, fault_report: Fa
     fault_report.add("disk full, then space again", recovery_s=recovery, native=f"add_scalar {answer}")
 
 
-def test_a_limit_on_the_size_of_files_stops_nothing(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_limit_on_the_size_of_files_stops_nothing(tmp_path, fault_report):
     """Beyond RLIMIT_FSIZE the kernel sends SIGXFSZ, whose default action kills."""
     source = """
 import resource, sys, stepscope
@@ -124,7 +123,7 @@ print("closed", run.flush_store(30), run.close(60), run.stats.stored, run.stats.
     fault_report.add("file-size limit, then lifted")
 
 
-def test_a_disk_that_stays_full_costs_what_was_emitted_meanwhile_and_says_so(small_disk: Path) -> None:
+def test_a_disk_that_stays_full_costs_what_was_emitted_meanwhile_and_says_so(small_disk):
     folder = linked(small_disk, "run")
     with training(folder, ["local"], steps=300, pauses=[100, 200], close_timeout=3) as run:
         run.wait_for_step(100)
@@ -141,14 +140,14 @@ def test_a_disk_that_stays_full_costs_what_was_emitted_meanwhile_and_says_so(sma
     assert stored_counts(folder) == emitted_by(101)
 
 
-def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(small_disk: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(small_disk):
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(NotARunError, match=r"^cannot write into .*/disk/run: Read-only file system; expected a writ"):
         stepscope.open_run(small_disk / "run", sinks=["local"])
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
-def test_a_run_whose_folder_goes_away_trains_on(tmp_path: Path, how: str, fault_report: FaultReport) -> None:
+def test_a_run_whose_folder_goes_away_trains_on(tmp_path, how, fault_report):
     folder = tmp_path / "run"
     with training(folder, ["local"], steps=300, pauses=[100, 200]) as run:
         run.wait_for_step(100)
@@ -185,7 +184,7 @@ def test_a_run_whose_folder_goes_away_trains_on(tmp_path: Path, how: str, fault_
         assert record.scalars("loss").values.tolist() == [1.0]
 
 
-def test_a_folder_that_comes_back_gets_everything(tmp_path: Path) -> None:
+def test_a_folder_that_comes_back_gets_everything(tmp_path):
     folder, away = tmp_path / "run", tmp_path / "away"
     with training(folder, ["local"], steps=300, pauses=[100, 200]) as run:
         run.wait_for_step(100)
@@ -203,7 +202,7 @@ def test_a_folder_that_comes_back_gets_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leaves", ["before it is started", "while it starts"])
-def test_a_delivery_that_found_no_folder_is_started_again_when_it_is_waited_for(tmp_path: Path, leaves: str) -> None:
+def test_a_delivery_that_found_no_folder_is_started_again_when_it_is_waited_for(tmp_path, leaves):
     folder, away = tmp_path / "run", tmp_path / "away"
     with stepscope.open_run(folder, sinks=[]) as run:
         run.scalar("loss", 0.5, step=0)

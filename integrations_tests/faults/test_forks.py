@@ -1,9 +1,7 @@
 """Forked and spawned processes: the parent's run is exact, and nobody waits for a lock that nobody will release."""
 
-from pathlib import Path
-
 import pytest
-from faults import FaultReport, accounts, program, stored_counts
+from faults import accounts, program, stored_counts
 
 import stepscope
 
@@ -47,7 +45,7 @@ print("counts", wrong, sum(emitted) + pictures, run.stats.emitted, run.stats.sto
 
 
 @pytest.mark.parametrize("forks", [100, pytest.param(3000, marks=pytest.mark.slow)])
-def test_forks_while_emitting(tmp_path: Path, forks: int, fault_report: FaultReport) -> None:
+def test_forks_while_emitting(tmp_path, forks, fault_report):
     folder = tmp_path / "run"
     with program(folder, FORK_WHILE_EMITTING.replace("sys.argv[2]", str(forks))) as run:
         wrong, wanted, emitted, stored, lost = map(int, run.wait_for_line("counts", 600).split()[1:])
@@ -60,7 +58,7 @@ def test_forks_while_emitting(tmp_path: Path, forks: int, fault_report: FaultRep
         fault_report.add("fork while three threads emit", runs=forks)
 
 
-def test_data_loader_workers_count_and_warn_once_and_write_nothing(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_data_loader_workers_count_and_warn_once_and_write_nothing(tmp_path, fault_report):
     source = """
 import sys, warnings, torch, stepscope
 run = stepscope.open_run(sys.argv[1], sinks=["local"])
@@ -88,7 +86,7 @@ print("closed", run.close(60), run.stats.emitted, run.stats.stored)
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_a_run_that_is_sent_to_another_process_is_refused_in_one_sentence(tmp_path: Path, method: str) -> None:
+def test_a_run_that_is_sent_to_another_process_is_refused_in_one_sentence(tmp_path, method):
     """The worker opens its own, as another rank of the same run."""
     source = f"""
 import multiprocessing, sys, stepscope
@@ -124,7 +122,7 @@ if __name__ == "__main__":
     assert both.values.tolist() == [1.0, 2.0]
 
 
-def test_a_run_is_closed_by_its_parent_after_its_children_have_ended(tmp_path: Path) -> None:
+def test_a_run_is_closed_by_its_parent_after_its_children_have_ended(tmp_path):
     source = """
 import os, sys, stepscope
 run = stepscope.open_run(sys.argv[1], sinks=["local"])
@@ -154,7 +152,7 @@ os.waitpid(survivor, 0)
     assert accounts(tmp_path / "run")["local"].delivered == 3
 
 
-def test_a_forked_worker_may_open_a_run_of_its_own(tmp_path: Path) -> None:
+def test_a_forked_worker_may_open_a_run_of_its_own(tmp_path):
     source = """
 import os, sys, stepscope
 with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:

@@ -12,7 +12,7 @@ import pytest
 import readback_tensorboard
 from all_sinks import SINKS, assert_each_shows_everything_once, delivered_by_each, prepared
 from fault_training import emitted_by
-from faults import WHOLE, FaultReport, accounts, program, stored_counts, training
+from faults import WHOLE, accounts, program, stored_counts, training
 from mlflow import MlflowClient
 from native_wandb import PAUSE_AFTER, NativeClient
 from readback_wandb import history
@@ -101,7 +101,7 @@ def resume(folder: Path, last: int) -> None:
     assert accounts(folder)["local"].delivered == before + last + 5 - first
 
 
-def test_an_undisturbed_training_is_accounted_for(tmp_path: Path) -> None:
+def test_an_undisturbed_training_is_accounted_for(tmp_path):
     with training(tmp_path / "run", ["local"], steps=100) as run:
         found = run.result()
     assert found["complete"]
@@ -110,13 +110,13 @@ def test_an_undisturbed_training_is_accounted_for(tmp_path: Path) -> None:
     assert accounts(tmp_path / "run")["local"].delivered == emitted_by(100).total()
 
 
-def test_a_training_that_is_killed_is_delivered_by_its_orphans_and_resumed(tmp_path: Path) -> None:
+def test_a_training_that_is_killed_is_delivered_by_its_orphans_and_resumed(tmp_path):
     assert kill_once(tmp_path / "run", seed=0).lost == 0
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_fifty_kills_at_random_moments(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_fifty_kills_at_random_moments(tmp_path, fault_report):
     """MLflow is on each fifth time, since its package takes seconds to load, and each time in a whole matrix."""
     with_mlflow = range(0, 50, 1 if WHOLE else 5)
 

@@ -15,7 +15,7 @@ import pytest
 import readback_local
 import readback_tensorboard
 from fault_training import emitted_by
-from faults import FaultReport, Training, accounts, stored_counts, training
+from faults import Training, accounts, stored_counts, training
 from summary_writer import killed, under_fault
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 from waiting import until
@@ -84,7 +84,7 @@ def mounted(path: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
-def test_a_full_disk_that_is_freed(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_full_disk_that_is_freed(tmp_path, fault_report):
     with mounted(tmp_path / "disk", "size=4m") as disk:
         filler = disk / "filler"
 
@@ -106,7 +106,7 @@ def test_a_full_disk_that_is_freed(tmp_path: Path, fault_report: FaultReport) ->
     fault_report.add("disk of the target full, then freed", runs=len(READERS), recovery_s=seconds, native=beside)
 
 
-def test_a_limit_on_the_size_of_files(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_limit_on_the_size_of_files(tmp_path, fault_report):
     """The kernel sends SIGXFSZ with the refusal, which kills who does not ignore it."""
     with training(tmp_path / "run", sinks_in(tmp_path), steps=STEPS, pauses=[FAULT_AT, 100]) as run:
         run.wait_for_step(FAULT_AT)
@@ -131,7 +131,7 @@ def _limit(processes: Iterable[int], size: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-def test_a_read_only_folder_that_becomes_writable(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_read_only_folder_that_becomes_writable(tmp_path, fault_report):
     with (
         mounted(tmp_path / "disk", "size=4m,ro") as disk,
         training(tmp_path / "run", sinks_in(disk), steps=STEPS, pauses=[100]) as run,
@@ -144,7 +144,7 @@ def test_a_read_only_folder_that_becomes_writable(tmp_path: Path, fault_report: 
     fault_report.add("target folder read-only at first", runs=len(READERS), recovery_s=seconds, native=beside)
 
 
-def test_a_target_folder_that_is_removed(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_target_folder_that_is_removed(tmp_path, fault_report):
     """It is written anew from the run store."""
     with training(tmp_path / "run", sinks_in(tmp_path / "out"), steps=STEPS, pauses=[FAULT_AT]) as run:
         run.wait_for_step(FAULT_AT)
@@ -157,7 +157,7 @@ def test_a_target_folder_that_is_removed(tmp_path: Path, fault_report: FaultRepo
 
 
 @pytest.mark.parametrize("tail", [bytes(5000), b"\x18\0\0\0\0\0\0\0torn"], ids=["nul-filled", "torn"])
-def test_a_damaged_tail_after_a_kill(tmp_path: Path, tail: bytes, fault_report: FaultReport) -> None:
+def test_a_damaged_tail_after_a_kill(tmp_path, tail, fault_report):
     """As a power cut leaves it: the file is longer than what the ledger says."""
     with training(tmp_path / "run", sinks_in(tmp_path), steps=STEPS, pauses=[FAULT_AT]) as run:
         run.wait_for_step(FAULT_AT)
@@ -178,7 +178,7 @@ def test_a_damaged_tail_after_a_kill(tmp_path: Path, tail: bytes, fault_report: 
     )
 
 
-def test_two_runs_with_one_target_at_once(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_two_runs_with_one_target_at_once(tmp_path, fault_report):
     """TensorBoard has a folder for each; local files belong to one, and the other one's wait in its run store."""
     with ExitStack() as stack:
         runs = [
@@ -228,7 +228,7 @@ time.time, time.time_ns = lambda: real() + shift_ns / 1e9, lambda: real_ns() + s
 """
 
 
-def test_a_clock_that_is_put_back_an_hour_between_two_openings(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_clock_that_is_put_back_an_hour_between_two_openings(tmp_path, fault_report):
     """The second opening repeats all steps: TensorBoard shows the second, local files tell both apart."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(CLOCK)

@@ -4,10 +4,9 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from faults import FaultReport, training
+from faults import training
 from mlflow_delivery import with_database
 from mlflow_faults import assert_shown_exactly_once, wait_until_delivered
 from mlflow_native import native_client
@@ -26,7 +25,7 @@ def locked(database: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seconds", [3.0, pytest.param(30.0, marks=pytest.mark.slow)])
-def test_a_locked_database_is_waited_for(tmp_path: Path, fault_report: FaultReport, seconds: float) -> None:
+def test_a_locked_database_is_waited_for(tmp_path, fault_report, seconds):
     folder = tmp_path / "run"
     options = with_database(MLflowSink.resolve({}, folder))
     database = options["target"].removeprefix("sqlite:///")
@@ -52,7 +51,7 @@ def test_a_locked_database_is_waited_for(tmp_path: Path, fault_report: FaultRepo
     fault_report.add(f"MLflow: SQLite database locked {seconds:g} s", recovery_s=recovery_s, native=outcome)
 
 
-def test_a_database_locked_from_the_start_is_waited_for(tmp_path: Path) -> None:
+def test_a_database_locked_from_the_start_is_waited_for(tmp_path):
     """Opening fails at once, again and again, instead of holding the delivery process."""
     folder = tmp_path / "run"
     options = with_database(MLflowSink.resolve({}, folder))

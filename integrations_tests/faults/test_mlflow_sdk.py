@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fault_training import emitted_by
-from faults import FaultReport, accounts, training
+from faults import accounts, training
 from mlflow_delivery import with_database
 from mlflow_faults import assert_shown_exactly_once, position
 from tracker_adapters.delivery.worker import DeliveryWorker
@@ -24,7 +24,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_package_waits_for_a_later_delivery(tmp_path: Path, fault_report: FaultReport, what: str) -> None:
+def test_a_broken_package_waits_for_a_later_delivery(tmp_path, fault_report, what):
     source, message = BROKEN[what]
     folder, shadow = tmp_path / "run", tmp_path / "shadow"
     (shadow / "mlflow").mkdir(parents=True)

@@ -1,13 +1,12 @@
 """A tracking server that is down, slow, overloaded, silent or forgetful while a run trains."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fault_training import emitted_by
-from faults import FaultReport, Training, training
+from faults import Training, training
 from mlflow_faults import (
     assert_shown_exactly_once,
     position,
@@ -43,7 +42,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory):
     with (
         tracking_server(tmp_path_factory.mktemp("server")) as server,
         proxy_before(server.port) as proxy,
@@ -53,7 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture
-def options(place: Place, tmp_path: Path) -> dict[str, Any]:
+def options(place, tmp_path):
     return MLflowSink.resolve({"target": place.proxy.address, "experiment": str(tmp_path)}, tmp_path / "run")
 
 
@@ -81,9 +80,7 @@ class Steps:
 
 
 @pytest.mark.slow
-def test_refused_silent_overloaded_and_restarted_servers(
-    place: Place, options: dict[str, Any], tmp_path: Path, fault_report: FaultReport
-) -> None:
+def test_refused_silent_overloaded_and_restarted_servers(place, options, tmp_path, fault_report):
     """One fault after the other is done to one run, which recovers from each by itself."""
     size, rounds = 20, 6
     pauses = [size * number - 1 for number in range(1, rounds + 1)]
@@ -134,9 +131,7 @@ def test_refused_silent_overloaded_and_restarted_servers(
         fault_report.add(name, recovery_s=seconds, native=f"log_metric {place.native.outcome(native[name])}")
 
 
-def test_answers_lost_after_the_commit(
-    place: Place, options: dict[str, Any], tmp_path: Path, fault_report: FaultReport
-) -> None:
+def test_answers_lost_after_the_commit(place, options, tmp_path, fault_report):
     """The server has made an experiment, a run, points and a file, and nobody hears of it: all are there once."""
     folder = tmp_path / "run"
     runs_before = runs_in(place.server.address, EXPERIMENT)
@@ -175,9 +170,7 @@ class Slow:
     "slow",
     [Slow(0.5, 2.0, before=0, steps=40), pytest.param(Slow(5.0, 10.0, before=21, steps=11), marks=pytest.mark.slow)],
 )
-def test_a_slow_server_that_answers_is_not_given_up(
-    place: Place, options: dict[str, Any], tmp_path: Path, fault_report: FaultReport, slow: Slow
-) -> None:
+def test_a_slow_server_that_answers_is_not_given_up(place, options, tmp_path, fault_report, slow):
     """One call of the sink makes more requests than its deadline has time for, and still is not started again."""
     folder, steps = tmp_path / "run", slow.before + slow.steps
     pauses = [slow.before - 1, steps - 1]

@@ -2,12 +2,11 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared, wait_until_each_has
 from fault_training import emitted_by, losses_without_us
-from faults import SUPPORT, FaultReport, program
+from faults import SUPPORT, program
 
 pytestmark = pytest.mark.fault
 
@@ -37,7 +36,7 @@ print(json.dumps([losses, complete, stats.emitted, stats.stored, stats.lost]))
 """
 
 
-def test_what_no_tracker_can_take_is_isolated_in_each(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_what_no_tracker_can_take_is_isolated_in_each(tmp_path, fault_report):
     """A file and a picture vanish from the run's folder before anybody has delivered them."""
     folder = prepared(tmp_path / "run")
     with program(folder, SOURCE, SUPPORT) as run:

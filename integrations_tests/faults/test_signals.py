@@ -2,12 +2,11 @@
 
 import signal
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared
-from faults import FaultReport, accounts, program, stored_counts
+from faults import accounts, program, stored_counts
 from waiting import until
 
 import stepscope
@@ -39,7 +38,7 @@ def drained(children: list[psutil.Process]) -> float:
     return until(lambda: not any(child.is_running() for child in children))
 
 
-def test_a_second_interrupt_while_closing_ends_the_process_at_once(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_second_interrupt_while_closing_ends_the_process_at_once(tmp_path, fault_report):
     folder = prepared(tmp_path / "run")
     with program(folder, FLUSH_AND_CLOSE) as run:
         run.wait_for_line("emitted")
@@ -65,7 +64,7 @@ def test_a_second_interrupt_while_closing_ends_the_process_at_once(tmp_path: Pat
     fault_report.add("all four sinks: SIGINT twice, while flushing and while closing", recovery_s=recovery)
 
 
-def test_an_interrupt_at_exit_waits_no_longer_for_delivery_and_commits_every_run(tmp_path: Path) -> None:
+def test_an_interrupt_at_exit_waits_no_longer_for_delivery_and_commits_every_run(tmp_path):
     source = (
         INTERRUPTIBLE
         + """
@@ -97,7 +96,7 @@ for run in runs:
         assert accounts(folder)["local"].delivered == 1000
 
 
-def test_a_sigterm_handler_that_leaves_closes_the_run_as_failed(tmp_path: Path) -> None:
+def test_a_sigterm_handler_that_leaves_closes_the_run_as_failed(tmp_path):
     source = """
 import signal, sys, stepscope
 def leave(*_):
@@ -118,7 +117,7 @@ with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:
     assert stepscope.read_run(folder).info.status == "failed"
 
 
-def test_a_handler_may_emit_flush_and_close_whatever_it_interrupts(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_handler_may_emit_flush_and_close_whatever_it_interrupts(tmp_path, fault_report):
     """1,000 interruptions of a loop that emits and flushes; every fifth waits, the last one closes the run."""
     source = """
 import signal, sys, stepscope

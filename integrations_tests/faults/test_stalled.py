@@ -1,11 +1,10 @@
 """Sinks that stand still: emitting stays fast and small, closing keeps its deadline, and nothing is lost."""
 
 import json
-from pathlib import Path
 
 import psutil
 import pytest
-from faults import WHOLE, FaultReport, accounts, program, stored_counts
+from faults import WHOLE, accounts, program, stored_counts
 from waiting import until
 
 import stepscope
@@ -46,7 +45,7 @@ print("closed", time.monotonic() - start)
 """
 
 
-def test_emitting_to_stalled_sinks_is_fast_small_and_loses_nothing(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_emitting_to_stalled_sinks_is_fast_small_and_loses_nothing(tmp_path, fault_report):
     folder, wanted = tmp_path / "run", SCALARS + IMAGES + 200
     with program(folder, EMIT) as run:
         run.wait_for_line("ready")
@@ -69,7 +68,7 @@ def test_emitting_to_stalled_sinks_is_fast_small_and_loses_nothing(tmp_path: Pat
 
 
 @pytest.mark.parametrize("how", ["close", "exit"])
-def test_closing_keeps_its_deadline_when_every_sink_hangs(tmp_path: Path, how: str, fault_report: FaultReport) -> None:
+def test_closing_keeps_its_deadline_when_every_sink_hangs(tmp_path, how, fault_report):
     source = f"""
 import sys, time, stepscope, stepscope.runs.unclosed
 from tracker_adapters.testing import StalledSink

@@ -1,10 +1,9 @@
 """Several threads, runs and processes at once: exact counts, and one owner a folder."""
 
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-from faults import FaultReport, accounts, program, stored_counts
+from faults import accounts, program, stored_counts
 
 import stepscope
 
@@ -27,7 +26,7 @@ else:
 """
 
 
-def test_eight_threads_emit_with_exact_counts(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_eight_threads_emit_with_exact_counts(tmp_path, fault_report):
     source = """
 import sys, threading, numpy as np, stepscope
 run = stepscope.open_run(sys.argv[1], sinks=["local"])
@@ -61,7 +60,7 @@ print("counts", run.stats.emitted, run.stats.stored, len(run.stats.lost))
 
 
 @pytest.mark.parametrize("resume", ["new", "resume"])
-def test_exactly_one_of_several_processes_gets_a_folder(tmp_path: Path, resume: str, fault_report: FaultReport) -> None:
+def test_exactly_one_of_several_processes_gets_a_folder(tmp_path, resume, fault_report):
     folder = tmp_path / "run"
     if resume == "resume":
         stepscope.open_run(folder, sinks=[]).close()
@@ -87,7 +86,7 @@ def test_exactly_one_of_several_processes_gets_a_folder(tmp_path: Path, resume: 
         fault_report.add("4 processes open one folder at the same moment", runs=4)
 
 
-def test_runs_of_one_folder_and_one_second_are_told_apart(tmp_path: Path) -> None:
+def test_runs_of_one_folder_and_one_second_are_told_apart(tmp_path):
     runs = [stepscope.open_run(tmp_path / f"run{number}", sinks=[]) for number in range(20)]
     try:
         assert len({run.info.id for run in runs}) == 20

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fault_training import emitted_by
-from faults import FaultReport, Training, accounts, stored_counts, training
+from faults import Training, accounts, stored_counts, training
 from native_wandb import PAUSE_AFTER, NativeClient
 from readback_wandb import history, read_back, run_folders
 from tracker_adapters.store.layout import rank_folder
@@ -65,7 +65,7 @@ def shown_by(client: NativeClient) -> int:
     return len(history(folder))
 
 
-def test_the_process_that_writes_is_stopped_and_goes_on(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_the_process_that_writes_is_stopped_and_goes_on(tmp_path, fault_report):
     with NativeClient(tmp_path / "native") as client:
         client.service.suspend()
         client.go_on()
@@ -91,7 +91,7 @@ def test_the_process_that_writes_is_stopped_and_goes_on(tmp_path: Path, fault_re
     )
 
 
-def test_the_process_that_writes_is_killed(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_the_process_that_writes_is_killed(tmp_path, fault_report):
     with NativeClient(tmp_path / "native") as client:
         client.service.kill()
         until(lambda: client.service.status() == psutil.STATUS_ZOMBIE)
@@ -115,7 +115,7 @@ def test_the_process_that_writes_is_killed(tmp_path: Path, fault_report: FaultRe
     )
 
 
-def test_a_delivery_process_that_is_told_to_end_is_started_again(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_delivery_process_that_is_told_to_end_is_started_again(tmp_path, fault_report):
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[100]) as run:
         run.wait_for_step(100)
         (child,) = run.delivery_processes()
@@ -128,7 +128,7 @@ def test_a_delivery_process_that_is_told_to_end_is_started_again(tmp_path: Path,
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["alone", "with the process that writes"])
-def test_a_training_that_is_told_to_end(tmp_path: Path, fault_report: FaultReport, both: bool) -> None:
+def test_a_training_that_is_told_to_end(tmp_path, fault_report, both):
     with NativeClient(tmp_path / "native") as client:
         if both:
             client.service.terminate()
@@ -165,9 +165,7 @@ def test_a_training_that_is_told_to_end(tmp_path: Path, fault_report: FaultRepor
         pytest.param("__version__ = '0.12.0'", id="is too old"),
     ],
 )
-def test_a_broken_sdk_is_never_imported(
-    tmp_path: Path, fault_report: FaultReport, package: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_broken_sdk_is_never_imported(tmp_path, fault_report, package, request):
     broken = tmp_path / "packages" / "wandb"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text(package + "\n")
@@ -187,7 +185,7 @@ def native_import(environment: dict[str, str]) -> str:
     return f"the program ends: {done.stderr.decode().strip().splitlines()[-1]}"
 
 
-def test_a_file_that_was_torn_after_a_kill_goes_on(tmp_path: Path, fault_report: FaultReport) -> None:
+def test_a_file_that_was_torn_after_a_kill_goes_on(tmp_path, fault_report):
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[200]) as run:
         run.wait_for_step(200)
         until(lambda: delivered(run.folder) == emitted_by(201).total())

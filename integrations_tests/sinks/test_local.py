@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,11 +30,11 @@ class TestLocalSink(SinkContract):
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Path:
+def target(tmp_path):
     return tmp_path / "local"
 
 
-def test_the_folder_explains_itself_and_keeps_the_runs_configuration(target: Path) -> None:
+def test_the_folder_explains_itself_and_keeps_the_runs_configuration(target):
     with opened(target) as sink:
         assert json.loads((target / "run_info.json").read_text())["status"] == "running"
         sink.finish("failed")
@@ -47,7 +46,7 @@ def test_the_folder_explains_itself_and_keeps_the_runs_configuration(target: Pat
     assert all(stream in readme for stream in STREAMS)
 
 
-def test_scalars_are_csv_with_exact_times_and_values(target: Path) -> None:
+def test_scalars_are_csv_with_exact_times_and_values(target):
     values = [0.1, 1 / 3, math.nan, -math.inf, 5e-324]
     scalars = [
         Scalar(name=name, value=value, step=2**63 - 1, time_ns=TIME_NS) for name in ODD_NAMES for value in values
@@ -71,7 +70,7 @@ def test_scalars_are_csv_with_exact_times_and_values(target: Path) -> None:
         )
     )
 )
-def test_tables_keep_text_numbers_truth_values_and_none_apart(content: tuple[list[str], list[list[Any]]]) -> None:
+def test_tables_keep_text_numbers_truth_values_and_none_apart(content):
     from tracker_adapters.sinks.local.lines import table_text
 
     columns, rows = content
@@ -79,7 +78,7 @@ def test_tables_keep_text_numbers_truth_values_and_none_apart(content: tuple[lis
     assert repr(read_table(table_text(table))) == repr((table.columns, table.rows))  # NaN and True by their looks
 
 
-def test_files_lie_under_their_name_step_and_number(target: Path, tmp_path: Path) -> None:
+def test_files_lie_under_their_name_step_and_number(target, tmp_path):
     with opened(target) as sink:
         sink.write(Batch.of(one_of_each(tmp_path, name="val/fc1", step=12), first_seq=100))
     assert {path for path in snapshot(target) if "/" in path} == {
@@ -98,7 +97,7 @@ def test_files_lie_under_their_name_step_and_number(target: Path, tmp_path: Path
     ]
 
 
-def test_what_the_run_keeps_is_never_written_to(target: Path, tmp_path: Path) -> None:
+def test_what_the_run_keeps_is_never_written_to(target, tmp_path):
     """Pages may be links to the run's own file: writing one again must not go through the link."""
     artifacts = one_of_each(tmp_path)
     page, file = artifacts[6:8]
@@ -112,7 +111,7 @@ def test_what_the_run_keeps_is_never_written_to(target: Path, tmp_path: Path) ->
     assert (page.path.read_bytes(), file.path.read_bytes()) == (b"page bytes " * 50, bytes(range(256)))  # type: ignore[attr-defined]
 
 
-def test_a_file_that_is_gone_is_counted_and_the_rest_is_written(target: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_gone_is_counted_and_the_rest_is_written(target, tmp_path):
     artifacts = one_of_each(tmp_path)
     (tmp_path / "page_0.pkl").unlink()
     with opened(target) as sink:

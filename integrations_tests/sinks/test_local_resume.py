@@ -23,14 +23,14 @@ from tracker_adapters.testing.contract import INFO, ODD_NAMES, TIME_NS, one_of_e
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Path:
+def target(tmp_path):
     return tmp_path / "local"
 
 
 # Whose folder it is.
 
 
-def test_a_folder_with_files_from_elsewhere_is_refused_and_left_as_it_is(target: Path) -> None:
+def test_a_folder_with_files_from_elsewhere_is_refused_and_left_as_it_is(target):
     target.mkdir()
     (target / "README.txt").write_text("mine")
     with pytest.raises(SinkConfigError, match=r"holds 'README\.txt'.*separate folder"), opened(target):
@@ -38,7 +38,7 @@ def test_a_folder_with_files_from_elsewhere_is_refused_and_left_as_it_is(target:
     assert snapshot(target) == {"README.txt": b"mine"}
 
 
-def test_a_folder_of_another_run_is_refused(target: Path) -> None:
+def test_a_folder_of_another_run_is_refused(target):
     with opened(target) as sink:
         sink.write(Batch.of([Text(name="t", text="kept", step=0)]))
     before = snapshot(target)
@@ -51,7 +51,7 @@ def test_a_folder_of_another_run_is_refused(target: Path) -> None:
     assert snapshot(target) == before
 
 
-def test_of_runs_that_begin_at_the_same_moment_one_has_the_folder(target: Path) -> None:
+def test_of_runs_that_begin_at_the_same_moment_one_has_the_folder(target):
     runs = [replace(INFO, id=f"run {number}", name=f"run {number}") for number in range(8)]
     together = threading.Barrier(len(runs))
 
@@ -72,7 +72,7 @@ def test_of_runs_that_begin_at_the_same_moment_one_has_the_folder(target: Path) 
     assert json.loads((target / "run_info.json").read_bytes())["id"] == winner
 
 
-def test_starting_over_clears_the_runs_own_files_only(target: Path, tmp_path: Path) -> None:
+def test_starting_over_clears_the_runs_own_files_only(target, tmp_path):
     with opened(target) as sink:
         sink.write(Batch.of(one_of_each(tmp_path)))
         (target / "images" / "mine.png").write_bytes(b"mine")
@@ -98,9 +98,7 @@ def test_starting_over_clears_the_runs_own_files_only(target: Path, tmp_path: Pa
 
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_a_power_cut_anywhere_after_a_token_costs_nothing(
-    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_power_cut_anywhere_after_a_token_costs_nothing(data, tmp_path_factory):
     """After a power cut the files may end anywhere behind the token, and what the index names may be missing."""
     folder = tmp_path_factory.mktemp("cut")
     target = folder / "local"
@@ -122,7 +120,7 @@ def test_a_power_cut_anywhere_after_a_token_costs_nothing(
     assert sorted(map(repr, read_back({"target": str(target)}))) == sorted(map(repr, map(shown, [*first, *second])))
 
 
-def test_opening_at_a_token_restores_the_folder_to_the_byte(target: Path, tmp_path: Path) -> None:
+def test_opening_at_a_token_restores_the_folder_to_the_byte(target, tmp_path):
     with opened(target) as sink:
         sink.write(Batch.of(one_of_each(tmp_path, step=1)))
         token = sink.flush()
@@ -136,7 +134,7 @@ def test_opening_at_a_token_restores_the_folder_to_the_byte(target: Path, tmp_pa
     assert not (target / "images" / "other").exists()
 
 
-def test_a_stream_that_was_cut_and_gets_nothing_new_counts_as_long_as_it_is(target: Path, tmp_path: Path) -> None:
+def test_a_stream_that_was_cut_and_gets_nothing_new_counts_as_long_as_it_is(target, tmp_path):
     with opened(target) as sink:
         token = sink.flush()
         sink.write(Batch.of(one_of_each(tmp_path)))
@@ -149,7 +147,7 @@ def test_a_stream_that_was_cut_and_gets_nothing_new_counts_as_long_as_it_is(targ
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-def test_a_token_beyond_what_is_there_asks_to_start_over(target: Path, tmp_path: Path, stream: str) -> None:
+def test_a_token_beyond_what_is_there_asks_to_start_over(target, tmp_path, stream):
     with opened(target) as sink:
         sink.write(Batch.of(one_of_each(tmp_path)))
         token = sink.flush()
@@ -158,7 +156,7 @@ def test_a_token_beyond_what_is_there_asks_to_start_over(target: Path, tmp_path:
         pass
 
 
-def test_a_token_without_a_folder_asks_to_start_over(target: Path) -> None:
+def test_a_token_without_a_folder_asks_to_start_over(target):
     with opened(target) as sink:
         token = sink.flush()
     target.rename(target.with_name("elsewhere"))
@@ -167,16 +165,14 @@ def test_a_token_without_a_folder_asks_to_start_over(target: Path) -> None:
 
 
 @pytest.mark.parametrize("token", [b"", b"{", b"\xff", b"[]", b'{"scalars.csv": "long"}', b'{"scalars.csv": null}'])
-def test_a_token_that_says_nothing_asks_to_start_over(target: Path, token: bytes) -> None:
+def test_a_token_that_says_nothing_asks_to_start_over(target, token):
     with opened(target):
         pass
     with pytest.raises(StartOver), opened(target, token):
         pass
 
 
-def test_whatever_a_power_cut_must_not_take_is_put_on_the_disk(
-    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_a_power_cut_must_not_take_is_put_on_the_disk(target, tmp_path, monkeypatch):
     """Contents and the folders that name them; ``run_info.json`` too, since a torn one makes the folder nobody's."""
     synced: set[int] = set()
 
@@ -194,7 +190,7 @@ def test_whatever_a_power_cut_must_not_take_is_put_on_the_disk(
 # When it cannot be written.
 
 
-def test_a_full_disk_is_reported_and_the_next_sink_carries_on(target: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_next_sink_carries_on(target, tmp_path):
     """The limit on a file's size stands for the full disk; both cut a write short."""
     artifacts = one_of_each(tmp_path, step=1)
     long_text = Text(name="long", text="x" * 300_000, step=2)
@@ -220,7 +216,7 @@ def test_a_full_disk_is_reported_and_the_next_sink_carries_on(target: Path, tmp_
     assert sorted(map(repr, read_back({"target": str(target)}))) == sorted(map(repr, wanted))
 
 
-def test_a_disk_that_stays_full_collects_no_unfinished_files(target: Path) -> None:
+def test_a_disk_that_stays_full_collects_no_unfinished_files(target):
     with opened(target) as sink:
         token = sink.flush()
     before = snapshot(target)
@@ -234,19 +230,19 @@ def test_a_disk_that_stays_full_collects_no_unfinished_files(target: Path) -> No
     assert set(snapshot(target)) == set(before)
 
 
-def test_a_target_that_cannot_be_a_folder_is_a_sink_error(tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_a_folder_is_a_sink_error(tmp_path):
     (tmp_path / "occupied").write_text("")
     with pytest.raises(SinkError, match=r"cannot write to .*occupied"), opened(tmp_path / "occupied"):
         pass
 
 
 @pytest.mark.parametrize("target", ["", "http://host/x", "a\0b"])
-def test_a_target_that_is_no_folder_is_refused_by_resolve(tmp_path: Path, target: str) -> None:
+def test_a_target_that_is_no_folder_is_refused_by_resolve(tmp_path, target):
     with pytest.raises(SinkConfigError, match="expected a local folder"):
         LocalSink.resolve({"target": target}, tmp_path)
 
 
-def test_a_sink_that_is_not_open_says_so(target: Path) -> None:
+def test_a_sink_that_is_not_open_says_so(target):
     with pytest.raises(SinkError, match="not open"):
         LocalSink(str(target)).write(Batch.of([]))
 
@@ -260,7 +256,7 @@ def open_below(folder: Path) -> int:
     return found
 
 
-def test_few_files_are_open_and_none_after_close(target: Path, tmp_path: Path) -> None:
+def test_few_files_are_open_and_none_after_close(target, tmp_path):
     with opened(target) as sink:
         for number, name in enumerate(ODD_NAMES):
             sink.write(Batch.of(one_of_each(tmp_path, name=name), first_seq=1 + 9 * number))

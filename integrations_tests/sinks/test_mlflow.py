@@ -3,14 +3,13 @@
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import mlflow
 import numpy as np
 import pytest
-from mlflow import MlflowClient
 from mlflow_delivery import client_of, deliver, opened, the_run, with_database
 from readback_mlflow import artifact_paths, read_back
 from tracker_adapters.artifacts import Alert, Artifact, Histogram, Image, Page, PageEntry, Scalar, Table, Text
@@ -32,12 +31,12 @@ class TestMLflowSink(SinkContract):
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, Any]:
+def options(tmp_path):
     return with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
 
 
 @pytest.fixture
-def fluent(options: dict[str, Any]) -> Iterator[MlflowClient]:
+def fluent(options):
     """A client whose ``load_table`` works: it searches runs at the global tracking URI."""
     mlflow.set_tracking_uri(options["target"])
     yield client_of(options)
@@ -49,27 +48,25 @@ def histograms(name: str, steps: Sequence[int]) -> list[Artifact]:
 
 
 class TestScalars:
-    def test_a_batch_of_more_metrics_than_a_request_takes(self, options: dict[str, Any]) -> None:
+    def test_a_batch_of_more_metrics_than_a_request_takes(self, options):
         artifacts = [Scalar(name=f"m{i}", value=i, step=0, time_ns=TIME_NS) for i in range(1500)]
         deliver(options, artifacts)
         assert the_run(options).data.metrics == {f"m{i}": float(i) for i in range(1500)}
 
-    def test_infinity_and_the_largest_float_are_told_apart(self, options: dict[str, Any]) -> None:
+    def test_infinity_and_the_largest_float_are_told_apart(self, options):
         values = [np.inf, -np.inf, MAX, -MAX]
         deliver(options, [Scalar(name="x", value=v, step=i, time_ns=TIME_NS) for i, v in enumerate(values)])
         seen = [s.value for s in read_back(options)]
         assert seen == [np.inf, -np.inf, np.nextafter(MAX, 0), -np.nextafter(MAX, 0)]
         assert "1.7976931348623157e+308" in the_run(options).data.tags["stepscope.infinity"]
 
-    def test_a_run_without_infinity_has_no_tag_about_it(self, options: dict[str, Any]) -> None:
+    def test_a_run_without_infinity_has_no_tag_about_it(self, options):
         deliver(options, [Scalar(name="x", value=v, step=i, time_ns=TIME_NS) for i, v in enumerate([1.0, np.nan])])
         assert "stepscope.infinity" not in the_run(options).data.tags
 
 
 class TestHistograms:
-    def test_each_name_has_a_heat_map_and_a_table_over_all_steps(
-        self, options: dict[str, Any], fluent: MlflowClient
-    ) -> None:
+    def test_each_name_has_a_heat_map_and_a_table_over_all_steps(self, options, fluent):
         sink = opened(options)
         sink.write(Batch.of([*histograms("fc1/weight", range(3)), *histograms("Odd [0]", range(3))]))
         token = sink.flush()
@@ -85,9 +82,7 @@ class TestHistograms:
         assert table["max"].tolist() == [9.0 * (step + 1) for step in range(7)]
         assert all(sum(counts) == 10 for counts in table["counts"])
 
-    def test_a_heat_map_is_drawn_during_the_run_when_it_is_due(
-        self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_heat_map_is_drawn_during_the_run_when_it_is_due(self, options, monkeypatch):
         monkeypatch.setattr("tracker_adapters.sinks.mlflow.heat_maps.INTERVAL_S", 0.0)
         sink = opened(options)
         sink.write(Batch.of(histograms("h", range(3))))
@@ -96,7 +91,7 @@ class TestHistograms:
 
 
 class TestFiles:
-    def test_the_last_alert_and_their_number_are_tags_and_a_replay_counts_once(self, options: dict[str, Any]) -> None:
+    def test_the_last_alert_and_their_number_are_tags_and_a_replay_counts_once(self, options):
         sink = opened(options)
         sink.write(Batch.of([Alert(name="nan loss", message="first", step=1)]))
         token = sink.flush()
@@ -107,7 +102,7 @@ class TestFiles:
         tags = the_run(options).data.tags
         assert tags["stepscope.alert.nan loss"] == "2 so far; the last at step 2: error: second"
 
-    def test_a_replay_in_other_batches_doubles_nothing(self, options: dict[str, Any], tmp_path: Path) -> None:
+    def test_a_replay_in_other_batches_doubles_nothing(self, options, tmp_path):
         artifacts = [a for step in range(4) for a in one_of_each(tmp_path, step=step)]
         sink = opened(options)
         for cut in (9, 18, 27):
@@ -117,14 +112,14 @@ class TestFiles:
         sink.write(Batch.of(artifacts[13:], first_seq=14))
         assert Counter((s.kind, s.step) for s in read_back(options)) == Counter((a.kind, a.step) for a in artifacts)
 
-    def test_files_are_listed_by_step(self, options: dict[str, Any]) -> None:
+    def test_files_are_listed_by_step(self, options):
         steps = [0, 9, 50, 100, 123_456_789]
         deliver(options, [Text(name="note", text=str(step), step=step) for step in reversed(steps)])
         run_id = the_run(options).info.run_id
         paths = artifact_paths(client_of(options), run_id, "texts/note")
         assert [int(Path(path).stem.split("_")[1]) for path in paths] == steps
 
-    def test_images_are_named_for_the_image_grid(self, options: dict[str, Any]) -> None:
+    def test_images_are_named_for_the_image_grid(self, options):
         large = Image.from_array("in/0", np.zeros((4, 600), np.uint8), step=7, layout="HW", time_ns=TIME_NS)
         deliver(options, [large])
         run = the_run(options)
@@ -134,13 +129,13 @@ class TestFiles:
         assert thumbnail == full.replace(".png", "+compressed.webp")
         assert run.data.tags["mlflow.loggedImages"] == "True"
 
-    def test_tables_open_as_tables(self, options: dict[str, Any], fluent: MlflowClient) -> None:
+    def test_tables_open_as_tables(self, options, fluent):
         deliver(options, [Table(name="norms", columns=("layer", "norm"), rows=(("fc1", 0.5),), step=1)])
         run = the_run(options)
         table = fluent.load_table(run.info.experiment_id, "tables/norms/step_000000001_1.json")
         assert table.to_dict("records") == [{"layer": "fc1", "norm": 0.5}]
 
-    def test_a_page_has_an_escaped_summary_beside_it(self, options: dict[str, Any], tmp_path: Path) -> None:
+    def test_a_page_has_an_escaped_summary_beside_it(self, options, tmp_path):
         path = tmp_path / "page_0.pkl"
         path.write_bytes(b"page")
         entries = (PageEntry(datapoint=7, debugger="<script>alert(1)</script>", summary="a & b"),)
@@ -152,7 +147,7 @@ class TestFiles:
         assert "a &amp; b" in html
         assert "<script" not in html
 
-    def test_a_name_never_leads_out_of_the_artifacts(self, options: dict[str, Any], tmp_path: Path) -> None:
+    def test_a_name_never_leads_out_of_the_artifacts(self, options, tmp_path):
         path = tmp_path / "x"
         path.write_bytes(b"page")
         page = Page(name="../../../../up", path=path, filename="../../../../escaped", step=1)
@@ -182,6 +177,6 @@ assert threading.enumerate() == [threading.main_thread()]
 """
 
 
-def test_resolving_imports_no_sdk_and_delivering_is_silent_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_resolving_imports_no_sdk_and_delivering_is_silent_and_leaves_nothing_behind(tmp_path):
     result = subprocess.run([sys.executable, "-c", QUIET, str(tmp_path)], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -63,7 +63,7 @@ def assert_usable(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_while_it_is_made_leaves_nothing_at_its_place(tmp_path: Path) -> None:
+def test_a_kill_while_it_is_made_leaves_nothing_at_its_place(tmp_path):
     chance, path = random.Random(0), tmp_path / "mlflow.db"
     for _ in range(3):
         wanted = chance.randrange(4096, 500_000)
@@ -78,7 +78,7 @@ def test_a_kill_while_it_is_made_leaves_nothing_at_its_place(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_full_disk_while_it_is_made_is_no_failure_of_an_artifact_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_while_it_is_made_is_no_failure_of_an_artifact_and_leaves_nothing(tmp_path):
     path = tmp_path / "mlflow.db"
     process = start(LIMITED, path)
     _, errors = process.communicate(timeout=120)
@@ -90,7 +90,7 @@ def test_a_full_disk_while_it_is_made_is_no_failure_of_an_artifact_and_leaves_no
 
 
 @pytest.mark.slow
-def test_of_eight_that_begin_at_once_one_makes_it(tmp_path: Path) -> None:
+def test_of_eight_that_begin_at_once_one_makes_it(tmp_path):
     path = tmp_path / "mlflow.db"
     processes = [start(PREPARE, path) for _ in range(8)]
     for process in processes:
@@ -101,7 +101,7 @@ def test_of_eight_that_begin_at_once_one_makes_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_mlflow_itself_is_making_is_waited_for(tmp_path: Path) -> None:
+def test_one_that_mlflow_itself_is_making_is_waited_for(tmp_path):
     path, waits = tmp_path / "mlflow.db", []
     other = start(MADE_IN_PLACE, f"sqlite:///{path}")
     until(path.exists, every_s=0.001)
@@ -114,7 +114,7 @@ def test_one_that_mlflow_itself_is_making_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_a_killed_mlflow_left_half_made_is_set_aside(tmp_path: Path) -> None:
+def test_one_that_a_killed_mlflow_left_half_made_is_set_aside(tmp_path):
     path = half_made(tmp_path / "mlflow.db")
     age(path)
     options = MLflowSink.resolve({}, tmp_path / "exp1")
@@ -124,7 +124,7 @@ def test_one_that_a_killed_mlflow_left_half_made_is_set_aside(tmp_path: Path) ->
     assert execute(path, "pragma integrity_check") == [("ok",)]
 
 
-def test_one_in_which_something_was_recorded_is_never_set_aside(tmp_path: Path) -> None:
+def test_one_in_which_something_was_recorded_is_never_set_aside(tmp_path):
     options = with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
     path = tmp_path / "mlflow.db"
     execute(path, "update alembic_version set version_num = 'bd07f7e963c5'")  # of MLflow 1.16
@@ -139,7 +139,7 @@ def test_one_in_which_something_was_recorded_is_never_set_aside(tmp_path: Path) 
     assert [entry.name for entry in tmp_path.iterdir()] == ["mlflow.db"]
 
 
-def test_what_is_no_database_is_told_and_left_as_it_is(tmp_path: Path) -> None:
+def test_what_is_no_database_is_told_and_left_as_it_is(tmp_path):
     path = tmp_path / "mlflow.db"
     path.write_bytes(b"these are notes of mine" * 1000)
     with pytest.raises(SinkError, match=r"cannot read the tracking database .*not a database"):
@@ -147,14 +147,14 @@ def test_what_is_no_database_is_told_and_left_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"these are notes")
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises((SinkUnavailable, OSError)):
         prepare_database(tmp_path / "file" / "mlflow.db")
 
 
 @pytest.mark.parametrize("folder", ODD_FOLDERS)
-def test_the_database_lies_beside_the_run_whatever_the_folder_is_called(tmp_path: Path, folder: str) -> None:
+def test_the_database_lies_beside_the_run_whatever_the_folder_is_called(tmp_path, folder):
     options = MLflowSink.resolve({}, tmp_path / folder / "exp1")
     (tmp_path / folder).mkdir()
     shutil.copyfile(_empty(tmp_path), tmp_path / folder / "mlflow.db")

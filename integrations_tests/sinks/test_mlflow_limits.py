@@ -4,7 +4,6 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ class OldServer:
 @given(
     st.dictionaries(st.text(min_size=1, max_size=8), st.sampled_from(["", "v", "ü" * 500, "x" * 6000]), max_size=250)
 )
-def test_every_entry_that_a_server_can_take_is_shown(entries: dict[str, str]) -> None:
+def test_every_entry_that_a_server_can_take_is_shown(entries):
     server = OldServer()
     send_entries([*tag_entries(entries), Entry("param", "bad", "v")], server.take)
     assert server.shown.keys() == {key for key in entries if not key.startswith("bad")}
@@ -55,14 +54,14 @@ def test_every_entry_that_a_server_can_take_is_shown(entries: dict[str, str]) ->
         assert value == entries[key] or (len(value) == 250 and value.endswith("(6000 characters)"))
 
 
-def test_an_entry_that_is_left_out_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_entry_that_is_left_out_is_named(caplog):
     with caplog.at_level(logging.WARNING):
         send_entries([Entry("param", "bad param", "v"), Entry("tag", "bad tag", "v")], OldServer().take)
     assert "refuses the param 'bad param'" in caplog.text
     assert "refuses the tag 'bad tag'" in caplog.text
 
 
-def test_a_server_that_is_down_is_not_taken_for_one_that_refuses() -> None:
+def test_a_server_that_is_down_is_not_taken_for_one_that_refuses():
     def down(_: Sequence[Entry]) -> None:
         raise MlflowException("down", error_code=INTERNAL_ERROR)
 
@@ -71,7 +70,7 @@ def test_a_server_that_is_down_is_not_taken_for_one_that_refuses() -> None:
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, Any]:
+def options(tmp_path):
     return with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
 
 
@@ -81,10 +80,10 @@ def histograms(steps: range) -> list[Any]:
 
 class TestDrawing:
     @pytest.fixture(autouse=True)
-    def _always_due(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _always_due(self, monkeypatch):
         monkeypatch.setattr("tracker_adapters.sinks.mlflow.heat_maps.INTERVAL_S", 0.0)
 
-    def test_a_heat_map_that_cannot_be_stored_costs_no_histogram(self, options: dict[str, Any], tmp_path: Path) -> None:
+    def test_a_heat_map_that_cannot_be_stored_costs_no_histogram(self, options, tmp_path):
         sink = opened(options)
         sink.write(Batch.of(histograms(range(3))))
         [artifacts] = (tmp_path / "mlartifacts").glob("*/artifacts")
@@ -95,7 +94,7 @@ class TestDrawing:
         assert "histograms/h.png" in artifact_paths(client_of(options), the_run(options).info.run_id)
         assert len(read_back(options)) == 3
 
-    def test_a_table_that_could_not_be_listed_is_listed_by_the_next_drawing(self, options: dict[str, Any]) -> None:
+    def test_a_table_that_could_not_be_listed_is_listed_by_the_next_drawing(self, options):
         sink = opened(options)
         sink.write(Batch.of(histograms(range(3))))
         client, run_id = client_of(options), the_run(options).info.run_id
@@ -106,7 +105,7 @@ class TestDrawing:
         sink.finish("finished")
         assert "histograms/h.json" in the_run(options).data.tags["mlflow.loggedArtifacts"]
 
-    def test_a_name_is_drawn_again_only_when_it_has_grown(self, options: dict[str, Any], tmp_path: Path) -> None:
+    def test_a_name_is_drawn_again_only_when_it_has_grown(self, options, tmp_path):
         sink = opened(options)
         drawn = []
         for step in range(60):
@@ -117,7 +116,7 @@ class TestDrawing:
         assert len(set(drawn)) < 20
 
 
-def test_a_page_whose_file_is_gone_fails_alone(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_page_whose_file_is_gone_fails_alone(options, tmp_path):
     """So that bisection finds it, and what was written with it stays."""
     path = tmp_path / "page_0.pkl"
     path.write_bytes(b"page")
@@ -133,7 +132,7 @@ def test_a_page_whose_file_is_gone_fails_alone(options: dict[str, Any], tmp_path
     assert sorted(seen.kind for seen in read_back(options)) == ["histogram", "histogram", "scalar"]
 
 
-def test_delivery_skips_the_one_artifact_that_cannot_be_shown(options: dict[str, Any], tmp_path: Path) -> None:
+def test_delivery_skips_the_one_artifact_that_cannot_be_shown(options, tmp_path):
     folder = tmp_path / "exp1"
     with stepscope.open_run(folder, sinks=[]) as run:
         for step in range(30):
@@ -150,7 +149,7 @@ def test_delivery_skips_the_one_artifact_that_cannot_be_shown(options: dict[str,
     assert seen == expected - Counter([("file", 17)])
 
 
-def test_a_file_of_somebody_elses_in_the_index_is_left_alone(options: dict[str, Any]) -> None:
+def test_a_file_of_somebody_elses_in_the_index_is_left_alone(options):
     sink = opened(options)
     sink.write(Batch.of(histograms(range(2))))
     token = sink.flush()
@@ -161,7 +160,7 @@ def test_a_file_of_somebody_elses_in_the_index_is_left_alone(options: dict[str, 
     assert [seen.step for seen in read_back(options)] == [0, 1, 2]
 
 
-def test_a_database_whose_driver_is_not_installed_is_named(tmp_path: Path) -> None:
+def test_a_database_whose_driver_is_not_installed_is_named(tmp_path):
     target = "mssql+pymssql://user:hunter2secret@127.0.0.1/mlflow"
     with pytest.raises(MissingPackageError, match="No module named 'pymssql'") as raised:
         opened(MLflowSink.resolve({"target": target}, tmp_path))

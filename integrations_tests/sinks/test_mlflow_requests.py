@@ -2,9 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -22,13 +20,13 @@ SHORTENED = re.compile(r"/api/\d\.\d/mlflow(?:-artifacts)?/|(?<=artifacts)/.*")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingServer]:
+def server(tmp_path_factory):
     with tracking_server(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 
 @pytest.fixture
-def options(server: TrackingServer, tmp_path: Path) -> dict[str, Any]:
+def options(server, tmp_path):
     return MLflowSink.resolve({"target": server.address, "experiment": str(tmp_path)}, tmp_path / "run")
 
 
@@ -58,7 +56,7 @@ def scalars_histogram_and_image(step: int) -> list[Artifact]:
     ]
 
 
-def test_a_new_run_and_its_writes(server: TrackingServer, options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_new_run_and_its_writes(server, options, tmp_path):
     requests = Requests(server)
     sink = opened(options)
     sink.write(Batch.of(scalars_histogram_and_image(0)))
@@ -87,9 +85,7 @@ def test_a_new_run_and_its_writes(server: TrackingServer, options: dict[str, Any
     assert requests.new() == {LOG_BATCH: 1, UPLOAD: 11, "POST runs/set-tag": 1}
 
 
-def test_the_first_write_after_opening_again_reads_the_index_once(
-    server: TrackingServer, options: dict[str, Any]
-) -> None:
+def test_the_first_write_after_opening_again_reads_the_index_once(server, options):
     sink = opened(options)
     sink.write(Batch.of(scalars_histogram_and_image(0)))
     token = sink.flush()
@@ -104,7 +100,7 @@ def test_the_first_write_after_opening_again_reads_the_index_once(
     assert [seen.step for seen in read_back(options) if seen.kind == "histogram"] == [0, 1]
 
 
-def test_the_end_lists_all_tables_of_histograms_at_once(server: TrackingServer, options: dict[str, Any]) -> None:
+def test_the_end_lists_all_tables_of_histograms_at_once(server, options):
     sink = opened(options)
     sink.write(Batch.of([Histogram.from_values(f"h{number}", np.arange(9.0), step=0) for number in range(3)]))
     sink.flush()

@@ -2,9 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import pytest
@@ -20,12 +18,12 @@ import stepscope
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, Any]:
+def options(tmp_path):
     return with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
 
 
 class TestRun:
-    def test_configuration_becomes_params_and_tags_become_tags(self, options: dict[str, Any]) -> None:
+    def test_configuration_becomes_params_and_tags_become_tags(self, options):
         config = {"optim": {"lr": 0.1}, "long": "x" * 7000, "odd[0]": None, "empty": ""}
         info = RunInfo(id="r1", name="a name", config=config, tags=("baseline", "50%"), created_ns=TIME_NS)
         deliver(options, scalars("loss", [1, 2]), info)
@@ -42,9 +40,7 @@ class TestRun:
         assert run.info.end_time == TIME_NS // 1_000_000 + 2
 
     @pytest.mark.parametrize(("status", "shown"), [("finished", "FINISHED"), ("failed", "FAILED")])
-    def test_the_status_is_that_of_the_run_and_running_again_after_a_resume(
-        self, options: dict[str, Any], status: Any, shown: str
-    ) -> None:
+    def test_the_status_is_that_of_the_run_and_running_again_after_a_resume(self, options, status, shown):
         sink = opened(options)
         token = sink.flush()
         sink.finish(status)
@@ -52,9 +48,7 @@ class TestRun:
         sink = opened(options, token)
         assert the_run(options).info.status == "RUNNING"
 
-    def test_who_trained_with_what_stands_where_mlflow_looks_for_it(
-        self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_who_trained_with_what_stands_where_mlflow_looks_for_it(self, options, monkeypatch):
         monkeypatch.setenv("STEPSCOPE_SCRIPT", "train.py")
         monkeypatch.setenv("LOGNAME", "ada")
         token = deliver(options, scalars("loss", [1]))
@@ -67,12 +61,12 @@ class TestRun:
             "ada",
         )
 
-    def test_a_resume_adds_only_new_params(self, options: dict[str, Any]) -> None:
+    def test_a_resume_adds_only_new_params(self, options):
         token = opened(options, info=RunInfo(id="r", name="r", config={"lr": 0.1})).flush()
         opened(options, token, RunInfo(id="r", name="r", config={"lr": 0.2, "wd": 0}))
         assert the_run(options).data.params == {"lr": "0.1", "wd": "0"}
 
-    def test_a_deleted_run_starts_over(self, options: dict[str, Any]) -> None:
+    def test_a_deleted_run_starts_over(self, options):
         token = deliver(options, scalars("loss", [1]))
         client_of(options).delete_run(the_run(options).info.run_id)
         with pytest.raises(StartOver, match="is gone"):
@@ -80,7 +74,7 @@ class TestRun:
         deliver(options, scalars("loss", [1]))
         assert len(read_back(options)) == 1
 
-    def test_a_deleted_experiment_is_named(self, options: dict[str, Any]) -> None:
+    def test_a_deleted_experiment_is_named(self, options):
         deliver(options, [])
         client_of(options).delete_experiment(the_run(options).info.experiment_id)
         with pytest.raises(SinkError, match="experiment 'stepscope' was deleted"):
@@ -89,7 +83,7 @@ class TestRun:
 
 class TestJoining:
     @pytest.fixture
-    def active(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mlflow.ActiveRun]:
+    def active(self, tmp_path, monkeypatch):
         """The user's own run, with a relative database as in MLflow's own examples."""
         monkeypatch.chdir(tmp_path)
         # MLflow keeps one connection for a URI as it is written, so each test needs a name of its own.
@@ -100,7 +94,7 @@ class TestJoining:
             yield run
         mlflow.set_tracking_uri(None)  # takes MLFLOW_TRACKING_URI away again
 
-    def test_the_active_run_is_joined_and_neither_ended_nor_renamed(self, active: Any, tmp_path: Path) -> None:
+    def test_the_active_run_is_joined_and_neither_ended_nor_renamed(self, active, tmp_path):
         options = MLflowSink.resolve({}, tmp_path / "runs/exp1")
         assert options["run_id"] == active.info.run_id
         assert options["target"] == f"sqlite:///{tmp_path / tmp_path.name}.db"
@@ -119,7 +113,7 @@ class TestJoining:
         folders = {path.split("/")[0] for path in artifact_paths(client_of(options), active.info.run_id)}
         assert folders == {"stepscope", "images"}
 
-    def test_two_runs_in_one_active_run_stay_apart(self, active: Any, tmp_path: Path) -> None:
+    def test_two_runs_in_one_active_run_stay_apart(self, active, tmp_path):
         options = MLflowSink.resolve({}, tmp_path / "runs/exp1")
         for number in (1, 2):
             deliver(options, one_of_each(tmp_path), RunInfo(id=f"run{number}", name="r"))
@@ -127,7 +121,7 @@ class TestJoining:
         assert sum("texts/" in path for path in paths) == 2
         assert sum(path.startswith("images/") and "compressed" not in path for path in paths) == 2
 
-    def test_tables_of_the_users_own_stay_listed_beside_ours(self, active: Any, tmp_path: Path) -> None:
+    def test_tables_of_the_users_own_stay_listed_beside_ours(self, active, tmp_path):
         sink = opened(MLflowSink.resolve({}, tmp_path / "exp1"))
         for number in (1, 2):
             table = Table(name="ours", columns=("x",), rows=((1,),), step=number)
@@ -137,18 +131,18 @@ class TestJoining:
         listed = [Path(entry["path"]).stem for entry in json.loads(tags["mlflow.loggedArtifacts"])]
         assert listed == ["step_000000001_1", "mine1", "step_000000002_2", "mine2"]
 
-    def test_another_experiment_or_target_is_left_alone(self, active: Any, tmp_path: Path) -> None:
+    def test_another_experiment_or_target_is_left_alone(self, active, tmp_path):
         assert "run_id" not in MLflowSink.resolve({"experiment": "other"}, tmp_path / "exp1")
         assert "run_id" not in MLflowSink.resolve({"target": "sqlite:///other.db"}, tmp_path / "exp1")
         same = MLflowSink.resolve({"target": f"sqlite:///{tmp_path / tmp_path.name}.db"}, tmp_path / "exp1")
         assert same["run_id"] == active.info.run_id
 
-    def test_a_resume_in_another_active_run_starts_over_there(self, active: Any, tmp_path: Path) -> None:
+    def test_a_resume_in_another_active_run_starts_over_there(self, active, tmp_path):
         token = opened(MLflowSink.resolve({}, tmp_path / "exp1")).flush()
         with mlflow.start_run(nested=True), pytest.raises(StartOver, match=active.info.run_id):
             opened(MLflowSink.resolve({}, tmp_path / "exp1"), token)
 
-    def test_a_resume_without_an_active_run_goes_on_in_the_joined_one(self, active: Any, tmp_path: Path) -> None:
+    def test_a_resume_without_an_active_run_goes_on_in_the_joined_one(self, active, tmp_path):
         options = MLflowSink.resolve({}, tmp_path / "exp1")
         token = opened(options).flush()
         without = MLflowSink.resolve({"experiment": "other", "target": options["target"]}, tmp_path / "exp1")
@@ -158,13 +152,13 @@ class TestJoining:
         assert [s.name for s in read_back(options)] == ["loss"]
         assert client_of(options).get_run(active.info.run_id).info.status == "RUNNING"
 
-    def test_a_run_that_does_not_exist_is_named(self, active: Any, tmp_path: Path) -> None:
+    def test_a_run_that_does_not_exist_is_named(self, active, tmp_path):
         with pytest.raises(SinkError, match="'0123abcd' does not exist"):
             opened(MLflowSink.resolve({"run_id": "0123abcd"}, tmp_path / "exp1"))
 
 
 class TestRewind:
-    def test_an_attempt_that_goes_back_gets_a_child_run(self, options: dict[str, Any]) -> None:
+    def test_an_attempt_that_goes_back_gets_a_child_run(self, options):
         first = Batch.of(scalars("loss", range(10)))
         again = Batch.of(scalars("loss", range(6, 12), time_ns=TIME_NS + 10**10), first_seq=11, attempt=2)
         sink = opened(options)
@@ -184,7 +178,7 @@ class TestRewind:
         ]
         assert steps == [list(range(10)), list(range(6, 12))]
 
-    def test_an_attempt_that_goes_on_stays_in_its_run(self, options: dict[str, Any]) -> None:
+    def test_an_attempt_that_goes_on_stays_in_its_run(self, options):
         sink = opened(options)
         sink.write(Batch.of(scalars("loss", range(5))))
         token = sink.flush()
@@ -198,7 +192,7 @@ class TestRewind:
         assert len(our_runs(options)) == 1
 
     @pytest.mark.parametrize("kind", ["histogram", "image"])
-    def test_going_back_without_scalars_counts_too(self, options: dict[str, Any], tmp_path: Path, kind: str) -> None:
+    def test_going_back_without_scalars_counts_too(self, options, tmp_path, kind):
         def only(step: int) -> list[Artifact]:
             return [artifact for artifact in one_of_each(tmp_path, step=step) if artifact.kind == kind]
 
@@ -213,7 +207,7 @@ class TestRewind:
         assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
         assert [(seen.kind, seen.step) for seen in read_back(options)] == [(kind, step) for step in (*range(5), 3)]
 
-    def test_texts_and_files_may_come_again_at_any_step(self, options: dict[str, Any], tmp_path: Path) -> None:
+    def test_texts_and_files_may_come_again_at_any_step(self, options, tmp_path):
         repeated = [one for one in one_of_each(tmp_path, step=0) if one.kind in ("text", "alert", "table", "file")]
         sink = opened(options)
         sink.write(Batch.of([*repeated, *scalars("loss", range(5))]))
@@ -226,9 +220,7 @@ class TestRewind:
 class TestRewindOfARun:
     """As the user does it: a run is opened again with ``resume=True`` and goes back."""
 
-    def test_each_attempt_that_goes_back_is_a_child_of_the_one_before(
-        self, options: dict[str, Any], tmp_path: Path
-    ) -> None:
+    def test_each_attempt_that_goes_back_is_a_child_of_the_one_before(self, options, tmp_path):
         folder = tmp_path / "exp1"
         for resume, steps in ((False, range(5)), (True, range(3, 7)), (True, range(7, 9)), (True, range(8, 10))):
             with stepscope.open_run(folder, sinks=["mlflow"], resume=resume, delivery="thread") as run:
@@ -245,7 +237,7 @@ class TestRewindOfARun:
         assert {run.info.status for run in runs} == {"FINISHED"}
         assert Counter(seen.kind for seen in read_back(options)) == {"scalar": 13, "histogram": 13}
 
-    def test_a_rewind_within_the_users_run_gets_a_child_of_it(self, tmp_path: Path) -> None:
+    def test_a_rewind_within_the_users_run_gets_a_child_of_it(self, tmp_path):
         options = with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
         client = client_of(options)
         users = client.create_run(client.create_experiment("mine", (tmp_path / "a").as_uri()), run_name="mine")

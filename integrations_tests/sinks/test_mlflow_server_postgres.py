@@ -2,15 +2,12 @@
 
 import socket
 import traceback
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import psycopg2
 import pytest
 from mlflow_delivery import client_of, deliver, opened, scalars, the_run
-from mlflow_server import ServedContract, TrackingServer, tracking_server
+from mlflow_server import ServedContract, tracking_server
 from postgres import PASSWORD, postgres
 from readback_mlflow import read_back
 from tracker_adapters.artifacts import Alert, RunInfo, Scalar
@@ -23,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingServer]:
+def server(tmp_path_factory):
     with postgres() as database, tracking_server(tmp_path_factory.mktemp("server"), database) as server:
         yield server
 
@@ -37,13 +34,11 @@ class TestPostgresDirectly(ServedContract):
 
 
 @pytest.fixture
-def options(server: TrackingServer, tmp_path: Path) -> dict[str, Any]:
+def options(server, tmp_path):
     return MLflowSink.resolve({"target": server.address, "experiment": str(tmp_path)}, tmp_path / "exp1")
 
 
-def test_a_server_restarted_between_and_within_writes(
-    server: TrackingServer, options: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_server_restarted_between_and_within_writes(server, options, tmp_path):
     """A write that meets no server fails, and doubles nothing when it is repeated."""
     parts = [one_of_each(tmp_path, step=step) for step in (1, 2, 3)]
     batches = [Batch.of(part, first_seq=1 + len(part) * number) for number, part in enumerate(parts)]
@@ -68,7 +63,7 @@ def test_a_server_restarted_between_and_within_writes(
     assert shown == sorted((artifact.kind, artifact.step) for part in parts for artifact in part)
 
 
-def test_any_configuration_fits_into_requests_that_the_server_takes(options: dict[str, Any]) -> None:
+def test_any_configuration_fits_into_requests_that_the_server_takes(options):
     """150 params of 6000 characters are 5 MB in JSON; a request takes 1 MB, and PostgreSQL no NUL character."""
     config = {f"p{number}": "ü" * 6000 for number in range(150)} | {"nul": "a\0b"}
     info = RunInfo(id="large", name="n" * 300, config=config, tags=tuple(f"t{number}" * 100 for number in range(120)))
@@ -81,13 +76,13 @@ def test_any_configuration_fits_into_requests_that_the_server_takes(options: dic
     assert run.data.tags["stepscope.alert.a"].endswith("nul \\0 inside")
 
 
-def test_names_that_take_six_bytes_a_letter_fit_into_requests_too(options: dict[str, Any]) -> None:
+def test_names_that_take_six_bytes_a_letter_fit_into_requests_too(options):
     names = [f"{'ü' * 240}{number}" for number in range(1200)]
     deliver(options, [Scalar(name=name, value=1.0, step=0, time_ns=TIME_NS) for name in names])
     assert the_run(options).data.metrics == dict.fromkeys(names, 1.0)
 
 
-def test_connections_that_the_database_ends_are_made_again(server: TrackingServer, tmp_path: Path) -> None:
+def test_connections_that_the_database_ends_are_made_again(server, tmp_path):
     options = MLflowSink.resolve({"target": server.database, "experiment": str(tmp_path)}, tmp_path / "exp1")
     batches = [Batch.of(scalars("loss", [step]), first_seq=1 + step) for step in range(3)]
     sink = opened(options)
@@ -106,7 +101,7 @@ def test_connections_that_the_database_ends_are_made_again(server: TrackingServe
     assert [seen.step for seen in read_back(options)] == [0, 1, 2]
 
 
-def test_a_whole_replay_in_halves_doubles_nothing(options: dict[str, Any]) -> None:
+def test_a_whole_replay_in_halves_doubles_nothing(options):
     """As bisection does it: the whole batch was taken, and comes again in two."""
     points = scalars("loss", range(2500))
     sink = opened(options)
@@ -118,7 +113,7 @@ def test_a_whole_replay_in_halves_doubles_nothing(options: dict[str, Any]) -> No
     assert [point.step for point in history] == list(range(2500))
 
 
-def test_no_error_and_no_hint_shows_the_databases_password(server: TrackingServer, tmp_path: Path) -> None:
+def test_no_error_and_no_hint_shows_the_databases_password(server, tmp_path):
     options = MLflowSink.resolve({"target": server.database}, tmp_path)
     quoted = server.database.partition(":")[2].partition("@")[0].rpartition(":")[2]
     assert quoted not in MLflowSink.look(options)
@@ -131,7 +126,7 @@ def test_no_error_and_no_hint_shows_the_databases_password(server: TrackingServe
     assert quoted not in shown
 
 
-def test_no_error_shows_the_password_of_a_server(tmp_path: Path) -> None:
+def test_no_error_shows_the_password_of_a_server(tmp_path):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         address = f"http://user:hunter2secret@127.0.0.1:{nobody.getsockname()[1]}"

@@ -4,20 +4,18 @@ import json
 import socket
 import time
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 from mlflow_delivery import deliver
-from mlflow_server import ServedContract, TrackingServer, tracking_server
+from mlflow_server import ServedContract, tracking_server
 from readback_mlflow import artifact_paths, our_runs
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.testing.contract import INFO, one_of_each
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackingServer]:
+def server(tmp_path_factory):
     with tracking_server(tmp_path_factory.mktemp("server")) as server:
         yield server
 
@@ -27,7 +25,7 @@ class TestMLflowSinkOverHTTP(ServedContract):
     pass
 
 
-def test_a_run_in_a_database_is_served(server: TrackingServer, tmp_path: Path) -> None:
+def test_a_run_in_a_database_is_served(server, tmp_path):
     address = server.address
     options = MLflowSink.resolve({"target": server.database, "experiment": "in the database"}, tmp_path / "exp1")
     deliver(options, one_of_each(tmp_path))
@@ -47,7 +45,7 @@ def test_a_run_in_a_database_is_served(server: TrackingServer, tmp_path: Path) -
             assert response.read()
 
 
-def test_a_server_that_is_down_is_an_error_soon(tmp_path: Path) -> None:
+def test_a_server_that_is_down_is_an_error_soon(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{probe.getsockname()[1]}"

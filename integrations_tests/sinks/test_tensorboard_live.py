@@ -1,7 +1,6 @@
 """A TensorBoard that runs all the while shows a rewound run as it is, without a restart."""
 
 import json
-from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -30,7 +29,7 @@ def write(sink: TensorBoardSink, steps: range, attempt: int, *, first_seq: int) 
 
 
 @pytest.mark.parametrize("load_fast", ["true", "false"], ids=["data-server", "python-loader"])
-def test_a_rewind_is_followed(tmp_path: Path, load_fast: str) -> None:
+def test_a_rewind_is_followed(tmp_path, load_fast):
     sink = opened(tmp_path / "exp1")
     write(sink, range(20), 1, first_seq=1)
     with tensorboard(tmp_path, "--reload_interval", "1", "--load_fast", load_fast) as address:

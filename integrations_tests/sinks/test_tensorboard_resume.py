@@ -36,7 +36,7 @@ def shown_steps(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("tail", [b"\x18", bytes(4096), b"\xff" * 100], ids=["torn", "nul-filled", "noise"])
-def test_a_damaged_tail_disappears(tmp_path: Path, tail: bytes) -> None:
+def test_a_damaged_tail_disappears(tmp_path, tail):
     sink = opened(tmp_path)
     sink.write(series([0, 1]))
     token = sink.flush()
@@ -48,7 +48,7 @@ def test_a_damaged_tail_disappears(tmp_path: Path, tail: bytes) -> None:
     assert shown_steps(tmp_path) == [0, 1, 2, 3]
 
 
-def test_a_resumed_sink_knows_the_last_steps(tmp_path: Path) -> None:
+def test_a_resumed_sink_knows_the_last_steps(tmp_path):
     token = carried(tmp_path, series(range(10)))
     sink = opened(tmp_path, token)
     assert sink.write(series([5, 9, 10])) == {"late_step": 2}
@@ -57,7 +57,7 @@ def test_a_resumed_sink_knows_the_last_steps(tmp_path: Path) -> None:
     assert shown_steps(tmp_path) == list(range(11))
 
 
-def test_starting_over_removes_this_run_only(tmp_path: Path) -> None:
+def test_starting_over_removes_this_run_only(tmp_path):
     carried(tmp_path, series([0, 1, 2]))
     first = event_file(tmp_path)
     (tmp_path / FOREIGN).write_bytes(b"")
@@ -77,7 +77,7 @@ def test_starting_over_removes_this_run_only(tmp_path: Path) -> None:
     ],
     ids=["gone", "shorter", "flipped", "nul"],
 )
-def test_lost_output_asks_to_start_over(tmp_path: Path, damage: object, message: str) -> None:
+def test_lost_output_asks_to_start_over(tmp_path, damage, message):
     assert callable(damage)
     token = carried(tmp_path, series([0, 1]))
     damage(event_file(tmp_path))
@@ -98,7 +98,7 @@ def filled_with_nul(content: bytes, place: int) -> bytes:
 @pytest.mark.parametrize("damage", [cut, filled_with_nul])
 @settings(max_examples=15, deadline=None)
 @given(data=st.data(), flushed=st.integers(0, 6))
-def test_a_power_cut_at_any_place_costs_nothing(damage: object, data: st.DataObject, flushed: int) -> None:
+def test_a_power_cut_at_any_place_costs_nothing(damage, data, flushed):
     """Before the token's place the sink asks to start over, behind it the tail goes; all is shown once in the end."""
     assert callable(damage)
     folder = Path(tempfile.mkdtemp())
@@ -144,7 +144,7 @@ def file_size_limit(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_reported_and_recovered_from(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_recovered_from(tmp_path):
     sink = opened(tmp_path)
     sink.write(series(range(10)))
     token = sink.flush()
@@ -179,7 +179,7 @@ deliveries = st.builds(Delivery, st.lists(artifacts, max_size=8), st.booleans(),
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(deliveries, min_size=1, max_size=5))
-def test_crashes_leave_no_trace(plan: list[Delivery]) -> None:
+def test_crashes_leave_no_trace(plan):
     """Byte for byte: so a TensorBoard that is running meanwhile reads on as if nothing had happened."""
     root = Path(tempfile.mkdtemp())
     calm, troubled = root / "calm", root / "troubled"

@@ -42,14 +42,14 @@ def deliver(folder: Path, *attempts: Sequence[Artifact]) -> list[int]:
     return late
 
 
-def test_what_is_repeated_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+def test_what_is_repeated_takes_the_place_of_what_was_there(tmp_path):
     late = deliver(tmp_path, scalars("loss", range(250), 1.0), scalars("loss", range(150, 160), 2.0))
     assert late == [0, 0]
     assert points(tmp_path, "loss") == [(step, 1.0) for step in range(150)] + [(step, 2.0) for step in range(150, 160)]
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_each_name_goes_back_on_its_own(tmp_path: Path) -> None:
+def test_each_name_goes_back_on_its_own(tmp_path):
     """A validation every 100 steps stays until it is repeated; notes of each opening touch only themselves."""
     first = [*scalars("notes", [0], 1.0), *scalars("loss", range(250), 1.0), *scalars("val", [100, 200], 1.0)]
     second = [*scalars("notes", [0], 2.0), *scalars("loss", range(150, 190), 2.0)]
@@ -62,14 +62,14 @@ def test_each_name_goes_back_on_its_own(tmp_path: Path) -> None:
     assert points(tmp_path / "late", "val") == [(100, 1.0), (200, 2.0), (300, 2.0)]
 
 
-def test_a_name_keeps_its_tag_whatever_the_new_attempt_begins_with(tmp_path: Path) -> None:
+def test_a_name_keeps_its_tag_whatever_the_new_attempt_begins_with(tmp_path):
     histogram = Histogram.from_values("grad", [1.0], step=0, time_ns=TIME_NS)
     deliver(tmp_path, [*scalars("grad", [0], 1.0), histogram], [histogram, *scalars("grad", [0], 2.0)])
     assert set(read_with_python(tmp_path)) == {("scalars", "grad"), ("histograms", "grad (histogram)")}
     assert points(tmp_path, "grad")[0] == (0, 2.0)
 
 
-def test_an_attempt_that_goes_on_where_the_last_one_ended_rewrites_nothing(tmp_path: Path) -> None:
+def test_an_attempt_that_goes_on_where_the_last_one_ended_rewrites_nothing(tmp_path):
     sink = opened(tmp_path)
     sink.write(Batch.of(scalars("loss", range(10), 1.0)))
     before = list(tmp_path.iterdir())
@@ -80,15 +80,13 @@ def test_an_attempt_that_goes_on_where_the_last_one_ended_rewrites_nothing(tmp_p
     assert [step for step, _ in points(tmp_path, "loss")] == list(range(20))
 
 
-def test_steps_that_come_late_within_an_attempt_are_still_counted(tmp_path: Path) -> None:
+def test_steps_that_come_late_within_an_attempt_are_still_counted(tmp_path):
     again = [*scalars("loss", range(5, 9), 2.0), *scalars("loss", [5, 6, 9], 3.0)]
     assert deliver(tmp_path, scalars("loss", range(10), 1.0), again) == [0, 2]
     assert points(tmp_path, "loss")[5:] == [(5, 2.0), (6, 2.0), (7, 2.0), (8, 2.0), (9, 3.0)]
 
 
-def test_the_new_file_sorts_behind_the_old_one_also_when_the_clock_was_put_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_new_file_sorts_behind_the_old_one_also_when_the_clock_was_put_back(tmp_path, monkeypatch):
     """A TensorBoard that runs looks for a file whose name sorts behind the one that it follows."""
     token = carried(tmp_path, Batch.of(scalars("loss", range(10), 1.0)))
     (first,) = tmp_path.iterdir()
@@ -101,7 +99,7 @@ def test_the_new_file_sorts_behind_the_old_one_also_when_the_clock_was_put_back(
 
 
 @pytest.mark.parametrize("which", ["old", "new"])
-def test_after_a_crash_either_token_finds_its_file(tmp_path: Path, which: str) -> None:
+def test_after_a_crash_either_token_finds_its_file(tmp_path, which):
     """The old file stays until delivery has stored the token of the new one."""
     sink = opened(tmp_path)
     sink.write(Batch.of(scalars("loss", range(10), 1.0)))
@@ -122,7 +120,7 @@ def test_after_a_crash_either_token_finds_its_file(tmp_path: Path, which: str) -
 
 
 @pytest.mark.filterwarnings("ignore:unclosed")
-def test_a_resumed_run_shows_the_latest_attempt_as_the_record_does(tmp_path: Path) -> None:
+def test_a_resumed_run_shows_the_latest_attempt_as_the_record_does(tmp_path):
     for attempt, steps in enumerate([range(20), range(12, 25)], start=1):
         with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"], resume=attempt > 1) as run:
             for step in steps:
@@ -200,7 +198,7 @@ def expected_after(plan: Sequence[Delivery]) -> tuple[dict[tuple[str, str], list
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(deliveries, min_size=1, max_size=6))
-def test_rewinds_and_crashes_at_any_moment_show_what_the_rule_says(plan: list[Delivery]) -> None:
+def test_rewinds_and_crashes_at_any_moment_show_what_the_rule_says(plan):
     folder = Path(tempfile.mkdtemp())
     sink, token, attempt, late = opened(folder), None, 1, 0
     for delivery in plan:

@@ -3,8 +3,6 @@
 import signal
 import threading
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tracker_adapters.errors import StartOver
@@ -12,15 +10,14 @@ from tracker_adapters.sinks.wandb import WandbSink, sdk_run
 from tracker_adapters.testing.contract import INFO
 from waiting import until
 from wandb_runs import batch, carried, opened, services
-from wandb_server import Server
 
 
 @pytest.fixture
-def options(server_of_wandb: Server, tmp_path: Path) -> dict[str, Any]:
+def options(server_of_wandb, tmp_path):
     return WandbSink.resolve({"mode": "online", "project": "p"}, tmp_path / "run")
 
 
-def test_after_a_clean_end_it_goes_on_in_the_same_run(server_of_wandb: Server, options: dict[str, Any]) -> None:
+def test_after_a_clean_end_it_goes_on_in_the_same_run(server_of_wandb, options):
     token = None
     for step in range(3):
         token = carried(options, batch(step), token)
@@ -29,9 +26,7 @@ def test_after_a_clean_end_it_goes_on_in_the_same_run(server_of_wandb: Server, o
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # in the SDK's own threads
-def test_a_killed_service_is_an_error_and_a_new_run_takes_over(
-    server_of_wandb: Server, options: dict[str, Any]
-) -> None:
+def test_a_killed_service_is_an_error_and_a_new_run_takes_over(server_of_wandb, options):
     threads = set(threading.enumerate())
     sink = opened(options)
     sink.write(batch(0))
@@ -58,9 +53,7 @@ def test_a_killed_service_is_an_error_and_a_new_run_takes_over(
     assert not services()
 
 
-def test_a_service_that_hangs_is_killed_at_the_deadline(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_hangs_is_killed_at_the_deadline(options, monkeypatch):
     monkeypatch.setattr(sdk_run, "STOP_TIMEOUT_S", 0.5)
     sink = opened(options)
     sink.write(batch(0))

@@ -22,11 +22,11 @@ API_KEY = SECRET.replace("-", "").ljust(40, "0")
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, Any]:
+def options(tmp_path):
     return WandbSink.resolve({"mode": "offline", "project": "p", "target": str(tmp_path / "run")}, tmp_path / "run")
 
 
-def test_nothing_stays_behind_and_nothing_is_printed(options: dict[str, Any], tmp_path: Path) -> None:
+def test_nothing_stays_behind_and_nothing_is_printed(options, tmp_path):
     script = """
 import json, os, signal, sys, threading
 before = sys.exit, sys.excepthook, dict(os.environ), [signal.getsignal(number) for number in signal.valid_signals()]
@@ -52,9 +52,7 @@ assert not psutil.Process().children()
 
 
 @pytest.mark.parametrize("mode", ["offline", "online"])
-def test_files_and_uploads_tell_nothing_about_the_machine_or_the_program(
-    options: dict[str, Any], tmp_path: Path, mode: str
-) -> None:
+def test_files_and_uploads_tell_nothing_about_the_machine_or_the_program(options, tmp_path, mode):
     options |= {"mode": mode}
     repository = tmp_path / "repository"
     repository.mkdir()
@@ -92,7 +90,7 @@ def test_files_and_uploads_tell_nothing_about_the_machine_or_the_program(
     assert (run.host, run.git.commit) == ("", "")
 
 
-def test_the_users_own_run_is_untouched_and_gives_its_group(tmp_path: Path) -> None:
+def test_the_users_own_run_is_untouched_and_gives_its_group(tmp_path):
     script = """
 import json, pathlib, sys, wandb
 folder = pathlib.Path(sys.argv[1])
@@ -125,9 +123,7 @@ print(json.dumps(options))
     assert theirs.name.endswith("theirs1")
 
 
-def test_two_sinks_in_one_process_do_not_disturb_each_other(
-    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_sinks_in_one_process_do_not_disturb_each_other(options, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_SWEEP_ID", "of-the-user")
     before = dict(os.environ)
     other = WandbSink.resolve({"target": str(tmp_path / "other"), "run_id": "other"}, tmp_path)
@@ -146,7 +142,7 @@ def test_two_sinks_in_one_process_do_not_disturb_each_other(
     assert not services()
 
 
-def test_memory_does_not_grow_with_the_run(options: dict[str, Any]) -> None:
+def test_memory_does_not_grow_with_the_run(options):
     script = """
 import json, sys, psutil, numpy, tracker_adapters.testing.contract as contract
 from tracker_adapters.batch import Batch, ScalarColumns

@@ -56,7 +56,7 @@ def nested(items: Any) -> dict[str, Any]:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**63 - 1))
-def test_numbers(number: int) -> None:
+def test_numbers(number):
     assert parsed(records.history(number, b"")).history.step.num == number
 
 
@@ -69,7 +69,7 @@ def test_numbers(number: int) -> None:
     ),
     st.integers(0, 10**12),
 )
-def test_scalars_come_back_to_the_last_bit(rows: list[tuple[str, int, float]], first_row: int) -> None:
+def test_scalars_come_back_to_the_last_bit(rows, first_row):
     scalars = [
         Scalar(name=name, step=step, value=value, time_ns=10**18 + n * 1_234_000)
         for n, (name, step, value) in enumerate(rows)
@@ -105,7 +105,7 @@ def test_scalars_come_back_to_the_last_bit(rows: list[tuple[str, int, float]], f
     ),
     st.integers(0, 10**12),
 )
-def test_histograms_are_the_rows_of_single_ones(given_rows: list[tuple[str, int, list[float]]], first_row: int) -> None:
+def test_histograms_are_the_rows_of_single_ones(given_rows, first_row):
     histograms = [
         Histogram.from_values(name, values, step=step, time_ns=10**18 + n)
         for n, (name, step, values) in enumerate(given_rows)
@@ -126,7 +126,7 @@ def test_histograms_are_the_rows_of_single_ones(given_rows: list[tuple[str, int,
     assert nested(summary.update) == last
 
 
-def test_a_histogram_of_many_bins_is_cut_to_what_wandb_takes() -> None:
+def test_a_histogram_of_many_bins_is_cut_to_what_wandb_takes():
     wide = Histogram.from_values("h", np.geomspace(1e-30, 1e30, 20_000), step=0, time_ns=10**18)
     [record] = encoded_at_once([wide], Keys()).records
     shown = nested(parsed(record).history.item)["h"]
@@ -135,7 +135,7 @@ def test_a_histogram_of_many_bins_is_cut_to_what_wandb_takes() -> None:
     assert len(counts) == 512
 
 
-def test_many_histograms_are_counted_on_and_the_last_of_each_name_is_its_summary() -> None:
+def test_many_histograms_are_counted_on_and_the_last_of_each_name_is_its_summary():
     histograms = [Histogram.from_values(f"h{n % 3}", [n, math.nan], step=n, time_ns=10**18) for n in range(150)]
     encoded = encoded_at_once(histograms, Keys(), 1000)
     rows = [nested(parsed(content).history.item) for content in encoded.records]
@@ -146,13 +146,13 @@ def test_many_histograms_are_counted_on_and_the_last_of_each_name_is_its_summary
 
 
 @pytest.mark.parametrize("known", [{}, {"min": 0.0}, {"max": 9.0}], ids=["neither", "smallest", "largest"])
-def test_extremes_that_an_artifact_lacks_are_nan(known: dict[str, float]) -> None:
+def test_extremes_that_an_artifact_lacks_are_nan(known):
     lacking = Histogram(name="h", step=0, time_ns=10**18, bins=np.array([1000]), counts=np.array([3]), count=3, **known)
     [record] = encoded_at_once([lacking], Keys()).records
     assert repr(nested(parsed(record).history.item)["h"]) == repr(next(artifact_rows(lacking, Keys()))["h"])
 
 
-def test_rows_around_the_sizes_that_have_another_length_prefix_come_back() -> None:
+def test_rows_around_the_sizes_that_have_another_length_prefix_come_back():
     for size in (*range(60, 140), *range(4000, 4100), 20_000):
         item = ItemHeads("k")[size] + json.dumps("x" * (size - 2)).encode()
         encoded = HistoryEncoder(0).encode(np.array([3]), np.array([10**18]), [[item]], 5)
@@ -160,7 +160,7 @@ def test_rows_around_the_sizes_that_have_another_length_prefix_come_back() -> No
         assert (row["step"], row["_step"], len(row["k"])) == (3, 5, size - 2)
 
 
-def test_heads_are_kept_for_numbers_alone() -> None:
+def test_heads_are_kept_for_numbers_alone():
     """Each histogram has another size; a run of weeks would keep one for each of thousands."""
     heads = ItemHeads("h", "bins")
     for size in range(1, 5000):
@@ -170,7 +170,7 @@ def test_heads_are_kept_for_numbers_alone() -> None:
     assert len(heads) < 100
 
 
-def test_a_batch_of_many_histograms_takes_little_memory() -> None:
+def test_a_batch_of_many_histograms_takes_little_memory():
     values = np.geomspace(1e-6, 1e6, 1000)
     rows = HistogramRows.of([Histogram.from_values("h", values, step=step, time_ns=10**18) for step in range(3000)])
     encoder = HistogramEncoder(Keys(), HistoryEncoder(start_ns=10**18))
@@ -185,7 +185,7 @@ def test_a_batch_of_many_histograms_takes_little_memory() -> None:
 
 @settings(deadline=None)
 @given(NAMES, st.text(max_size=300), st.lists(NAMES, max_size=3))
-def test_the_run(name: str, notes: str, tags: list[str]) -> None:
+def test_the_run(name, notes, tags):
     place = {"id": "r", "entity": None, "project": "p", "group": "g", "name": name, "notes": notes}
     run = parsed(records.run(place, {"lr": 0.1, name: {"nested": [1, None]}}, tags, 1_700_000_000_000_000_001)).run
     assert (run.run_id, run.entity, run.project, run.run_group, run.notes) == ("r", "", "p", "g", notes)
@@ -195,7 +195,7 @@ def test_the_run(name: str, notes: str, tags: list[str]) -> None:
     assert config == {"lr": 0.1} | {name: {"nested": [1, None]}}
 
 
-def test_nested_values_are_kept_leaf_by_leaf() -> None:
+def test_nested_values_are_kept_leaf_by_leaf():
     record = parsed(records.summary(records.value_items({"_wandb": {"runtime": 7}, "h": {"bins": [0.0, math.inf]}})))
     assert [(list(item.nested_key), item.value_json) for item in record.summary.update] == [
         (["_wandb", "runtime"], "7"),
@@ -203,7 +203,7 @@ def test_nested_values_are_kept_leaf_by_leaf() -> None:
     ]
 
 
-def test_the_other_records() -> None:
+def test_the_other_records():
     assert parsed(records.run_exit(1, 300)).exit.exit_code == 1
     assert parsed(records.run_exit(0, 0)).HasField("exit")
     metric = parsed(records.step_metric("step")).metric

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -25,7 +24,7 @@ from wandb_runs import batch, carried, in_python, opened, steps_shown
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, Any]:
+def options(tmp_path):
     return WandbSink.resolve({"mode": "offline", "project": "p", "target": str(tmp_path / "run")}, tmp_path / "run")
 
 
@@ -38,7 +37,7 @@ def upload(folder: Path) -> None:
     log_of(folder).with_suffix(".wandb.synced").touch()
 
 
-def test_it_goes_on_in_the_same_file(options: dict[str, Any], tmp_path: Path) -> None:
+def test_it_goes_on_in_the_same_file(options, tmp_path):
     token = None
     for step in range(3):
         token = carried(options, Batch.of(one_of_each(tmp_path, name="x", step=step)), token)
@@ -50,7 +49,7 @@ def test_it_goes_on_in_the_same_file(options: dict[str, Any], tmp_path: Path) ->
     }  # fmt: skip
 
 
-def test_a_full_disk_is_no_fault_of_an_artifact(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_no_fault_of_an_artifact(options, monkeypatch):
     sink = opened(options)
     with monkeypatch.context() as patch, pytest.raises(SinkUnavailable, match=r"sink 'wandb': cannot write to .* left"):
         patch.setattr(LogFile, "append", Mock(side_effect=OSError(errno.ENOSPC, "no space left")))
@@ -58,7 +57,7 @@ def test_a_full_disk_is_no_fault_of_an_artifact(options: dict[str, Any], monkeyp
     sink.close()
 
 
-def test_what_was_written_after_the_token_is_cut_off(options: dict[str, Any]) -> None:
+def test_what_was_written_after_the_token_is_cut_off(options):
     sink = opened(options)
     sink.write(batch(0))
     token = sink.flush()
@@ -71,7 +70,7 @@ def test_what_was_written_after_the_token_is_cut_off(options: dict[str, Any]) ->
     assert steps_shown(options) == [0, 1]
 
 
-def test_a_killed_process_leaves_nothing_to_write_again(options: dict[str, Any]) -> None:
+def test_a_killed_process_leaves_nothing_to_write_again(options):
     script = """
 import json, os, signal, sys
 from tracker_adapters.sinks.wandb import WandbSink
@@ -92,7 +91,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("damage", ["gone", "short", "other"])
-def test_a_file_without_what_was_delivered_starts_over(options: dict[str, Any], damage: str) -> None:
+def test_a_file_without_what_was_delivered_starts_over(options, damage):
     token = carried(options, batch(0), status=None)
     (folder,) = run_folders(options)
     match damage:
@@ -106,7 +105,7 @@ def test_a_file_without_what_was_delivered_starts_over(options: dict[str, Any], 
         WandbSink(**options).open(INFO, token)
 
 
-def test_a_folder_that_is_removed_meanwhile_is_noticed(options: dict[str, Any]) -> None:
+def test_a_folder_that_is_removed_meanwhile_is_noticed(options):
     sink = opened(options)
     sink.write(batch(0))
     token = sink.flush()
@@ -119,7 +118,7 @@ def test_a_folder_that_is_removed_meanwhile_is_noticed(options: dict[str, Any]) 
         WandbSink(**options).open(INFO, token)
 
 
-def test_a_disk_that_is_full_leaves_no_empty_runs(options: dict[str, Any]) -> None:
+def test_a_disk_that_is_full_leaves_no_empty_runs(options):
     script = """
 import json, resource, signal, sys
 from tracker_adapters.sinks.wandb import WandbSink
@@ -138,15 +137,13 @@ for _ in range(3):
 
 
 @pytest.mark.parametrize("token", [b"", b"{}", b'{"run_id": "contract", "rows": 10}'])
-def test_a_token_of_something_else_starts_over(options: dict[str, Any], token: bytes) -> None:
+def test_a_token_of_something_else_starts_over(options, token):
     opened(options).close()
     with pytest.raises(StartOver):
         WandbSink(**options).open(INFO, token)
 
 
-def test_an_uploaded_file_stays_and_another_folder_of_the_same_run_goes_on(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_uploaded_file_stays_and_another_folder_of_the_same_run_goes_on(options, monkeypatch):
     token = carried(options, batch(0))
     (first,) = run_folders(options)
     upload(first)
@@ -159,7 +156,7 @@ def test_an_uploaded_file_stays_and_another_folder_of_the_same_run_goes_on(
     assert [[row["_step"] for row in history(folder)] for folder in run_folders(options)] == [[0], [1]]
 
 
-def test_an_uploaded_run_that_is_opened_without_news_stays_alone(options: dict[str, Any]) -> None:
+def test_an_uploaded_run_that_is_opened_without_news_stays_alone(options):
     token = carried(options, batch(0))
     upload(run_folders(options)[0])
     for _ in range(2):
@@ -172,7 +169,7 @@ def test_an_uploaded_run_that_is_opened_without_news_stays_alone(options: dict[s
     assert steps_shown(options) == [0, 1]
 
 
-def test_a_run_that_went_on_after_an_upload_stays_in_its_file(options: dict[str, Any]) -> None:
+def test_a_run_that_went_on_after_an_upload_stays_in_its_file(options):
     sink = opened(options)
     sink.write(batch(0))
     sink.flush()
@@ -186,7 +183,7 @@ def test_a_run_that_went_on_after_an_upload_stays_in_its_file(options: dict[str,
     assert steps_shown(options) == [0, 1, 2]
 
 
-def test_what_was_uploaded_beyond_the_token_is_not_uploaded_twice(options: dict[str, Any]) -> None:
+def test_what_was_uploaded_beyond_the_token_is_not_uploaded_twice(options):
     sink = opened(options)
     sink.write(batch(0))
     token = sink.flush()
@@ -204,9 +201,7 @@ def test_what_was_uploaded_beyond_the_token_is_not_uploaded_twice(options: dict[
 
 
 class TestSameFolder:
-    def test_runs_with_one_id_started_in_one_second_stay_apart(
-        self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_runs_with_one_id_started_in_one_second_stay_apart(self, options, monkeypatch):
         now = time.time_ns()
         monkeypatch.setattr(time, "time_ns", lambda: now)
         sinks = [WandbSink(**options, run_id="same") for _ in range(2)]
@@ -224,7 +219,7 @@ class TestSameFolder:
         shown = {run_of(folder).run_id: [row["step"] for row in history(folder)] for folder in run_folders(options)}
         assert shown == {"same": [0, 10], "same.2": [1, 11]}
 
-    def test_a_run_that_the_user_wrote_is_left_alone(self, options: dict[str, Any]) -> None:
+    def test_a_run_that_the_user_wrote_is_left_alone(self, options):
         users = Path(options["target"], "wandb", "offline-run-20200101_000000-contract")
         users.mkdir(parents=True)
         (users / "run-contract.wandb").write_bytes(b"theirs")
@@ -234,9 +229,7 @@ class TestSameFolder:
         (ours,) = (folder for folder in Path(options["target"], "wandb").iterdir() if folder != users)
         assert run_of(ours).run_id == "contract.2"
 
-    def test_a_resume_with_the_clock_put_back_finds_its_file(
-        self, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_resume_with_the_clock_put_back_finds_its_file(self, options, monkeypatch):
         token = carried(options, batch(0))
         now = time.time_ns()
         monkeypatch.setattr(time, "time_ns", lambda: now - 3600 * 10**9)
@@ -256,7 +249,7 @@ def series(kind: str, steps: range) -> Sequence[Artifact]:
 
 @pytest.mark.parametrize("kind", ["scalar", "histogram", "image"])
 class TestAttempts:
-    def test_one_that_goes_back_gets_a_run_of_its_own(self, options: dict[str, Any], kind: str) -> None:
+    def test_one_that_goes_back_gets_a_run_of_its_own(self, options, kind):
         before = carried(options, Batch.of(series(kind, range(10)), attempt=1), status=None)
         for _ in range(2):  # the second time as after a crash: the child exists already
             again = Batch.of(series(kind, range(6, 12)), first_seq=11, attempt=2)
@@ -267,7 +260,7 @@ class TestAttempts:
         assert len(run_folders(options, superseded=True)) == 1
         assert len(read_back(options)) == 18
 
-    def test_one_that_goes_on_stays_in_its_run(self, options: dict[str, Any], kind: str) -> None:
+    def test_one_that_goes_on_stays_in_its_run(self, options, kind):
         token = carried(options, Batch.of(series(kind, range(5)), attempt=1), status=None)
         late = Scalar(name="a name that is new", value=0.0, step=0)
         carried(options, Batch.of([late, *series(kind, range(5, 9))], first_seq=6, attempt=2), token, status=None)
@@ -275,7 +268,7 @@ class TestAttempts:
         assert sorted(row["step"] for row in history(folder)) == [0, *range(9)]
 
 
-def test_no_thread_and_no_process_is_started(options: dict[str, Any]) -> None:
+def test_no_thread_and_no_process_is_started(options):
     before = set(threading.enumerate())
     sink = opened(options)
     sink.write(batch(0))

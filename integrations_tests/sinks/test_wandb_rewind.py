@@ -45,7 +45,7 @@ def steps_by_run(folder: Path) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS], ids=[*KINDS, "all"])
-def test_each_attempt_that_goes_back_is_a_run(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+def test_each_attempt_that_goes_back_is_a_run(tmp_path, kinds):
     folder = tmp_path / "exp"
     train(folder, kinds, range(6), resume=False)
     train(folder, kinds, range(6, 8), resume=True)  # goes on
@@ -56,7 +56,7 @@ def test_each_attempt_that_goes_back_is_a_run(tmp_path: Path, kinds: tuple[str, 
     assert run_folders({"target": str(folder)}, superseded=True) == []
 
 
-def test_an_attempt_is_compared_with_the_one_before_it_alone(tmp_path: Path) -> None:
+def test_an_attempt_is_compared_with_the_one_before_it_alone(tmp_path):
     options = WandbSink.resolve({}, tmp_path)
     token = None
     for attempt, points in enumerate(([("loss", 9), ("val", 9)], [("loss", 7)], [("loss", 8), ("val", 8)]), start=1):

@@ -12,7 +12,6 @@ from changed_wandb import changed_wandb
 from readback_wandb import read_back, run_folders
 from tracker_adapters.sinks.wandb import WandbSink
 from wandb_runs import in_python
-from wandb_server import Server
 
 SHOW = """
 import json, os, signal, sys
@@ -44,15 +43,13 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def unknown_sdk(tmp_path_factory: pytest.TempPathFactory) -> str:
+def unknown_sdk(tmp_path_factory):
     """A PYTHONPATH with an SDK that calls one of the fields differently."""
     changed = changed_wandb(tmp_path_factory.mktemp("packages"), "version_info", "version_infx")
     return os.pathsep.join([str(changed), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def test_nothing_is_doubled_or_missing_when_the_writer_changes_or_is_killed(
-    server_of_wandb: Server, tmp_path: Path, unknown_sdk: str
-) -> None:
+def test_nothing_is_doubled_or_missing_when_the_writer_changes_or_is_killed(server_of_wandb, tmp_path, unknown_sdk):
     options = WandbSink.resolve({"project": "p"}, tmp_path / "run")
 
     def shown(token: str, first: int, last: int, *, known: bool = False, end: str = "") -> list[str | bool]:
@@ -80,7 +77,7 @@ def test_nothing_is_doubled_or_missing_when_the_writer_changes_or_is_killed(
     assert len(run_folders(options, superseded=True)) == 4
 
 
-def test_the_doctor_says_so(unknown_sdk: str) -> None:
+def test_the_doctor_says_so(unknown_sdk):
     script = (
         "import sys; sys.modules.update(torch=None, mlflow=None);"
         "from stepscope.doctor import examine; rows = dict(row for _, rows in examine() for row in rows);"
@@ -96,7 +93,7 @@ def test_the_doctor_says_so(unknown_sdk: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # some thirty tests, most of which start the SDK
-def test_the_contract_holds_and_uploads_are_the_same(unknown_sdk: str, tmp_path: Path) -> None:
+def test_the_contract_holds_and_uploads_are_the_same(unknown_sdk, tmp_path):
     upload = HERE / "test_wandb_upload.py"
     tests = [f"{HERE / 'test_wandb.py'}::TestWandbSink", f"{HERE / 'test_wandb_process.py'}"]
     tests += [f"{upload}::{name}" for name in (

@@ -17,7 +17,7 @@ _DRAWN = {"_runtime", "_timestamp", "runtime"}
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> dict[str, Any]:
+def options(tmp_path):
     return WandbSink.resolve({"project": "p", "tags": ["a", "b"], "group": "g"}, tmp_path / "run")
 
 
@@ -33,9 +33,7 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) else value
 
 
-def test_every_kind_is_uploaded_as_the_sdk_has_it(
-    server_of_wandb: Server, options: dict[str, Any], tmp_path: Path
-) -> None:
+def test_every_kind_is_uploaded_as_the_sdk_has_it(server_of_wandb, options, tmp_path):
     """Offline and uploaded, against online, where the SDK makes everything itself."""
     artifacts = [
         *(Scalar(name="loss", value=value, step=step) for step, value in enumerate(ODD_VALUES)),
@@ -77,7 +75,7 @@ def _said(artifact: dict[str, Any]) -> dict[str, Any]:
     return said | {"metadata": json.loads(artifact["metadata"] or "null")}
 
 
-def test_what_comes_after_an_upload_is_appended_to_the_run(server_of_wandb: Server, options: dict[str, Any]) -> None:
+def test_what_comes_after_an_upload_is_appended_to_the_run(server_of_wandb, options):
     token = None
     for step in range(3):
         token = carried(options, batch(step), token)
@@ -88,9 +86,7 @@ def test_what_comes_after_an_upload_is_appended_to_the_run(server_of_wandb: Serv
     assert server_of_wandb.runs["contract"].exit_code == 0
 
 
-def test_an_attempt_that_goes_back_leaves_the_uploaded_run_as_it_ended(
-    server_of_wandb: Server, options: dict[str, Any]
-) -> None:
+def test_an_attempt_that_goes_back_leaves_the_uploaded_run_as_it_ended(server_of_wandb, options):
     token = None
     for attempt, steps in enumerate((range(5), range(2, 7), range(7, 9)), start=1):
         shown = Batch.of([Scalar(name="loss", value=0.5, step=step) for step in steps], attempt=attempt)
@@ -101,9 +97,7 @@ def test_an_attempt_that_goes_back_leaves_the_uploaded_run_as_it_ended(
     assert {run.exit_code for run in server_of_wandb.runs.values()} == {0}
 
 
-def test_folders_of_one_run_are_uploaded_in_their_order_at_once(
-    server_of_wandb: Server, options: dict[str, Any]
-) -> None:
+def test_folders_of_one_run_are_uploaded_in_their_order_at_once(server_of_wandb, options):
     token = None
     for step in range(3):
         token = carried(options, batch(step), token, status=None)
@@ -116,7 +110,7 @@ def test_folders_of_one_run_are_uploaded_in_their_order_at_once(
     assert [row["step"] for row in server_of_wandb.runs["contract"].history] == [0, 1, 2]
 
 
-def test_a_file_without_an_end_is_uploaded_up_to_its_last_row(server_of_wandb: Server, options: dict[str, Any]) -> None:
+def test_a_file_without_an_end_is_uploaded_up_to_its_last_row(server_of_wandb, options):
     sink = opened(options)
     sink.write(Batch.of([Scalar(name="loss", value=float(step), step=step) for step in range(5000)]))
     sink.flush()
@@ -127,7 +121,7 @@ def test_a_file_without_an_end_is_uploaded_up_to_its_last_row(server_of_wandb: S
     assert server_of_wandb.runs["contract"].exit_code == 1
 
 
-def test_a_superseded_folder_is_not_uploaded(server_of_wandb: Server, options: dict[str, Any]) -> None:
+def test_a_superseded_folder_is_not_uploaded(server_of_wandb, options):
     for _ in range(2):
         carried(options, batch(0))
     printed = upload(server_of_wandb, options)
@@ -135,7 +129,7 @@ def test_a_superseded_folder_is_not_uploaded(server_of_wandb: Server, options: d
     assert list(server_of_wandb.runs) == ["contract.2"]
 
 
-def test_a_name_of_any_length_and_script_arrives(server_of_wandb: Server, options: dict[str, Any]) -> None:
+def test_a_name_of_any_length_and_script_arrives(server_of_wandb, options):
     names = ["grad/fc1", "ж" * 200, "a" * 900, "a.b", "100 %", "loss (scalar)"]
     sink = WandbSink(**options)
     sink.open(RunInfo(id="names", name="n" * 200, config={"ключ": {"x": [1, None]}}), None)

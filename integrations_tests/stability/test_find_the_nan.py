@@ -19,14 +19,14 @@ NAMED = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("example") / "runs"
     subprocess.run([sys.executable, str(EXAMPLE), str(folder)], check=True, timeout=240)
     return folder
 
 
 @pytest.mark.parametrize("bug", NAMED)
-def test_a_bug_is_named(bug: str, folder: Path) -> None:
+def test_a_bug_is_named(bug, folder):
     record = stepscope.read_run(folder / bug.replace(" ", "_"))
     messages = [alert.message for alert in record.alerts() if alert.name == "first_nan"]
 

@@ -67,7 +67,7 @@ class ServedContract(SinkContract):
     asks = "address"
 
     @pytest.fixture(autouse=True)
-    def _served(self, server: TrackingServer) -> None:
+    def _served(self, server):
         self._target = getattr(server, self.asks)
 
     def options(self, folder: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ def side(plain_ms: list[float], watched_ms: list[float]) -> dict[str, object]:
     return {"plain_ms": plain_ms, "watched_ms": watched_ms, "quiet_ms": plain_ms, "tensors": 4, "values": 2_000_000}
 
 
-def test_the_median_overhead_is_taken_pair_by_pair() -> None:
+def test_the_median_overhead_is_taken_pair_by_pair():
     # The machine slows down by four: each pair still says 10, 20 or 30 %.
     found = figures([10.0, 20.0, 40.0], [11.0, 24.0, 52.0], [10.0])
     assert found.median.value == pytest.approx(0.2)
@@ -22,20 +22,20 @@ def test_the_median_overhead_is_taken_pair_by_pair() -> None:
     assert (found.plain_ms, found.watched_ms) == (20.0, 24.0)
 
 
-def test_a_side_that_leaves_steps_out_adds_its_mean() -> None:
+def test_a_side_that_leaves_steps_out_adds_its_mean():
     plain, watched = [10.0] * 10, [15.0] + [10.0] * 9
     assert figures(plain, watched, plain, sampling=True).added_ms.value == pytest.approx(0.5)
     assert figures(plain, watched, plain).added_ms.value == 0.0
 
 
-def test_what_slows_down_both_copies_shows_against_the_steps_before() -> None:
+def test_what_slows_down_both_copies_shows_against_the_steps_before():
     found = figures([12.0, 12.0], [12.0, 12.0], [10.0, 10.0])
     assert found.median.value == 0.0
     assert found.plain_slowed == pytest.approx(0.2)
 
 
 @given(st.lists(TIMES, min_size=1, max_size=30), st.floats(min_value=0.5, max_value=2.0))
-def test_the_interval_holds_a_constant_ratio_exactly(plain: list[float], ratio: float) -> None:
+def test_the_interval_holds_a_constant_ratio_exactly(plain, ratio):
     found = figures(plain, [time * ratio for time in plain], plain)
     for estimate in (found.median, found.mean):
         expected = pytest.approx(ratio - 1, abs=1e-9)
@@ -43,12 +43,12 @@ def test_the_interval_holds_a_constant_ratio_exactly(plain: list[float], ratio: 
 
 
 @given(st.lists(st.tuples(TIMES, TIMES), min_size=5, max_size=30))
-def test_the_interval_holds_the_median(pairs: list[tuple[float, float]]) -> None:
+def test_the_interval_holds_the_median(pairs):
     found = figures([plain for plain, _ in pairs], [watched for _, watched in pairs], [1.0])
     assert found.median.low <= found.median.value <= found.median.high
 
 
-def test_ratios_compare_what_is_added_to_a_step() -> None:
+def test_ratios_compare_what_is_added_to_a_step():
     rows = rows_of(
         {
             "floor": side([10.0], [10.5]),
@@ -65,6 +65,6 @@ def test_ratios_compare_what_is_added_to_a_step() -> None:
     assert rows["wandb_all"] == {"error": "not installed"}
 
 
-def test_without_the_other_sides_there_are_no_ratios() -> None:
+def test_without_the_other_sides_there_are_no_ratios():
     row = rows_of({"gradients": side([10.0], [11.0])})["gradients"]
     assert (row["wandb_ratio"], row["floor_ratio"]) == (None, None)

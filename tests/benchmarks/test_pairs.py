@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from watched.cases import FULL, GROUPS, TINY, Case
+from watched.cases import FULL, GROUPS, TINY
 from watched.pairs import measure_side
 from watched.sides import Watching, floor
 
@@ -25,18 +25,18 @@ def meddler(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) ->
     yield Watching(change)
 
 
-def test_every_pair_is_kept(tmp_path: Path) -> None:
+def test_every_pair_is_kept(tmp_path):
     found = measure_side(TINY["transformer"], floor, tmp_path, STEPS, seconds=1e9)
     assert len(found["plain_ms"]) == len(found["watched_ms"]) == STEPS
     assert min(found["plain_ms"] + found["watched_ms"] + found["quiet_ms"]) > 0
 
 
-def test_a_side_that_changes_the_training_is_found_out(tmp_path: Path) -> None:
+def test_a_side_that_changes_the_training_is_found_out(tmp_path):
     assert measure_side(TINY["large"], floor, tmp_path, STEPS, seconds=1e9)["same_weights"]
     assert not measure_side(TINY["large"], meddler, tmp_path, STEPS, seconds=1e9)["same_weights"]
 
 
-def test_a_side_hears_of_every_watched_step_and_is_paused_for_the_plain_ones(tmp_path: Path) -> None:
+def test_a_side_hears_of_every_watched_step_and_is_paused_for_the_plain_ones(tmp_path):
     steps: list[int] = []
     pauses: list[float] = []
 
@@ -57,7 +57,7 @@ def test_a_side_hears_of_every_watched_step_and_is_paused_for_the_plain_ones(tmp
     assert all(pause >= plain for pause, plain in zip(pauses[-STEPS:], found["plain_ms"], strict=True))
 
 
-def test_the_time_limit_ends_a_slow_side_after_a_few_pairs(tmp_path: Path) -> None:
+def test_the_time_limit_ends_a_slow_side_after_a_few_pairs(tmp_path):
     assert len(measure_side(TINY["many"], floor, tmp_path, 1000, seconds=0.0)["plain_ms"]) == 5
 
 
@@ -72,19 +72,19 @@ def test_the_time_limit_ends_a_slow_side_after_a_few_pairs(tmp_path: Path) -> No
         ("width-2048", 16, 33_570_816),
     ],
 )
-def test_the_models_have_the_sizes_that_are_promised(name: str, tensors: int, values: int) -> None:
+def test_the_models_have_the_sizes_that_are_promised(name, tensors, values):
     with torch.device("meta"):
         sizes = [parameter.numel() for parameter in FULL[name].build().parameters()]
     assert (tensors, values) == (len(sizes), sum(sizes))
 
 
 @pytest.mark.parametrize("case", TINY.values(), ids=TINY)
-def test_every_parameter_of_a_model_gets_a_gradient(case: Case) -> None:
+def test_every_parameter_of_a_model_gets_a_gradient(case):
     model = case.build()
     inputs, targets = case.batches()[0]
     torch.autograd.backward(nn.functional.cross_entropy(model(inputs).flatten(0, -2), targets))
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
 
 
-def test_tiny_and_full_cases_have_the_same_names() -> None:
+def test_tiny_and_full_cases_have_the_same_names():
     assert list(TINY) == list(FULL) == GROUPS["all"]

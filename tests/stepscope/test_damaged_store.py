@@ -4,7 +4,7 @@ import logging
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -45,7 +45,7 @@ COLUMNS = [
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(tmp_path_factory):
     folder = tmp_path_factory.mktemp("damage")
     (folder / "notes.txt").write_text("notes")
     with stepscope.open_run(folder / "run", sinks=[]) as run:
@@ -135,7 +135,7 @@ def read_everything(run: Path, output: Path) -> MemorySink:
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quiet(monkeypatch):
     monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)  # a whole store may be unreadable
     logging.disable(logging.CRITICAL)
     yield
@@ -144,9 +144,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(COLUMNS), st.sampled_from(ODD), st.integers(0, 10))
-def test_a_damaged_cell_costs_no_more_than_its_row(
-    sound: Path, tmp_path: Path, where: tuple[str, str], value: object, row: int
-) -> None:
+def test_a_damaged_cell_costs_no_more_than_its_row(sound, tmp_path, where, value, row):
     table, column = where
     run = copied(sound, tmp_path / "run")
     if not damage_cell(run / RANK / "segment_000000.db", table, column, value, row):
@@ -160,14 +158,14 @@ def test_a_damaged_cell_costs_no_more_than_its_row(
 
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**31), st.integers(1, 255), st.sampled_from([1, 16, 512]))
-def test_damaged_bytes_are_one_clear_word(sound: Path, tmp_path: Path, at: int, mask: int, length: int) -> None:
+def test_damaged_bytes_are_one_clear_word(sound, tmp_path, at, mask, length):
     run = copied(sound, tmp_path / "run")
     damage_bytes(run / RANK / "segment_000000.db", at, mask, length)
     read_everything(run, tmp_path / "out")
 
 
 @pytest.mark.parametrize("column", ["count", "non_finite", "min", "max", "first_step", "last_step", "last_value"])
-def test_a_damaged_summary_is_listed(sound: Path, tmp_path: Path, column: str) -> None:
+def test_a_damaged_summary_is_listed(sound, tmp_path, column):
     run = copied(sound, tmp_path / "run")
     segment = run / RANK / "segment_000000.db"
     with closing(open_for_writing(segment, log_bytes=2**20)) as connection:
@@ -180,7 +178,7 @@ def test_a_damaged_summary_is_listed(sound: Path, tmp_path: Path, column: str) -
 
 
 @pytest.fixture(scope="module")
-def resumed(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def resumed(sound, tmp_path_factory):
     """A run whose second attempt recorded the later half again."""
     run = copied(sound, tmp_path_factory.mktemp("resumed") / "run")
     with stepscope.open_run(run, sinks=[], resume=True) as going_on:
@@ -192,9 +190,7 @@ def resumed(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("table", ["scalar", "histogram"])
 @pytest.mark.parametrize("column", ["series", "attempt", "step"])
-def test_a_damaged_cell_of_a_run_that_was_resumed_costs_no_more_than_its_row(
-    resumed: Path, tmp_path: Path, table: str, column: str
-) -> None:
+def test_a_damaged_cell_of_a_run_that_was_resumed_costs_no_more_than_its_row(resumed, tmp_path, table, column):
     for row, value in enumerate(ODD, start=STEPS):
         run = copied(resumed, tmp_path / "run")
         if not damage_cell(run / RANK / "segment_000000.db", table, column, value, row):
@@ -241,9 +237,7 @@ def compacted_and_resumed(run: Path) -> None:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(COLUMNS), st.sampled_from(ODD), st.integers(0, 10))
-def test_a_damaged_cell_is_not_compacted_away_and_a_run_goes_on(
-    sound: Path, tmp_path: Path, where: tuple[str, str], value: object, row: int
-) -> None:
+def test_a_damaged_cell_is_not_compacted_away_and_a_run_goes_on(sound, tmp_path, where, value, row):
     run = copied(sound, tmp_path / "run")
     if damage_cell(run / RANK / "segment_000000.db", *where, value, row):
         ended(lambda: compacted_and_resumed(run))
@@ -251,15 +245,13 @@ def test_a_damaged_cell_is_not_compacted_away_and_a_run_goes_on(
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**31), st.integers(1, 255), st.sampled_from([1, 16, 512]))
-def test_damaged_bytes_are_not_compacted_away_and_a_run_goes_on_or_says_why(
-    sound: Path, tmp_path: Path, at: int, mask: int, length: int
-) -> None:
+def test_damaged_bytes_are_not_compacted_away_and_a_run_goes_on_or_says_why(sound, tmp_path, at, mask, length):
     run = copied(sound, tmp_path / "run")
     damage_bytes(run / RANK / "segment_000000.db", at, mask, length)
     ended(lambda: compacted_and_resumed(run))
 
 
-def test_a_damaged_schema_that_sqlite_quotes_in_no_utf_8_is_one_clear_word(sound: Path, tmp_path: Path) -> None:
+def test_a_damaged_schema_that_sqlite_quotes_in_no_utf_8_is_one_clear_word(sound, tmp_path):
     for name in (b"scalar", b"attempt", b"rollup"):
         run = copied(sound, tmp_path / "run")
         segment = run / RANK / "segment_000000.db"
@@ -271,7 +263,7 @@ def test_a_damaged_schema_that_sqlite_quotes_in_no_utf_8_is_one_clear_word(sound
         ended(lambda run=run: compacted_and_resumed(run))
 
 
-def test_a_damaged_ledger_is_named_and_without_it_each_sink_gets_everything(tmp_path: Path) -> None:
+def test_a_damaged_ledger_is_named_and_without_it_each_sink_gets_everything(tmp_path):
     def opened(**options: object) -> stepscope.Run:
         return stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread", **options)  # type: ignore[arg-type]
 

@@ -1,7 +1,6 @@
 """What a newcomer types: short ways to begin and to end, and what is shown of an object."""
 
 import inspect
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ import stepscope
 from stepscope.errors import ConfigError, SessionError
 
 
-def test_watch_takes_the_settings_as_keywords() -> None:
+def test_watch_takes_the_settings_as_keywords():
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with stepscope.watch(model, optimizer, updates=True, activations=["0"]) as session:
@@ -30,7 +29,7 @@ def test_watch_takes_the_settings_as_keywords() -> None:
 
 
 @pytest.mark.parametrize("config", [None, "economy", stepscope.DebugConfig()], ids=["none", "preset", "config"])
-def test_an_unknown_setting_is_named_with_the_nearest(config: object) -> None:
+def test_an_unknown_setting_is_named_with_the_nearest(config):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(ConfigError, match="DebugConfig has no field 'activation'; did you mean 'activations' or"):
@@ -40,7 +39,7 @@ def test_an_unknown_setting_is_named_with_the_nearest(config: object) -> None:
     assert not hook_count(model)
 
 
-def test_a_session_takes_its_configuration_alone() -> None:
+def test_a_session_takes_its_configuration_alone():
     config = stepscope.DebugConfig(max_tracked_tensors=7)
     assert stepscope.DebugSession(config).config is config
     assert stepscope.debug_session(config).config is config
@@ -66,7 +65,7 @@ def documented_loop(session: stepscope.DebugSession, steps: int, *, passes: int 
     return model
 
 
-def test_steps_advance_in_a_loop_that_never_tells_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_steps_advance_in_a_loop_that_never_tells_one(capsys):
     emitter = MemoryEmitter()
     session = stepscope.DebugSession(run=emitter).start()
     documented_loop(session, 4)
@@ -82,7 +81,7 @@ def test_steps_advance_in_a_loop_that_never_tells_one(capsys: pytest.CaptureFixt
     assert steps["gradients/0.weight"] == steps["tensors/model_output"] == 3
 
 
-def test_rounds_are_not_counted_once_a_step_was_told() -> None:
+def test_rounds_are_not_counted_once_a_step_was_told():
     session = stepscope.debug_session().start()
     for _ in range(3):
         for _ in range(2):  # two micro-batches
@@ -98,7 +97,7 @@ def test_rounds_are_not_counted_once_a_step_was_told() -> None:
     watched.close()
 
 
-def test_one_verb_ends_everything() -> None:
+def test_one_verb_ends_everything():
     classes = [
         stepscope.Run, stepscope.DebugSession, RunRecord, debuggers.SequentialDebugger, debuggers.GradientDebugger,
         debuggers.ActivationMonitor, debuggers.TensorInspector, stability.NumericalStabilityManager,
@@ -119,7 +118,7 @@ def test_one_verb_ends_everything() -> None:
     manager.close()
 
 
-def test_what_is_shown_of_an_object_is_one_short_line(tmp_path: Path) -> None:
+def test_what_is_shown_of_an_object_is_one_short_line(tmp_path):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run, stepscope.watch(model, optimizer, run=run) as session:

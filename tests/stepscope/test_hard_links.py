@@ -25,7 +25,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture(params=["closed", "killed"])
-def run_folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+def run_folder(tmp_path, request):
     folder = tmp_path / "run"
     if request.param == "killed":
         killed = subprocess.Popen([sys.executable, "-c", KILLED, folder])
@@ -49,7 +49,7 @@ def copy_by_links(run_folder: Path) -> Path:
     return other
 
 
-def test_a_run_that_goes_on_leaves_its_other_names_alone(run_folder: Path) -> None:
+def test_a_run_that_goes_on_leaves_its_other_names_alone(run_folder):
     other = copy_by_links(run_folder)
     before = contents(other)
     sink = MemorySink()
@@ -65,7 +65,7 @@ def test_a_run_that_goes_on_leaves_its_other_names_alone(run_folder: Path) -> No
     assert len((run_folder / "local" / "scalars.csv").read_text().splitlines()) == 1 + 200
 
 
-def test_a_log_that_a_killed_process_left_is_copied_too(tmp_path: Path) -> None:
+def test_a_log_that_a_killed_process_left_is_copied_too(tmp_path):
     folder = tmp_path / "run"
     assert subprocess.run([sys.executable, "-c", KILLED.replace('"local"', ""), folder], check=False).returncode < 0
     other = copy_by_links(folder)
@@ -78,7 +78,7 @@ def test_a_log_that_a_killed_process_left_is_copied_too(tmp_path: Path) -> None:
         assert record.scalars("loss").values.tolist() == list(range(101))
 
 
-def test_a_sync_leaves_its_other_names_alone(tmp_path: Path) -> None:
+def test_a_sync_leaves_its_other_names_alone(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
         run.scalar("loss", 1.0, step=0)
     other = copy_by_links(tmp_path / "run")

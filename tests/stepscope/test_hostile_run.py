@@ -29,7 +29,7 @@ RANK = "store/rank_00000"
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sound(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sound")
     (folder / "notes.txt").write_text("notes")
     with stepscope.open_run(folder / "run", sinks=["local", "tensorboard"], delivery="thread") as run:
@@ -41,7 +41,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(sound: Path, tmp_path: Path) -> Path:
+def run(sound, tmp_path):
     shutil.copytree(sound, tmp_path / "run")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/secret").write_bytes(SECRET)
@@ -112,7 +112,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("relative", PLACES)
-def test_a_link_in_a_run_leads_nowhere(run: Path, relative: str) -> None:
+def test_a_link_in_a_run_leads_nowhere(run, relative):
     link(run, relative)
     use_everything(run)
     assert {path.name: path.read_bytes() for path in (run.parent / "outside").iterdir()} == {"secret": SECRET}
@@ -123,7 +123,7 @@ def test_a_link_in_a_run_leads_nowhere(run: Path, relative: str) -> None:
 
 
 @pytest.mark.parametrize("blob", ["/etc/passwd", "../../outside/secret", "ab", "x" * 64, b"\xff" * 64, 7])
-def test_a_blob_names_no_other_file(run: Path, blob: object) -> None:
+def test_a_blob_names_no_other_file(run, blob):
     with closing(sqlite3.connect(run / RANK / "segment_000000.db")) as segment, segment:
         segment.execute("UPDATE artifact SET blob = ?, data = NULL", (blob,))
     with stepscope.read_run(run) as record, pytest.raises(StepscopeError):
@@ -134,7 +134,7 @@ def test_a_blob_names_no_other_file(run: Path, blob: object) -> None:
 
 
 @pytest.mark.parametrize("token", [{"file": "../../outside/secret"}, {"file": "/etc/hostname"}, {"offset": -1}, [], 3])
-def test_a_token_names_no_other_file(run: Path, token: object) -> None:
+def test_a_token_names_no_other_file(run, token):
     with closing(sqlite3.connect(run / RANK / "delivery.db")) as ledger, ledger:
         (old,) = ledger.execute("SELECT token FROM cursor WHERE sink = 'tensorboard'").fetchone()
         new = json.loads(old) | token if isinstance(token, dict) else token
@@ -156,7 +156,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("ddl", FOREIGN.values(), ids=FOREIGN)
-def test_a_segment_with_other_tables_is_refused_by_a_clear_word(run: Path, ddl: str) -> None:
+def test_a_segment_with_other_tables_is_refused_by_a_clear_word(run, ddl):
     with closing(sqlite3.connect(run / RANK / "segment_000000.db")) as segment:
         segment.executescript(ddl)
     with pytest.raises(StepscopeError, match="tables are not those of a run"):
@@ -165,7 +165,7 @@ def test_a_segment_with_other_tables_is_refused_by_a_clear_word(run: Path, ddl: 
         stepscope.open_run(run, sinks=[], resume=True)
 
 
-def test_a_ledger_with_a_trigger_is_refused(run: Path) -> None:
+def test_a_ledger_with_a_trigger_is_refused(run):
     with closing(sqlite3.connect(run / RANK / "delivery.db")) as ledger:
         ledger.executescript("CREATE TRIGGER t AFTER UPDATE ON cursor BEGIN DELETE FROM cursor; END;")
     with pytest.raises(sqlite3.DatabaseError, match="trigger t"):
@@ -175,13 +175,13 @@ def test_a_ledger_with_a_trigger_is_refused(run: Path) -> None:
 @pytest.mark.parametrize(
     "relative", ["run.json", f"{RANK}/segment_000000.db", f"{RANK}/delivery.db", "local/scalars.csv"]
 )
-def test_a_pipe_holds_nobody_up(run: Path, relative: str) -> None:
+def test_a_pipe_holds_nobody_up(run, relative):
     (run / relative).unlink()
     os.mkfifo(run / relative)
     use_everything(run)
 
 
-def test_a_page_that_is_given_as_a_link_is_kept_as_the_file(tmp_path: Path) -> None:
+def test_a_page_that_is_given_as_a_link_is_kept_as_the_file(tmp_path):
     (tmp_path / "page_0.pkl").write_bytes(b"content")
     (tmp_path / "linked.pkl").symlink_to(tmp_path / "page_0.pkl")
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
@@ -192,7 +192,7 @@ def test_a_page_that_is_given_as_a_link_is_kept_as_the_file(tmp_path: Path) -> N
     assert hashlib.sha256(page.path.read_bytes()).hexdigest() == page.sha256
 
 
-def test_a_copy_is_as_private_as_the_file(tmp_path: Path) -> None:
+def test_a_copy_is_as_private_as_the_file(tmp_path):
     (tmp_path / "private.txt").write_text("mine")
     (tmp_path / "private.txt").chmod(0o600)
     with stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread") as run:

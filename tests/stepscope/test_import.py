@@ -19,9 +19,7 @@ def run_script(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("name", ["stability", "debuggers"])
 @pytest.mark.parametrize("is_imported", [False, True], ids=["beside", "imported"])
 @pytest.mark.parametrize("file", ["{}.py", "{}/__init__.py"], ids=["module", "package"])
-def test_a_file_that_hides_a_part_is_named_with_the_way_out(
-    tmp_path: Path, name: str, file: str, is_imported: bool
-) -> None:
+def test_a_file_that_hides_a_part_is_named_with_the_way_out(tmp_path, name, file, is_imported):
     path = tmp_path / file.format(name)
     path.parent.mkdir(exist_ok=True)
     path.write_text("x = 1\n", encoding="utf-8")
@@ -33,13 +31,13 @@ def test_a_file_that_hides_a_part_is_named_with_the_way_out(
 
 
 @pytest.mark.parametrize("name", ["stability", "debuggers"])
-def test_a_folder_of_results_hides_nothing(tmp_path: Path, name: str) -> None:
+def test_a_folder_of_results_hides_nothing(tmp_path, name):
     (tmp_path / name).mkdir()  # without __init__.py
     done = run_script(tmp_path, f"import stepscope, {name}, {name}.errors; print({name}.__all__ != [])")
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
-def test_a_folder_of_results_that_an_editable_installation_lost_to_is_named(tmp_path: Path) -> None:
+def test_a_folder_of_results_that_an_editable_installation_lost_to_is_named(tmp_path):
     (tmp_path / "stability").mkdir()
     code = "import sys, types\nsys.modules['stability'] = types.ModuleType('stability')\n"
     done = run_script(
@@ -51,7 +49,7 @@ def test_a_folder_of_results_that_an_editable_installation_lost_to_is_named(tmp_
 
 
 @pytest.mark.parametrize("package", ["stepscope", "debuggers", "stability", "tracker_adapters"])
-def test_windows_is_told_at_the_import(tmp_path: Path, package: str) -> None:
+def test_windows_is_told_at_the_import(tmp_path, package):
     use = {"debuggers": "debuggers.PageReader", "stability": "stability.GradientClippingConfig"}.get(package, package)
     done = run_script(tmp_path, f"import sys; sys.platform = 'win32'\nimport {package}\n{use}")
     assert done.returncode == 1
@@ -59,7 +57,7 @@ def test_windows_is_told_at_the_import(tmp_path: Path, package: str) -> None:
     assert "WSL 2" in done.stderr
 
 
-def test_pictures_are_recorded_and_exported_where_no_extra_is_installed(tmp_path: Path) -> None:
+def test_pictures_are_recorded_and_exported_where_no_extra_is_installed(tmp_path):
     """Figures and images of Pillow come with their packages, and arrays need neither."""
     extras = ["PIL", "matplotlib", "torch", "google_crc32c", "mlflow", "wandb", "pyarrow", "fsspec"]
     code = f"""
@@ -76,7 +74,7 @@ print(picture.width, picture.height)
     assert len(list((tmp_path / "run" / "local").rglob("*.png"))) == 1
 
 
-def test_dir_lists_what_there_is_for_users() -> None:
+def test_dir_lists_what_there_is_for_users():
     names = dir(stepscope)
     assert set(stepscope.__all__) <= set(names)
     assert not {"TYPE_CHECKING", "Any", "Path", "check_parts"} & set(names)

@@ -1,7 +1,6 @@
 """A run of very many names: the commands that list them take time in proportion, and a line for each."""
 
 import time
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +13,7 @@ NAMES = 5000
 
 
 @pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("names") / "run"
     with stepscope.open_run(folder, sinks=[]) as run:
         for number in range(NAMES):
@@ -23,7 +22,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_ls_prints_a_line_for_each(run_folder: Path) -> None:
+def test_ls_prints_a_line_for_each(run_folder):
     began = time.process_time()
     lines = CliRunner().invoke(main, ["ls", str(run_folder)]).output.splitlines()
     assert time.process_time() - began < 3  # laid out for a terminal they take seven
@@ -36,7 +35,7 @@ def test_ls_prints_a_line_for_each(run_folder: Path) -> None:
     assert len({len(line) for line in lines[1:]}) == 1  # set right
 
 
-def test_query_prints_a_line_for_each(run_folder: Path) -> None:
+def test_query_prints_a_line_for_each(run_folder):
     answer = CliRunner().invoke(main, ["query", str(run_folder), "select name, last_value from series order by name"])
     lines = answer.output.splitlines()
     assert len(lines) == 1 + NAMES

@@ -7,7 +7,7 @@ from pathlib import Path
 import stepscope
 
 
-def test_a_run_goes_on_without_free_descriptors(tmp_path: Path) -> None:
+def test_a_run_goes_on_without_free_descriptors(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     run = stepscope.open_run(tmp_path / "run", sinks=[])
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -30,7 +30,7 @@ def test_a_run_goes_on_without_free_descriptors(tmp_path: Path) -> None:
     assert (run.stats.stored, sum(run.stats.lost.values())) == (1, 2)
 
 
-def test_a_file_whose_name_is_no_utf_8_is_kept(tmp_path: Path) -> None:
+def test_a_file_whose_name_is_no_utf_8_is_kept(tmp_path):
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/r\xe9sultats.txt"))
     path.write_text("content")
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:

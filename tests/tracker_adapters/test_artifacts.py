@@ -2,7 +2,6 @@
 
 import enum
 import math
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -28,20 +27,20 @@ class Level(enum.IntEnum):
 
 
 @pytest.mark.parametrize("value", [1, True, np.float32(0.5), torch.tensor(2.5, dtype=torch.bfloat16), math.inf])
-def test_a_scalar_is_a_float(value: Any) -> None:
+def test_a_scalar_is_a_float(value):
     scalar = Scalar(name="s", step=0, value=value)
     assert type(scalar.value) is float
     assert scalar.value == float(value)
 
 
 @pytest.mark.parametrize("value", [None, "1", [1.0], torch.ones(2)], ids=str)
-def test_a_scalar_of_anything_else_is_refused(value: Any) -> None:
+def test_a_scalar_of_anything_else_is_refused(value):
     with pytest.raises(ArtifactError, match=r"^scalar 's': got .*; expected a number"):
         Scalar(name="s", step=0, value=value)
 
 
 @given(st.text())
-def test_a_text_is_kept_whole_as_far_as_utf8_goes(text: str) -> None:
+def test_a_text_is_kept_whole_as_far_as_utf8_goes(text):
     """A model's decoder can produce half a character; the rest must still be recorded."""
     for kept in (Text(name="t", step=0, text=text).text, Alert(name="a", step=0, message=text).message):
         assert kept.encode().decode() == kept
@@ -49,12 +48,12 @@ def test_a_text_is_kept_whole_as_far_as_utf8_goes(text: str) -> None:
             assert kept == text
 
 
-def test_a_half_character_is_escaped() -> None:
+def test_a_half_character_is_escaped():
     assert Text(name="t", step=0, text="ok \ud83d").text == r"ok \ud83d"
 
 
 @pytest.mark.parametrize("text", [None, 3, b"x"])
-def test_what_is_no_text_is_refused(text: Any) -> None:
+def test_what_is_no_text_is_refused(text):
     with pytest.raises(ArtifactError, match=r"^text 't': text is .*; expected a str"):
         Text(name="t", step=0, text=text)
     with pytest.raises(ArtifactError, match=r"^alert 'a': message is .*; expected a str"):
@@ -62,7 +61,7 @@ def test_what_is_no_text_is_refused(text: Any) -> None:
 
 
 @pytest.mark.parametrize("level", ["fatal", "WARNING", None, 3])
-def test_an_alert_has_one_of_three_levels(level: Any) -> None:
+def test_an_alert_has_one_of_three_levels(level):
     with pytest.raises(ArtifactError, match=f"^alert 'a': level is {level!r}; expected one of info, warning, error"):
         Alert(name="a", step=0, message="m", level=level)
 
@@ -70,7 +69,7 @@ def test_an_alert_has_one_of_three_levels(level: Any) -> None:
 # Tables.
 
 
-def test_a_table_holds_plain_cells_of_every_make() -> None:
+def test_a_table_holds_plain_cells_of_every_make():
     row = [np.float64(0.5), np.float32(0.5), np.int64(3), np.bool_(True), np.str_("x"), torch.tensor(2.0), Mode.FAST]
     rest = [Level.HIGH, np.longdouble(0.5), np.array(4), None, math.nan, 2**64 - 1, -(2**63)]
     table = Table(name="t", step=0, columns=["c"] * 14, rows=[row + rest])  # type: ignore[arg-type]
@@ -84,13 +83,13 @@ def test_a_table_holds_plain_cells_of_every_make() -> None:
 
 
 @given(st.lists(st.one_of(st.text(), st.floats(), st.booleans(), st.none(), st.integers(-(2**63), 2**64 - 1))))
-def test_every_cell_can_be_stored(cells: list[Any]) -> None:
+def test_every_cell_can_be_stored(cells):
     table = Table(name="t", step=0, columns=[str(cell) for cell in cells], rows=[cells])  # type: ignore[arg-type]
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(table.rows), type=list)
     msgspec.json.encode(table.columns)
 
 
-def test_iterators_and_arrays_are_rows() -> None:
+def test_iterators_and_arrays_are_rows():
     table = Table(
         name="t",
         step=0,
@@ -100,7 +99,7 @@ def test_iterators_and_arrays_are_rows() -> None:
     assert (table.columns, table.rows) == (("a", "b"), ((1.5, 2.5), (3.5, 4.5)))
 
 
-def test_a_table_keeps_nothing_of_the_callers_lists() -> None:
+def test_a_table_keeps_nothing_of_the_callers_lists():
     columns, rows = ["a"], [[1]]
     table = Table(name="t", step=0, columns=columns, rows=rows)  # type: ignore[arg-type]
     columns[0], rows[0][0] = "b", 2
@@ -130,6 +129,6 @@ def test_a_table_keeps_nothing_of_the_callers_lists() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_table_is_refused(columns: Any, rows: Any, message: str) -> None:
+def test_what_is_no_table_is_refused(columns, rows, message):
     with pytest.raises(ArtifactError, match=f"^table 't': {message}"):
         Table(name="t", step=0, columns=columns, rows=rows)

@@ -1,13 +1,12 @@
 """Batches: every artifact once, under its number, in columns."""
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tracker_adapters.artifacts import Alert, Artifact, Scalar, Text
+from tracker_adapters.artifacts import Alert, Scalar, Text
 from tracker_adapters.batch import Batch, Column, ScalarColumns
 from tracker_adapters.testing import MemorySink
 from tracker_adapters.testing.samples import TIME_NS, one_of_each
@@ -28,7 +27,7 @@ ARTIFACTS = st.lists(
 
 
 @given(ARTIFACTS, st.integers(1, 2**40))
-def test_every_artifact_comes_back_in_its_order(artifacts: list[Artifact], first_seq: int) -> None:
+def test_every_artifact_comes_back_in_its_order(artifacts, first_seq):
     batch = Batch.of(artifacts, first_seq=first_seq)
     assert len(batch) == len(artifacts) == batch.last_seq - batch.first_seq + 1
     numbers = [*batch.scalars.seqs.tolist(), *(seq for column in batch.columns() for seq in column.seqs)]
@@ -38,7 +37,7 @@ def test_every_artifact_comes_back_in_its_order(artifacts: list[Artifact], first
     assert sink.artifacts == artifacts
 
 
-def test_each_kind_has_its_column(tmp_path: Path) -> None:
+def test_each_kind_has_its_column(tmp_path):
     artifacts = one_of_each(tmp_path)
     batch = Batch.of(artifacts, first_seq=11, attempt=2)
     assert (batch.first_seq, batch.last_seq, batch.attempt) == (11, 10 + len(artifacts), 2)
@@ -52,7 +51,7 @@ def test_each_kind_has_its_column(tmp_path: Path) -> None:
     assert batch.columns() == list(columns.values())
 
 
-def test_scalars_are_columns_of_plain_types() -> None:
+def test_scalars_are_columns_of_plain_types():
     scalars = Batch.of(
         [Scalar(name=f"s{i}", value=i / 4, step=2**63 - 1 - i, time_ns=TIME_NS) for i in range(3)]
     ).scalars
@@ -65,14 +64,14 @@ def test_scalars_are_columns_of_plain_types() -> None:
     assert scalars.steps.tolist() == [2**63 - 1, 2**63 - 2, 2**63 - 3]
 
 
-def test_an_empty_batch_is_empty() -> None:
+def test_an_empty_batch_is_empty():
     batch = Batch.of([], first_seq=5)
     assert (len(batch), batch.last_seq) == (0, 4)
     assert not any(batch.columns())
     assert len(ScalarColumns.of(())) == 0
 
 
-def test_a_batch_can_be_sent_to_another_process(tmp_path: Path) -> None:
+def test_a_batch_can_be_sent_to_another_process(tmp_path):
     batch = Batch.of(one_of_each(tmp_path))
     copied = pickle.loads(pickle.dumps(batch))
     assert copied.columns() == batch.columns()

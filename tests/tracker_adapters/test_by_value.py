@@ -4,7 +4,6 @@ import datetime
 import io
 import subprocess
 import sys
-from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -60,18 +59,18 @@ def figure() -> object:
     ],
     ids=lambda value: f"{type(value).__name__}{getattr(value, 'shape', '')}",
 )
-def test_a_value_tells_what_it_becomes(value: object, kind: str) -> None:
+def test_a_value_tells_what_it_becomes(value, kind):
     assert kinds({"x": value}) == {"x": kind}
 
 
-def test_mappings_nest_and_files_are_named(tmp_path: Path) -> None:
+def test_mappings_nest_and_files_are_named(tmp_path):
     path = tmp_path / "confusion.bin"
     path.write_bytes(b"x")
     found = kinds({"loss": 1.0, "val": {"loss": 2, "acc": {"top1": 0.5}}, "raw": path, "empty": {}})
     assert found == {"loss": "scalar", "val/loss": "scalar", "val/acc/top1": "scalar", "raw": "file"}
 
 
-def test_a_bound_step_counts() -> None:
+def test_a_bound_step_counts():
     emitter = MemoryEmitter()
     emitter.scoped("val").at(7).log({"loss": 1})
     assert [(artifact.name, artifact.step) for artifact in emitter.artifacts] == [("val/loss", 7)]
@@ -89,27 +88,27 @@ def test_a_bound_step_counts() -> None:
         ([1], "log got list"),
     ],
 )
-def test_a_wrong_value_is_named_and_nothing_is_emitted(values: object, message: str) -> None:
+def test_a_wrong_value_is_named_and_nothing_is_emitted(values, message):
     emitter = MemoryEmitter()
     with pytest.raises(ArtifactError, match=message):
         emitter.log({"first": 1, **values} if isinstance(values, dict) else values, step=0)  # type: ignore[arg-type]
     assert emitter.artifacts == []
 
 
-def test_a_mapping_in_itself_ends() -> None:
+def test_a_mapping_in_itself_ends():
     values: dict[str, object] = {}
     values["again"] = values
     with pytest.raises(ArtifactError, match="nested more than"):
         MemoryEmitter().log(values, step=0)
 
 
-def test_the_channels_are_the_last_axis_where_both_ends_could_be() -> None:
+def test_the_channels_are_the_last_axis_where_both_ends_could_be():
     emitter = MemoryEmitter()
     emitter.log({"x": np.zeros((3, 9, 4), np.uint8)}, step=0)
     assert (emitter.artifacts[0].height, emitter.artifacts[0].width) == (3, 9)
 
 
-def test_a_figure_is_drawn_as_it_looks_and_left_as_it_was() -> None:
+def test_a_figure_is_drawn_as_it_looks_and_left_as_it_was():
     made = figure()
     before = io.BytesIO()
     made.savefig(before, format="png", dpi="figure")  # type: ignore[attr-defined]
@@ -122,7 +121,7 @@ def test_a_figure_is_drawn_as_it_looks_and_left_as_it_was() -> None:
     assert plt.fignum_exists(made.number)  # type: ignore[attr-defined]
 
 
-def test_an_image_of_pillow_keeps_its_transparency() -> None:
+def test_an_image_of_pillow_keeps_its_transparency():
     emitter = MemoryEmitter()
     emitter.image("x", Image.new("RGBA", (2, 1), (1, 2, 3, 4)), step=0)
     emitter.image("y", Image.new("CMYK", (2, 1)), step=0)
@@ -143,14 +142,14 @@ def test_an_image_of_pillow_keeps_its_transparency() -> None:
         ((8, 8, 5), "3 with 1, 3 or 4 channels"),
     ],
 )
-def test_a_missing_layout_is_told_with_what_the_shape_allows(shape: tuple[int, ...], message: str) -> None:
+def test_a_missing_layout_is_told_with_what_the_shape_allows(shape, message):
     for values in (np.zeros(shape, np.uint8), torch.zeros(shape, dtype=torch.uint8)):
         with pytest.raises(ArtifactError) as caught:
             MemoryEmitter().image("x", values, step=0)
         assert message in str(caught.value)
 
 
-def test_a_frame_becomes_plain_cells() -> None:
+def test_a_frame_becomes_plain_cells():
     frame = pd.DataFrame(
         {
             "n": np.array([1, 2], np.int8),
@@ -169,7 +168,7 @@ def test_a_frame_becomes_plain_cells() -> None:
     )  # fmt: skip
 
 
-def test_nothing_heavy_is_imported_for_it() -> None:
+def test_nothing_heavy_is_imported_for_it():
     code = (
         "import sys; from tracker_adapters.testing import MemoryEmitter; "
         "MemoryEmitter().log({'a': 1.0, 'b': [1, 2], 'c': 'x'}, step=0); "
@@ -179,7 +178,7 @@ def test_nothing_heavy_is_imported_for_it() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_cells_that_hold_several_numbers_become_their_text() -> None:
+def test_cells_that_hold_several_numbers_become_their_text():
     emitter = MemoryEmitter()
     emitter.table("t", pd.DataFrame({"a": [np.arange(2), torch.zeros(2), [1, 2], float("nan"), "x"]}), step=0)
     assert emitter.artifacts[0].rows == (("[0 1]",), ("tensor([0., 0.])",), ("[1, 2]",), (None,), ("x",))  # type: ignore[attr-defined]

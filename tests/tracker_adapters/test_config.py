@@ -1,7 +1,5 @@
 """Choosing sinks: strings, mappings, files and the environment."""
 
-from pathlib import Path
-
 import pytest
 from tracker_adapters import registry
 from tracker_adapters.config import SinkConfig, choose_sinks
@@ -11,7 +9,7 @@ from tracker_adapters.testing import MemorySink
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     return tmp_path / "runs" / "exp1"
 
 
@@ -19,7 +17,7 @@ def types(chosen: list[object]) -> list[str]:
     return [config.type for config in chosen if isinstance(config, SinkConfig)]
 
 
-def test_the_designs_list_is_understood(folder: Path, tmp_path: Path) -> None:
+def test_the_designs_list_is_understood(folder, tmp_path):
     chosen = choose_sinks(
         ["tensorboard", f"mlflow:sqlite:///{tmp_path}/x.db", "wandb", {"type": "local", "path": tmp_path / "out"}],
         folder,
@@ -30,7 +28,7 @@ def test_the_designs_list_is_understood(folder: Path, tmp_path: Path) -> None:
     assert chosen[3].target == str(tmp_path / "out")
 
 
-def test_a_mapping_a_toml_file_and_one_name_mean_the_same(folder: Path, tmp_path: Path) -> None:
+def test_a_mapping_a_toml_file_and_one_name_mean_the_same(folder, tmp_path):
     file = tmp_path / "sinks.toml"
     file.write_text('sinks = ["tensorboard", {type = "local"}]')
     wanted = choose_sinks(["tensorboard", "local"], folder, environ={})
@@ -49,17 +47,17 @@ def test_a_mapping_a_toml_file_and_one_name_mean_the_same(folder: Path, tmp_path
         ("", []),
     ],
 )
-def test_the_environment_overrides_the_code(folder: Path, variable: str, wanted: list[str]) -> None:
+def test_the_environment_overrides_the_code(folder, variable, wanted):
     assert types(choose_sinks(["mlflow"], folder, environ={"STEPSCOPE_SINKS": variable})) == wanted
 
 
-def test_an_unknown_name_lists_the_known_ones_and_the_nearest(folder: Path) -> None:
+def test_an_unknown_name_lists_the_known_ones_and_the_nearest(folder):
     with pytest.raises(SinkConfigError, match="'tensorbord'; did you mean 'tensorboard'") as caught:
         choose_sinks("tensorbord", folder, environ={})
     assert all(name in str(caught.value) for name in ("local", "mlflow", "tensorboard", "wandb"))
 
 
-def test_a_missing_package_names_the_extra_or_falls_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_extra_or_falls_back(folder, monkeypatch):
     spec = SinkSpec("tracker_adapters.sinks.wandb:WandbSink", ("no_such_package_here",), "wandb")
     monkeypatch.setitem(registry.BUILT_IN, "wandb", spec)
     with pytest.raises(MissingPackageError, match=r"no_such_package_here.*stepscope\[wandb\]"):
@@ -71,7 +69,7 @@ def test_a_missing_package_names_the_extra_or_falls_back(folder: Path, monkeypat
         assert types(choose_sinks("wandb", folder, environ={"STEPSCOPE_MISSING": "local"})) == ["local"]
 
 
-def test_objects_pass_and_classes_do_not(folder: Path) -> None:
+def test_objects_pass_and_classes_do_not(folder):
     sink = MemorySink()
     assert choose_sinks([sink], folder, environ={}) == [sink]
     for wrong in (MemorySink, 7, None):
@@ -90,7 +88,7 @@ def test_objects_pass_and_classes_do_not(folder: Path) -> None:
         (["local:/x", {"type": "local", "path": "/x"}, {"type": "local", "target": "/y"}], None),
     ],
 )
-def test_wrong_configurations_say_what_is_expected(folder: Path, spec: object, message: str | None) -> None:
+def test_wrong_configurations_say_what_is_expected(folder, spec, message):
     if message is None:
         assert types(choose_sinks(spec, folder, environ={})) == ["local", "local"]  # type: ignore[arg-type]
         return
@@ -98,7 +96,7 @@ def test_wrong_configurations_say_what_is_expected(folder: Path, spec: object, m
         choose_sinks(spec, folder, environ={})  # type: ignore[arg-type]
 
 
-def test_bad_variables_are_named(folder: Path) -> None:
+def test_bad_variables_are_named(folder):
     with pytest.raises(SinkConfigError, match="STEPSCOPE_SINKS"):
         choose_sinks("local", folder, environ={"STEPSCOPE_SINKS": "[1"})
     with pytest.raises(SinkConfigError, match="missing is 'maybe'"):

@@ -5,9 +5,7 @@ import math
 import pickle
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +20,7 @@ from waiting import in_threads
 
 
 @pytest.fixture
-def emitter() -> MemoryEmitter:
+def emitter():
     return MemoryEmitter()
 
 
@@ -39,7 +37,7 @@ def emit_every_kind(emitter: Emitter, folder: Path, **step: int) -> None:
     emitter.file(folder / "notes.html", media_type="text/html", **step)
 
 
-def test_each_call_makes_one_artifact_of_its_kind(emitter: MemoryEmitter, tmp_path: Path) -> None:
+def test_each_call_makes_one_artifact_of_its_kind(emitter, tmp_path):
     before = time.time_ns()
     emit_every_kind(emitter, tmp_path, step=3)
     after = time.time_ns()
@@ -51,7 +49,7 @@ def test_each_call_makes_one_artifact_of_its_kind(emitter: MemoryEmitter, tmp_pa
     assert all(before <= artifact.time_ns <= after for artifact in made)
 
 
-def test_a_page_may_come_with_its_checksum(emitter: MemoryEmitter, tmp_path: Path) -> None:
+def test_a_page_may_come_with_its_checksum(emitter, tmp_path):
     (tmp_path / "page_0.pkl").write_bytes(b"page")
     emitter.page(tmp_path / "page_0.pkl", step=0, sha256="ab" * 32)
     (page,) = emitter.artifacts
@@ -59,7 +57,7 @@ def test_a_page_may_come_with_its_checksum(emitter: MemoryEmitter, tmp_path: Pat
     assert (page.size, page.sha256) == (4, "ab" * 32)
 
 
-def test_scopes_and_steps_are_derived_and_leave_the_original_alone(emitter: MemoryEmitter, tmp_path: Path) -> None:
+def test_scopes_and_steps_are_derived_and_leave_the_original_alone(emitter, tmp_path):
     emit_every_kind(emitter.scoped("val").scoped("fold/1").at(7), tmp_path)
     emitter.at(1).scoped("val").at(8).scalar("loss", 1.0)
     emitter.at(1).scalar("loss", 1.0, step=9)  # a step of the call's own goes first
@@ -99,9 +97,7 @@ def test_scopes_and_steps_are_derived_and_leave_the_original_alone(emitter: Memo
         (lambda e: e.at(None), r"^scope 'val/': step is NoneType None"),
     ],
 )
-def test_wrong_arguments_raise_at_once_and_emit_nothing(
-    emitter: MemoryEmitter, call: Callable[[Emitter], object], message: str
-) -> None:
+def test_wrong_arguments_raise_at_once_and_emit_nothing(emitter, call, message):
     with pytest.raises(ArtifactError, match=message):
         call(emitter.scoped("val").at(0))
     assert emitter.artifacts == []
@@ -112,13 +108,13 @@ def test_wrong_arguments_raise_at_once_and_emit_nothing(
     [(1, 1.0), (True, 1.0), (np.float32(0.5), 0.5), (torch.tensor(0.5, requires_grad=True), 0.5), (math.inf, math.inf)],
     ids=str,
 )
-def test_numbers_of_every_make_are_scalars(emitter: MemoryEmitter, value: Any, wanted: float) -> None:
+def test_numbers_of_every_make_are_scalars(emitter, value, wanted):
     emitter.scalar("s", value, step=np.int64(4))  # type: ignore[arg-type]
     (scalar,) = emitter.artifacts
     assert scalar == Scalar(name="s", value=wanted, step=4, time_ns=scalar.time_ns)
 
 
-def test_a_scalar_may_come_with_the_time_of_its_measurement(emitter: MemoryEmitter) -> None:
+def test_a_scalar_may_come_with_the_time_of_its_measurement(emitter):
     emitter.scalar("s", 1.0, step=4, time_ns=17)
     emitter.scalar("s", True, step=5, time_ns=18)
     assert [artifact.time_ns for artifact in emitter.artifacts] == [17, 18]
@@ -126,14 +122,14 @@ def test_a_scalar_may_come_with_the_time_of_its_measurement(emitter: MemoryEmitt
         emitter.scalar("s", 1.0, step=6, time_ns=-1)
 
 
-def test_a_scalar_is_queued_as_a_plain_row(tmp_path: Path) -> None:
+def test_a_scalar_is_queued_as_a_plain_row(tmp_path):
     queue = Queue()
     Emitter(queue).scoped("val").scalar("loss", np.float64(0.5), step=3)
     ((name, step, _, value), _) = queue.items[0]
     assert (name, step, value) == ("val/loss", 3, 0.5)
 
 
-def test_what_is_queued_says_how_much_memory_it_holds() -> None:
+def test_what_is_queued_says_how_much_memory_it_holds():
     queue = Queue()
     emitter = Emitter(queue)
     emitter.image("i", np.zeros((100, 100, 3), np.uint8), layout="HWC", step=0)
@@ -144,7 +140,7 @@ def test_what_is_queued_says_how_much_memory_it_holds() -> None:
     ] * 3
 
 
-def test_a_file_that_the_recorder_lost_is_not_queued(tmp_path: Path) -> None:
+def test_a_file_that_the_recorder_lost_is_not_queued(tmp_path):
     queue = Queue()
     (tmp_path / "f").write_bytes(b"")
     Emitter(queue).file(tmp_path / "f", step=0)
@@ -152,7 +148,7 @@ def test_a_file_that_the_recorder_lost_is_not_queued(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [np.array, torch.tensor])
-def test_training_goes_on_and_changes_nothing_that_was_recorded(make: Callable[..., Any]) -> None:
+def test_training_goes_on_and_changes_nothing_that_was_recorded(make):
     """Host arrays are read at the call; what is built later is built from a copy."""
     queue = Queue()
     emitter = Emitter(queue)
@@ -170,7 +166,7 @@ def test_training_goes_on_and_changes_nothing_that_was_recorded(make: Callable[.
     assert value == 1.0
 
 
-def test_many_threads_can_emit_at_once(emitter: MemoryEmitter) -> None:
+def test_many_threads_can_emit_at_once(emitter):
     start = threading.Barrier(8)
 
     def work(number: int) -> None:
@@ -185,7 +181,7 @@ def test_many_threads_can_emit_at_once(emitter: MemoryEmitter) -> None:
         assert steps == list(range(500))
 
 
-def test_a_name_a_step_by_mistake_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_a_step_by_mistake_fills_no_memory(monkeypatch):
     monkeypatch.setattr(emitter_module, "MAX_KNOWN_NAMES", 50)
     queue = Queue()
     emitter = Emitter(queue)
@@ -195,7 +191,7 @@ def test_a_name_a_step_by_mistake_fills_no_memory(monkeypatch: pytest.MonkeyPatc
     assert [row[0] for row, _ in queue.items] == [f"loss/{step}" for step in range(500)]
 
 
-def test_emitters_of_a_run_cannot_be_pickled_and_are_shared_by_copies_of_what_holds_them() -> None:
+def test_emitters_of_a_run_cannot_be_pickled_and_are_shared_by_copies_of_what_holds_them():
     emitter = Emitter(Queue()).scoped("val")
     with pytest.raises(TypeError, match=r"^a run belongs to the process that opened it and cannot be pickled"):
         pickle.dumps({"emitter": emitter})

@@ -16,7 +16,7 @@ NAMES = ["a", "b/c", "d", "e"]
 
 
 @pytest.fixture
-def emitter() -> MemoryEmitter:
+def emitter():
     return MemoryEmitter()
 
 
@@ -26,7 +26,7 @@ def columns(**changes: Any) -> HistogramColumns:
     return HistogramColumns(**(parts | changes))
 
 
-def test_a_block_stands_for_single_artifacts(emitter: MemoryEmitter) -> None:
+def test_a_block_stands_for_single_artifacts(emitter):
     inner = emitter.scoped("grad").at(7)
     inner.histograms(NAMES, columns(), time_ns=3)
     inner.scalars(tuple(NAMES), torch.arange(4), time_ns=3)
@@ -38,27 +38,27 @@ def test_a_block_stands_for_single_artifacts(emitter: MemoryEmitter) -> None:
     assert emitter.artifacts == wanted
 
 
-def test_the_time_is_now_by_default(emitter: MemoryEmitter) -> None:
+def test_the_time_is_now_by_default(emitter):
     before = time.time_ns()
     emitter.scalars(["a"], [1], step=0)
     emitter.histograms(NAMES, columns(), step=0)
     assert all(before <= artifact.time_ns <= time.time_ns() for artifact in emitter.artifacts)
 
 
-def test_nothing_is_emitted_for_no_names(emitter: MemoryEmitter) -> None:
+def test_nothing_is_emitted_for_no_names(emitter):
     emitter.scalars([], [], step=0)
     emitter.histograms([], HistogramColumns.of([]), step=0)
     assert emitter.artifacts == []
 
 
-def test_values_are_copied(emitter: MemoryEmitter) -> None:
+def test_values_are_copied(emitter):
     values = np.array([1.0, 2.0])
     emitter.scalars(["a", "b"], values, step=0)
     values[:] = 9
     assert [artifact.value for artifact in emitter.artifacts if isinstance(artifact, Scalar)] == [1, 2]
 
 
-def test_a_list_of_names_that_changes_is_looked_at_again(emitter: MemoryEmitter) -> None:
+def test_a_list_of_names_that_changes_is_looked_at_again(emitter):
     names = ["a", "b"]
     for scope in ("x", "y"):
         emitter.scoped(scope).scalars(names, [1, 2], step=0)
@@ -77,7 +77,7 @@ def test_a_list_of_names_that_changes_is_looked_at_again(emitter: MemoryEmitter)
         (["a"], r"values of shape \(2,\); expected \(1,\)"),
     ],
 )
-def test_wrong_names_of_scalars(emitter: MemoryEmitter, names: Any, message: str) -> None:
+def test_wrong_names_of_scalars(emitter, names, message):
     for _ in range(2):  # what was refused is not remembered
         with pytest.raises(ArtifactError, match=message):
             emitter.scalars(names, [1, 2], step=0)
@@ -96,7 +96,7 @@ def test_wrong_names_of_scalars(emitter: MemoryEmitter, names: Any, message: str
         ({"values": [1, 2], "time_ns": 1.5}, "time_ns is float 1.5"),
     ],
 )
-def test_wrong_scalars(emitter: MemoryEmitter, arguments: dict[str, Any], message: str) -> None:
+def test_wrong_scalars(emitter, arguments, message):
     with pytest.raises(ArtifactError, match=message):
         emitter.scalars(["a", "b"], **({"step": 0} | arguments))
     assert emitter.artifacts == []
@@ -121,12 +121,12 @@ ONE_MORE[2, 0] += 1
         ({"tallies": ONE_MORE}, "histogram 'c': .* hold 2 elements; expected .*, 3"),
     ],
 )
-def test_wrong_columns(emitter: MemoryEmitter, change: dict[str, Any], message: str) -> None:
+def test_wrong_columns(emitter, change, message):
     with pytest.raises(ArtifactError, match=message):
         emitter.histograms(["a", "b", "c", "e"], columns(**change), step=0)
     assert emitter.artifacts == []
 
 
-def test_as_many_names_as_histograms(emitter: MemoryEmitter) -> None:
+def test_as_many_names_as_histograms(emitter):
     with pytest.raises(ArtifactError, match="got 3 names for 4 histograms"):
         emitter.histograms(NAMES[:3], columns(), step=0)

@@ -1,7 +1,6 @@
 """Tensors on a device: copied there at the call, read later, and never waited for."""
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ class Copy:
         return array
 
 
-def test_device_tensors_are_copied_at_the_call_and_read_later() -> None:
+def test_device_tensors_are_copied_at_the_call_and_read_later():
     queue = Queue()
     emitter = Emitter(queue, defer=Copy).scoped("gpu").at(2)
     before = time.time_ns()
@@ -87,14 +86,14 @@ def test_device_tensors_are_copied_at_the_call_and_read_later() -> None:
         (lambda e: e.image("i", FarTensor(torch.ones(2, 2).long()), layout="HW"), r"got dtype int64"),
     ],
 )
-def test_a_wrong_device_tensor_is_refused_before_it_is_copied(call: Callable[[Emitter], object], message: str) -> None:
+def test_a_wrong_device_tensor_is_refused_before_it_is_copied(call, message):
     queue, copied = Queue(), []
     with pytest.raises(ArtifactError, match=message):
         call(Emitter(queue, defer=copied.append, step=0))  # type: ignore[arg-type, func-returns-value]
     assert queue.items == copied == []
 
 
-def test_a_curve_may_have_its_values_on_a_device_and_its_axis_on_the_host() -> None:
+def test_a_curve_may_have_its_values_on_a_device_and_its_axis_on_the_host():
     queue = Queue()
     axis = np.arange(2.0)
     Emitter(queue, defer=Copy).curve("spectrum", axis, FarTensor([1.0, 3.0]), step=1, title="t")
@@ -107,7 +106,7 @@ def test_a_curve_may_have_its_values_on_a_device_and_its_axis_on_the_host() -> N
         Emitter(queue, defer=Copy).curve("spectrum", [1, 2, 3], FarTensor([1.0, 3.0]), step=1)
 
 
-def test_without_deferral_device_tensors_are_refused() -> None:
+def test_without_deferral_device_tensors_are_refused():
     emitter = MemoryEmitter()
     for call in (emitter.scalar, emitter.histogram):
         with pytest.raises(ArtifactError, match=r"got a tensor on cuda; this emitter takes host values only"):

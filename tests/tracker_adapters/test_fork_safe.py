@@ -47,7 +47,7 @@ print(seen(), log.exists())
 
 
 @pytest.mark.parametrize("what", CHILDREN)
-def test_a_child_ends_nothing_of_its_parent(what: str, tmp_path: Path) -> None:
+def test_a_child_ends_nothing_of_its_parent(what, tmp_path):
     command = [sys.executable, "-c", HEAD + CHILDREN[what] + END, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert set(done.stdout.splitlines()) == {"['kept.txt'] False"}, done.stderr
@@ -55,7 +55,7 @@ def test_a_child_ends_nothing_of_its_parent(what: str, tmp_path: Path) -> None:
     assert (tmp_path / "log.txt").read_text() == "ended "  # once
 
 
-def test_a_folder_of_one_child_is_its_own(tmp_path: Path) -> None:
+def test_a_folder_of_one_child_is_its_own(tmp_path):
     child = """
 if os.fork() == 0:
     own = TemporaryFolder("own-"); note("made" if own.path.exists() else "missing"); sys.exit(0)
@@ -66,7 +66,7 @@ if os.fork() == 0:
     assert (tmp_path / "log.txt").read_text() == "made ended "
 
 
-def test_nothing_is_removed_at_an_exit_in_any_other_way() -> None:
+def test_nothing_is_removed_at_an_exit_in_any_other_way():
     root = Path(stepscope.__file__).parent.parent
     folders = [root / name for name in ("stepscope", "stability", "debuggers", "adapters/tracker_adapters")]
     others = [path for folder in folders for path in folder.rglob("*.py") if path.name != "fork_safe.py"]

@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -70,7 +69,7 @@ HARMLESS = (
 
 
 @pytest.fixture(autouse=True, scope="module")
-def nothing_remembered_after() -> Iterator[None]:
+def nothing_remembered_after():
     # A process remembers what was a secret once; what is one here may be an ordinary text in another test.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(redaction, "_remembered", set())
@@ -78,29 +77,29 @@ def nothing_remembered_after() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)
-def test_a_name_that_says_secret_is_one(name: str) -> None:
+def test_a_name_that_says_secret_is_one(name):
     assert is_secret_name(name)
     assert redact_config({name: "x y", "other": [{name: 12345}]}) == {name: MASK, "other": [{name: MASK}]}
 
 
 @pytest.mark.parametrize("name", PLAIN_NAMES)
-def test_a_name_that_only_sounds_like_it_is_none(name: str) -> None:
+def test_a_name_that_only_sounds_like_it_is_none(name):
     assert not is_secret_name(name)
     assert redact_config({name: ["a", 3, 0.5]}) == {name: ["a", 3, 0.5]}
 
 
 @pytest.mark.parametrize("text", GIVEN_AWAY)
-def test_a_text_keeps_all_but_its_secrets(text: str) -> None:
+def test_a_text_keeps_all_but_its_secrets(text):
     assert redact(text) == GIVEN_AWAY[text]
     assert redact(GIVEN_AWAY[text]) == GIVEN_AWAY[text]
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_a_text_without_secrets_stays(text: str) -> None:
+def test_a_text_without_secrets_stays(text):
     assert redact(text) == text
 
 
-def test_values_of_secret_variables_are_found_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_secret_variables_are_found_anywhere(monkeypatch):
     monkeypatch.setenv("MY_SERVICE_TOKEN", "zanzibar-4711")
     monkeypatch.setenv("OTHER_PASSWORD", "training")  # an ordinary word
     monkeypatch.setenv("SHORT_SECRET", "a1")
@@ -108,13 +107,13 @@ def test_values_of_secret_variables_are_found_anywhere(monkeypatch: pytest.Monke
     assert redact_config({"note": "is zanzibar-4711"}) == {"note": "is ***"}
 
 
-def test_what_was_secret_once_is_secret_in_every_text() -> None:
+def test_what_was_secret_once_is_secret_in_every_text():
     assert redact("refused zanzibar-4712 and qx7-zanzibar") == "refused zanzibar-4712 and qx7-zanzibar"
     redact_config({"api_key": "zanzibar-4712", "db": "postgresql://me:qx7-zanzibar@host", "secret": "training"})
     assert redact("refused zanzibar-4712 and qx7-zanzibar in training") == "refused *** and *** in training"
 
 
-def test_what_lies_under_a_secret_key_is_secret_at_any_depth() -> None:
+def test_what_lies_under_a_secret_key_is_secret_at_any_depth():
     config = {"credentials": {"user": "me", "parts": ["a", 1], "on": True, "none": None}, "api_key": ""}
     assert redact_config(config) == {
         "credentials": {"user": MASK, "parts": [MASK, MASK], "on": True, "none": None},
@@ -122,31 +121,31 @@ def test_what_lies_under_a_secret_key_is_secret_at_any_depth() -> None:
     }
 
 
-def test_arguments_behind_a_secret_option_are_secret() -> None:
+def test_arguments_behind_a_secret_option_are_secret():
     argv = ["train.py", "--password", "hunter2", "--token", "--lr", "0.1", "--api-key=hunter2"]
     assert redact_config({"argv": argv})["argv"] == [
         "train.py", "--password", MASK, "--token", MASK, "0.1", "--api-key=***",
     ]  # fmt: skip
 
 
-def test_what_is_known_of_a_run_has_no_secrets() -> None:
+def test_what_is_known_of_a_run_has_no_secrets():
     info = RunInfo(id="1", name="run password=hunter2", config={"db": {"password": "hunter2"}}, tags=["token=hunter2"])
     assert "hunter2" not in repr(info)
     assert info.config == {"db": {"password": MASK}}
 
 
 @pytest.mark.parametrize("cls", [SinkConfigError, RunExistsError])
-def test_our_errors_show_no_secrets(cls: type[Exception]) -> None:
+def test_our_errors_show_no_secrets(cls):
     error = cls("target is 'http://me:hunter2@host'")
     assert (str(error), error.args) == ("target is 'http://***@host'", ("target is 'http://***@host'",))
 
 
-def test_a_wrong_option_is_named_without_its_secret() -> None:
+def test_a_wrong_option_is_named_without_its_secret():
     with pytest.raises(SinkConfigError, match=r"option 'api_key' is '\*\*\*'; expected a str"):
         checked_options("x", {"api_key": 471100}, {"api_key": str})
 
 
-def test_alerts_show_no_secrets_and_texts_are_the_users() -> None:
+def test_alerts_show_no_secrets_and_texts_are_the_users():
     emitter = MemoryEmitter()
     emitter.alert("failed", repr(OSError("http://me:hunter2@host refused")), step=0)
     emitter.text("notes", "password=hunter2", step=0)
@@ -155,7 +154,7 @@ def test_alerts_show_no_secrets_and_texts_are_the_users() -> None:
     assert text.text == "password=hunter2"  # type: ignore[attr-defined]
 
 
-def test_a_stream_redacts_lines_that_come_in_pieces() -> None:
+def test_a_stream_redacts_lines_that_come_in_pieces():
     kept = io.StringIO()
     stream = RedactingStream(kept)
     for piece in ("one pass", "word=hunt", "er2\ntwo token=", "hunter2"):
@@ -166,7 +165,7 @@ def test_a_stream_redacts_lines_that_come_in_pieces() -> None:
 
 @settings(max_examples=50)
 @given(st.text(max_size=80))
-def test_any_text_is_redacted_once_and_for_all(text: str) -> None:
+def test_any_text_is_redacted_once_and_for_all(text):
     assert redact(redact(text)) == redact(text)
 
 
@@ -181,14 +180,14 @@ def test_any_text_is_redacted_once_and_for_all(text: str) -> None:
         ),
     )
 )
-def test_any_configuration_keeps_its_shape(config: dict[str, object]) -> None:
+def test_any_configuration_keeps_its_shape(config):
     redacted = redact_config(config)
     assert redact_config(redacted) == redacted
     assert list(redacted) == list(config)
     assert json.loads(json.dumps(redacted)) == redacted
 
 
-def test_a_long_text_takes_linear_time() -> None:
+def test_a_long_text_takes_linear_time():
     pieces = (
         "a:", "://u:", "cookie:a", "auth=(", "password='\\\\", "password ", "-----BEGIN RSA PRIVATE KEY-----", '"',
         "eyJaaaaaaaaa.", "pass=", "?key=a", "auth:", "curl -u a", "machine a login b ", "password is a",

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tracker_adapters import registry
@@ -15,7 +14,7 @@ from tracker_adapters.testing import MemorySink
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plugin(tmp_path, monkeypatch):
     """An installed package that offers sinks under the entry point group."""
     metadata = tmp_path / "someones_sinks-1.0.dist-info"
     metadata.mkdir()
@@ -36,17 +35,17 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_built_in_sinks_are_these() -> None:
+def test_the_built_in_sinks_are_these():
     assert list(BUILT_IN) == ["local", "tensorboard", "mlflow", "wandb"]
     assert load_sink("local") is LocalSink
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_built_in_sink_states_what_it_shows(name: str) -> None:
+def test_every_built_in_sink_states_what_it_shows(name):
     assert {"scalar"} <= load_sink(name).kinds <= set(KINDS)
 
 
-def test_loading_and_resolving_imports_no_tracker_and_no_torch(tmp_path: Path) -> None:
+def test_loading_and_resolving_imports_no_tracker_and_no_torch(tmp_path):
     """In the training process: an SDK there would bring threads, signal handlers and seconds of import time."""
     program = (
         "import sys, pathlib; from tracker_adapters.registry import BUILT_IN, load_sink\n"
@@ -59,7 +58,7 @@ def test_loading_and_resolving_imports_no_tracker_and_no_torch(tmp_path: Path) -
     assert result.stdout.split() == []
 
 
-def test_an_installed_package_can_offer_a_sink_but_not_replace_ours(plugin: Path) -> None:
+def test_an_installed_package_can_offer_a_sink_but_not_replace_ours(plugin):
     assert load_sink("memory") is MemorySink
     assert known_sinks()["local"] == BUILT_IN["local"]
 
@@ -77,18 +76,18 @@ def test_an_installed_package_can_offer_a_sink_but_not_replace_ours(plugin: Path
         ("no-module", r"sink 'no-module' of .*: cannot load"),
     ],
 )
-def test_an_entry_point_that_leads_to_no_sink_is_explained(plugin: Path, name: str, message: str) -> None:
+def test_an_entry_point_that_leads_to_no_sink_is_explained(plugin, name, message):
     with pytest.raises(SinkConfigError, match=message):
         load_sink(name)
 
 
-def test_broken_and_odd_entry_points_leave_the_others_alone(plugin: Path) -> None:
+def test_broken_and_odd_entry_points_leave_the_others_alone(plugin):
     assert set(known_sinks()) == {*BUILT_IN, "memory", "broken", "lacking", "other", "raising", "no-module"}
     assert load_sink("memory") is MemorySink
 
 
 @pytest.mark.parametrize(("name", "hint"), [("tensorbord", "did you mean 'tensorboard'"), ("zzz", "; known sinks are")])
-def test_an_unknown_name_is_answered_with_the_known_ones(name: str, hint: str) -> None:
+def test_an_unknown_name_is_answered_with_the_known_ones(name, hint):
     with pytest.raises(SinkConfigError, match=rf"unknown sink '{name}'.*{hint}") as caught:
         find_sink(name)
     assert all(known in str(caught.value) for known in BUILT_IN)
@@ -98,9 +97,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(name: str, hint: str) -
     ("extra", "install"),
     [("wandb", r"pip install 'stepscope\[wandb\]'"), (None, "pip install no_such_package_anywhere")],
 )
-def test_a_missing_package_is_named_with_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, extra: str | None, install: str
-) -> None:
+def test_a_missing_package_is_named_with_what_to_install(monkeypatch, extra, install):
     spec = SinkSpec("nowhere:Sink", ("json", "no_such_package_anywhere"), extra)
     monkeypatch.setitem(registry.BUILT_IN, "wandb", spec)
     with pytest.raises(MissingPackageError, match=f"^sink 'wandb' needs no_such_package_anywhere, .*: {install}$"):
@@ -110,7 +107,7 @@ def test_a_missing_package_is_named_with_what_to_install(
 # Options of sinks.
 
 
-def test_options_are_checked_by_name_and_type(tmp_path: Path) -> None:
+def test_options_are_checked_by_name_and_type(tmp_path):
     allowed = {"target": str, "limit": int, "live": bool, "wait": float, "mode": bool | str}
     given = {"target": tmp_path, "limit": 3, "live": True, "wait": 0.5, "mode": False}
     assert checked_options("s", given, allowed) == given | {"target": str(tmp_path)}
@@ -128,6 +125,6 @@ def test_options_are_checked_by_name_and_type(tmp_path: Path) -> None:
         ({"mode": 5}, r"option 'mode' is 5; expected True or False or a str$"),
     ],
 )
-def test_a_wrong_option_is_named_with_what_was_expected(given: dict[str, object], message: str) -> None:
+def test_a_wrong_option_is_named_with_what_was_expected(given, message):
     with pytest.raises(SinkConfigError, match=message):
         checked_options("s", given, {"target": str, "limit": int, "wait": float, "mode": bool | str})

@@ -4,7 +4,6 @@ import argparse
 import enum
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,7 +26,7 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
-def test_a_configuration_becomes_json(tmp_path: Path) -> None:
+def test_a_configuration_becomes_json(tmp_path):
     config = {
         "lr": np.float32(0.5),
         "epochs": np.int64(3),
@@ -66,7 +65,7 @@ def test_a_configuration_becomes_json(tmp_path: Path) -> None:
     }
 
 
-def test_a_configuration_is_copied_and_can_be_flattened() -> None:
+def test_a_configuration_is_copied_and_can_be_flattened():
     config: dict[str, Any] = {"optim": {"lr": 0.1, "betas": [0.9, 0.99]}, "empty": {}, "seed": 1}
     info = RunInfo(id="i", name="n", config=config)
     config["optim"]["lr"] = 9
@@ -74,12 +73,12 @@ def test_a_configuration_is_copied_and_can_be_flattened() -> None:
 
 
 @pytest.mark.parametrize("config", [None, [1], "lr=1"])
-def test_a_configuration_is_a_mapping(config: Any) -> None:
+def test_a_configuration_is_a_mapping(config):
     with pytest.raises(ArtifactError, match=r"^config is .*; expected a dict"):
         RunInfo(id="i", name="n", config=config)
 
 
-def test_a_configuration_that_contains_itself_is_refused() -> None:
+def test_a_configuration_that_contains_itself_is_refused():
     config: dict[str, Any] = {}
     config["self"] = config
     with pytest.raises(ArtifactError, match="or contains itself"):
@@ -98,6 +97,6 @@ def test_a_configuration_that_contains_itself_is_refused() -> None:
         ({"id": None}, "id is NoneType None; expected a str"),
     ],
 )
-def test_wrong_information_is_refused(change: dict[str, Any], message: str) -> None:
+def test_wrong_information_is_refused(change, message):
     with pytest.raises(ArtifactError, match=message):
         RunInfo(**({"id": "i", "name": "n"} | change))

@@ -23,7 +23,7 @@ CALLS: dict[str, Callable[[Path, str], object]] = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/secret").write_text("precious")
     folder = tmp_path / "run"
@@ -37,19 +37,19 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_no_call_leaves_the_folder(folder: Path, call: Callable[[Path, str], object], way: str) -> None:
+def test_no_call_leaves_the_folder(folder, call, way):
     with pytest.raises(UnsafeFileError):
         call(folder, way)
     outside = folder.parent / "outside"
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"secret": "precious"}
 
 
-def test_an_absolute_path_is_refused(folder: Path) -> None:
+def test_an_absolute_path_is_refused(folder):
     with pytest.raises(UnsafeFileError, match="no path below"):
         safe_files.read_file(folder, "/etc/hostname")
 
 
-def test_folders_are_not_made_and_files_not_moved_through_a_link(folder: Path) -> None:
+def test_folders_are_not_made_and_files_not_moved_through_a_link(folder):
     with pytest.raises(UnsafeFileError, match="link"):
         safe_files.make_folders(folder, "link/new")
     with pytest.raises(UnsafeFileError, match="link"):
@@ -59,19 +59,19 @@ def test_folders_are_not_made_and_files_not_moved_through_a_link(folder: Path) -
     assert [path.name for path in (folder.parent / "outside").iterdir()] == ["secret"]
 
 
-def test_removing_a_link_leaves_what_it_stands_for(folder: Path) -> None:
+def test_removing_a_link_leaves_what_it_stands_for(folder):
     safe_files.remove_file(folder, "folder/link")
     assert (folder.parent / "outside/secret").exists()
 
 
-def test_walks_pass_over_links(folder: Path) -> None:
+def test_walks_pass_over_links(folder):
     found = [(str(path), status.st_size) for path, status in safe_files.files_below(folder, "folder")]
     assert found == [("folder/file", 7)]
     assert [*safe_files.files_below(folder, "link")] == []
     assert safe_files.names_in(folder, "link") == []
 
 
-def test_a_pipe_blocks_nobody(folder: Path) -> None:
+def test_a_pipe_blocks_nobody(folder):
     os.mkfifo(folder / "pipe")
     for call in CALLS.values():
         raised: list[BaseException] = []
@@ -89,7 +89,7 @@ def test_a_pipe_blocks_nobody(folder: Path) -> None:
         assert len(raised) == 1
 
 
-def test_a_device_is_refused_and_a_file_too_large_is_not_read(folder: Path) -> None:
+def test_a_device_is_refused_and_a_file_too_large_is_not_read(folder):
     with pytest.raises(UnsafeFileError, match="not a regular file"):
         safe_files.read_file(Path("/dev"), "null")
     with pytest.raises(UnsafeFileError, match="larger than 6 bytes"):
@@ -97,13 +97,13 @@ def test_a_device_is_refused_and_a_file_too_large_is_not_read(folder: Path) -> N
     assert safe_files.read_file(folder, "folder/file", max_bytes=7) == b"content"
 
 
-def test_the_folder_itself_may_be_a_link(folder: Path) -> None:
+def test_the_folder_itself_may_be_a_link(folder):
     named = folder.parent / "named"
     named.symlink_to(folder)
     assert safe_files.read_file(named, "folder/file") == b"content"
 
 
-def test_what_is_missing_is_told_by_its_path(folder: Path) -> None:
+def test_what_is_missing_is_told_by_its_path(folder):
     with pytest.raises(FileNotFoundError, match="run/folder/none"):
         safe_files.read_file(folder, "folder/none")
     with pytest.raises(FileNotFoundError, match="run/none"):
@@ -111,7 +111,7 @@ def test_what_is_missing_is_told_by_its_path(folder: Path) -> None:
     assert safe_files.status_of(folder, "none/file") is None
 
 
-def test_ways_for_those_who_open_by_name_are_checked(folder: Path) -> None:
+def test_ways_for_those_who_open_by_name_are_checked(folder):
     for path in (folder / "link/secret", folder / "link", folder / "folder/link"):
         with pytest.raises(UnsafeFileError):
             safe_files.check_way(folder, path)
@@ -119,12 +119,12 @@ def test_ways_for_those_who_open_by_name_are_checked(folder: Path) -> None:
         safe_files.check_way(folder, path)
 
 
-def test_linking_takes_the_file_that_a_link_stands_for(folder: Path) -> None:
+def test_linking_takes_the_file_that_a_link_stands_for(folder):
     safe_files.link_file(folder / "folder/link", folder, "folder/kept")
     assert safe_files.read_file(folder, "folder/kept") == b"precious"
 
 
-def test_no_descriptor_stays_open(folder: Path) -> None:
+def test_no_descriptor_stays_open(folder):
     before = len([*Path("/dev/fd").iterdir()])
     for call in CALLS.values():
         for way in [*WAYS, "folder/file", "folder/none", "none/none"]:
@@ -134,9 +134,7 @@ def test_no_descriptor_stays_open(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("ab", b"old lines, new"), ("r+b", b", newines"), ("wb", b", new")])
-def test_what_is_written_to_a_hard_link_changes_no_other_name_of_the_file(
-    tmp_path: Path, mode: safe_files.Mode, expected: bytes
-) -> None:
+def test_what_is_written_to_a_hard_link_changes_no_other_name_of_the_file(tmp_path, mode, expected):
     elsewhere = tmp_path / "elsewhere.txt"
     elsewhere.write_bytes(b"old lines")
     elsewhere.chmod(0o600)

@@ -1,7 +1,6 @@
 """The public test doubles do what their names say."""
 
 import threading
-from pathlib import Path
 
 import pytest
 from tracker_adapters.artifacts import Scalar
@@ -16,13 +15,13 @@ TWO = Batch.of([Scalar(name="s", value=2.0, step=1, time_ns=2)], first_seq=2)
 
 
 @pytest.mark.parametrize("cls", [MemorySink, FailingSink, StalledSink])
-def test_each_is_a_sink(cls: type[MemorySink]) -> None:
+def test_each_is_a_sink(cls):
     sink = cls()
     assert isinstance(sink, Sink)
     assert cls.look({"target": sink.target}).startswith(sink.target)
 
 
-def test_a_memory_sink_keeps_order_and_goes_back_to_its_token(tmp_path: Path) -> None:
+def test_a_memory_sink_keeps_order_and_goes_back_to_its_token(tmp_path):
     artifacts = one_of_each(tmp_path)
     sink = MemorySink()
     sink.open(INFO, None)
@@ -38,7 +37,7 @@ def test_a_memory_sink_keeps_order_and_goes_back_to_its_token(tmp_path: Path) ->
     assert sink.artifacts == []
 
 
-def test_a_failing_sink_fails_as_often_as_it_is_told() -> None:
+def test_a_failing_sink_fails_as_often_as_it_is_told():
     sink = FailingSink(failures=2)
     for count in (1, 2):
         with pytest.raises(SinkError, match=f"failing on purpose, {count} times"):
@@ -47,7 +46,7 @@ def test_a_failing_sink_fails_as_often_as_it_is_told() -> None:
     assert (len(sink.artifacts), sink.failed) == (1, 2)
 
 
-def test_a_failing_sink_without_a_number_always_fails() -> None:
+def test_a_failing_sink_without_a_number_always_fails():
     sink = FailingSink()
     for _ in range(5):
         with pytest.raises(SinkError):
@@ -55,7 +54,7 @@ def test_a_failing_sink_without_a_number_always_fails() -> None:
     assert sink.artifacts == []
 
 
-def test_a_stalled_sink_stands_until_it_is_released() -> None:
+def test_a_stalled_sink_stands_until_it_is_released():
     sink = StalledSink()
     thread = threading.Thread(target=lambda: (sink.write(ONE), sink.write(TWO)), daemon=True)
     thread.start()
@@ -66,7 +65,7 @@ def test_a_stalled_sink_stands_until_it_is_released() -> None:
     assert [artifact.step for artifact in sink.artifacts] == [0, 1]
 
 
-def test_a_memory_emitter_shares_its_list_with_those_derived_from_it() -> None:
+def test_a_memory_emitter_shares_its_list_with_those_derived_from_it():
     emitter = MemoryEmitter()
     emitter.scoped("a").at(1).scalar("x", 1.0)
     emitter.scalar("y", 2.0, step=2)

@@ -4,7 +4,6 @@ import hashlib
 import os
 import re
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -71,7 +70,7 @@ class Document:
 
 
 @pytest.fixture
-def open_document() -> Callable[[str, list[tuple[str, str, str, Any]]], Document]:
+def open_document():
     """Opens a document, or skips where the documents are not at hand."""
 
     def opened(name: str, table: list[tuple[str, str, str, Any]]) -> Document:
@@ -123,7 +122,7 @@ class Model(nn.Module):
 
 
 @pytest.fixture
-def model() -> Model:
+def model():
     """The same weights each time."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -131,7 +130,7 @@ def model() -> Model:
 
 
 @pytest.fixture
-def batch() -> dict[str, Any]:
+def batch():
     """Three datapoints; the trainer adds ``outputs``."""
     images = torch.linspace(-9, 9, 3 * 64).sin().reshape(3, 1, 8, 8)
     return {"inputs": images, "labels": torch.tensor([1, 2, 3]), "meta_info": {"idx": [5, 6, 7]}}

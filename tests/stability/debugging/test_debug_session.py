@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import os
-from pathlib import Path
 
 import psutil
 import pytest
@@ -236,7 +235,7 @@ class TestTrainingWrapper:
         assert wrapper.stop_debug_session() == []
         assert wrapper.get_debug_summary()["total_iterations"] == 0
 
-    def test_leaving_the_block_ends_the_session_also_after_an_exception(self, tmp_path: Path):
+    def test_leaving_the_block_ends_the_session_also_after_an_exception(self, tmp_path):
         wrapper = self.make(PyTorchDebuggingConfig(debug_output_dir=str(tmp_path)))
 
         with pytest.raises(KeyError), wrapper:

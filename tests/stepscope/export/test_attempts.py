@@ -17,7 +17,7 @@ from stepscope.export import export_runs
 from stepscope.query import query_runs
 
 
-def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path: Path) -> None:
+def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(10):
             run.scalar("loss", 1.0, step=step)
@@ -60,7 +60,7 @@ def by_step(run: Path, tmp_path: Path) -> list[list[tuple[int, float]]]:
         ]
 
 
-def test_a_compacted_attempt_replaces_what_it_covered_as_the_readers_have_it(tmp_path: Path) -> None:
+def test_a_compacted_attempt_replaces_what_it_covered_as_the_readers_have_it(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(5000):
             run.scalar("loss", 1.0, step=step)
@@ -78,7 +78,7 @@ def test_a_compacted_attempt_replaces_what_it_covered_as_the_readers_have_it(tmp
     assert queried == record
 
 
-def test_what_is_recorded_again_during_an_export_does_not_double_a_step(tmp_path: Path) -> None:
+def test_what_is_recorded_again_during_an_export_does_not_double_a_step(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]):
         pass
     store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
@@ -101,7 +101,7 @@ def test_what_is_recorded_again_during_an_export_does_not_double_a_step(tmp_path
         assert sorted((row["step"], float(row["value"])) for row in rows) == expected
 
 
-def test_many_lists_of_steps_are_looked_through_once(tmp_path: Path) -> None:
+def test_many_lists_of_steps_are_looked_through_once(tmp_path):
     names = [f"name{number}" for number in range(500)]
     for first, value in ((0, 1.0), (100, 2.0)):
         with stepscope.open_run(tmp_path / "run", sinks=[], resume=first > 0) as run:

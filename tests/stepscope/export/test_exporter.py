@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def fill(run: stepscope.Run) -> None:
 
 
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
+def run_folder(tmp_path):
     (tmp_path / "report.html").write_bytes(b"<p>hello")
     with stepscope.open_run(tmp_path / "runs" / "one", sinks=[], config={"lr": 0.1}, tags=["a"]) as run:
         fill(run)
@@ -45,9 +44,7 @@ def run_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_every_scalar_is_a_row_with_its_exact_value_and_time(
-    run_folder: Path, tmp_path: Path, file_format: str
-) -> None:
+def test_every_scalar_is_a_row_with_its_exact_value_and_time(run_folder, tmp_path, file_format):
     exported = export_runs([run_folder], tmp_path / "out", format=file_format)
 
     assert exported.rows["scalars"] == len(NAMES) * len(VALUES)
@@ -64,9 +61,7 @@ def test_every_scalar_is_a_row_with_its_exact_value_and_time(
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_a_histogram_is_a_row_with_counts_moments_percentiles_and_bins(
-    run_folder: Path, tmp_path: Path, file_format: str
-) -> None:
+def test_a_histogram_is_a_row_with_counts_moments_percentiles_and_bins(run_folder, tmp_path, file_format):
     export_runs([run_folder], tmp_path / "out", format=file_format)
 
     full, empty = read_table(tmp_path / "out", "histograms", file_format)
@@ -82,7 +77,7 @@ def test_a_histogram_is_a_row_with_counts_moments_percentiles_and_bins(
     assert all(math.isnan(empty[key]) for key in ("min", "max", "mean", "std", "p50"))
 
 
-def test_percentiles_of_many_histograms_are_those_of_each(tmp_path: Path) -> None:
+def test_percentiles_of_many_histograms_are_those_of_each(tmp_path):
     generator = np.random.default_rng(0)
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(50):
@@ -99,7 +94,7 @@ def test_percentiles_of_many_histograms_are_those_of_each(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_pictures_keep_their_bytes(run_folder: Path, tmp_path: Path, file_format: str) -> None:
+def test_pictures_keep_their_bytes(run_folder, tmp_path, file_format):
     export_runs([run_folder], tmp_path / "out", format=file_format)
 
     with stepscope.read_run(run_folder) as record:
@@ -113,9 +108,7 @@ def test_pictures_keep_their_bytes(run_folder: Path, tmp_path: Path, file_format
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_texts_alerts_tables_and_files_have_tables_of_their_own(
-    run_folder: Path, tmp_path: Path, file_format: str
-) -> None:
+def test_texts_alerts_tables_and_files_have_tables_of_their_own(run_folder, tmp_path, file_format):
     export_runs([run_folder], tmp_path / "out", format=file_format)
 
     def table(name: str) -> list[dict[str, Any]]:
@@ -139,7 +132,7 @@ def test_texts_alerts_tables_and_files_have_tables_of_their_own(
     assert (run["run"], run["status"], json.loads(run["config"])) == ("one", "finished", {"lr": 0.1})
 
 
-def test_pandas_reads_the_csv_as_it_is(run_folder: Path, tmp_path: Path) -> None:
+def test_pandas_reads_the_csv_as_it_is(run_folder, tmp_path):
     export_runs([run_folder], tmp_path / "out", kinds=["scalar"])
 
     frame = pd.read_csv(
@@ -151,7 +144,7 @@ def test_pandas_reads_the_csv_as_it_is(run_folder: Path, tmp_path: Path) -> None
 
 @given(names=st.lists(st.text(min_size=1, max_size=20).filter(str.strip), min_size=1, max_size=5, unique=True))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_name_survives_each_format(tmp_path_factory: pytest.TempPathFactory, names: list[str]) -> None:
+def test_any_name_survives_each_format(tmp_path_factory, names):
     names = [name for name in names if "\0" not in name]
     folder = tmp_path_factory.mktemp("names")
     with stepscope.open_run(folder / "run", sinks=[]) as run:
@@ -164,7 +157,7 @@ def test_any_name_survives_each_format(tmp_path_factory: pytest.TempPathFactory,
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_a_curve_is_a_row_for_each_point(tmp_path: Path, file_format: Any) -> None:
+def test_a_curve_is_a_row_for_each_point(tmp_path, file_format):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.curve("roc", [0, 0.5, 1], [0, math.nan, math.inf], step=3, title='a,"b"', x_label="fpr")
         run.curve("empty", [], [], step=3)

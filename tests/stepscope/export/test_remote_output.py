@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
@@ -17,20 +16,20 @@ URL = "memory://exports/one"
 
 
 @pytest.fixture(autouse=True)
-def emptied() -> Iterator[None]:
+def emptied():
     yield
     fsspec.filesystem("memory").store.clear()
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 0.25, step=3)
         run.text("notes", "a note", step=3)
     return tmp_path / "run"
 
 
-def test_the_tables_are_there_with_the_manifest(run: Path, tmp_path: Path) -> None:
+def test_the_tables_are_there_with_the_manifest(run, tmp_path):
     exported = export_runs([run], URL, format="jsonl")
     export_runs([run], tmp_path / "here", format="jsonl")
     place = RemotePlace(URL)
@@ -40,7 +39,7 @@ def test_the_tables_are_there_with_the_manifest(run: Path, tmp_path: Path) -> No
     assert json.loads(place.read("export.json") or b"")
 
 
-def test_what_is_there_is_replaced_only_when_asked(run: Path) -> None:
+def test_what_is_there_is_replaced_only_when_asked(run):
     export_runs([run], URL)
     with pytest.raises(ExportError, match=r"memory://exports/one holds 'export\.json'; choose another place"):
         export_runs([run], URL)
@@ -51,7 +50,7 @@ def test_what_is_there_is_replaced_only_when_asked(run: Path) -> None:
         export_runs([run], "memory://exports/two", overwrite=True)
 
 
-def test_the_manifest_there_has_the_checksum_of_each_file(run: Path, tmp_path: Path) -> None:
+def test_the_manifest_there_has_the_checksum_of_each_file(run, tmp_path):
     (tmp_path / "report.html").write_bytes(b"<p>hello")
     with stepscope.open_run(run, sinks=[], resume=True) as resumed:
         resumed.file(tmp_path / "report.html", media_type="text/html", step=1)
@@ -64,7 +63,7 @@ def test_the_manifest_there_has_the_checksum_of_each_file(run: Path, tmp_path: P
         assert entry == {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def test_a_connection_that_breaks_now_and_then_is_tried_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_breaks_now_and_then_is_tried_again(run, monkeypatch):
     upload, broken = RemotePlace.upload, []
 
     def shaky(self: RemotePlace, source: Path, name: str) -> None:
@@ -79,7 +78,7 @@ def test_a_connection_that_breaks_now_and_then_is_tried_again(run: Path, monkeyp
     assert sorted(set(broken)) == RemotePlace(URL).names() == ["export.json", "runs.csv", "scalars.csv", "texts.csv"]
 
 
-def test_an_export_that_is_cut_has_no_manifest(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_is_cut_has_no_manifest(run, monkeypatch):
     monkeypatch.setattr(remote_output, "RETRY_AFTER_S", ())
     upload = RemotePlace.upload
 

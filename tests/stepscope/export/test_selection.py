@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from stepscope.query import query_runs
 
 
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
+def run_folder(tmp_path):
     (tmp_path / "report.html").write_bytes(b"<p>hello")
     with stepscope.open_run(tmp_path / "runs" / "one", sinks=[]) as run:
         for step in range(63):
@@ -36,7 +35,7 @@ def run_folder(tmp_path: Path) -> Path:
     return tmp_path / "runs" / "one"
 
 
-def test_names_kinds_ranks_and_steps_choose_rows(tmp_path: Path) -> None:
+def test_names_kinds_ranks_and_steps_choose_rows(tmp_path):
     for rank in range(2):
         with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank) as run:
             for step in range(10):
@@ -58,7 +57,7 @@ def test_names_kinds_ranks_and_steps_choose_rows(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "texts.csv").exists()
 
 
-def test_a_table_of_many_small_cells_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_many_small_cells_takes_little_memory(tmp_path, monkeypatch):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.table("cells", ["a", "b"], [[1, 2]] * 20_000, step=0)
     monkeypatch.setattr(tables, "CHUNK_BYTES", 2**20)
@@ -70,7 +69,7 @@ def test_a_table_of_many_small_cells_takes_little_memory(tmp_path: Path, monkeyp
     assert peak < 12 * 1024 * 1024
 
 
-def test_a_folder_whose_name_is_no_utf_8_is_exported_and_asked(tmp_path: Path) -> None:
+def test_a_folder_whose_name_is_no_utf_8_is_exported_and_asked(tmp_path):
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     with stepscope.open_run(folder, sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
@@ -81,7 +80,7 @@ def test_a_folder_whose_name_is_no_utf_8_is_exported_and_asked(tmp_path: Path) -
         assert list(rows) == [("caf\ufffd",)]
 
 
-def test_many_runs_lie_in_one_table(tmp_path: Path) -> None:
+def test_many_runs_lie_in_one_table(tmp_path):
     for place in ("a/seed1", "a/seed2", "b/seed1"):
         with stepscope.open_run(tmp_path / "runs" / place, sinks=[]) as run:
             run.scalar("loss", 1.0, step=0)
@@ -95,7 +94,7 @@ def test_many_runs_lie_in_one_table(tmp_path: Path) -> None:
     assert labels("runs/*/seed1") == ["a/seed1", "b/seed1"]
 
 
-def test_a_run_that_is_written_meanwhile_is_exported_as_far_as_it_is_stored(tmp_path: Path) -> None:
+def test_a_run_that_is_written_meanwhile_is_exported_as_far_as_it_is_stored(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
         assert run.flush_store(60)
@@ -105,7 +104,7 @@ def test_a_run_that_is_written_meanwhile_is_exported_as_far_as_it_is_stored(tmp_
     assert read_table(tmp_path / "out", "runs", "csv")[0]["status"] == "running"
 
 
-def test_content_that_is_missing_in_the_run_is_counted(run_folder: Path, tmp_path: Path) -> None:
+def test_content_that_is_missing_in_the_run_is_counted(run_folder, tmp_path):
     with stepscope.read_run(run_folder) as record:
         (file,) = record.files()
         file.path.unlink()
@@ -118,7 +117,7 @@ def test_content_that_is_missing_in_the_run_is_counted(run_folder: Path, tmp_pat
     assert [row["name"] for row in read_table(tmp_path / "out", "images", "jsonl")] == ["input"]
 
 
-def test_a_run_that_somebody_made_up_leads_to_no_file_outside_of_it(run_folder: Path, tmp_path: Path) -> None:
+def test_a_run_that_somebody_made_up_leads_to_no_file_outside_of_it(run_folder, tmp_path):
     (tmp_path / "secret").write_text("zanzibar")
     out_of_it = "../../secret"
     assert (run_folder / "blobs" / out_of_it[:2] / out_of_it).resolve() == tmp_path / "secret"
@@ -136,7 +135,7 @@ def test_a_run_that_somebody_made_up_leads_to_no_file_outside_of_it(run_folder: 
             assert [value for (value,) in rows] == [None]
 
 
-def test_an_artifact_that_is_damaged_is_left_out_and_counted(run_folder: Path, tmp_path: Path) -> None:
+def test_an_artifact_that_is_damaged_is_left_out_and_counted(run_folder, tmp_path):
     (segment,) = segments(run_folder / "store" / "rank_00000")
     with contextlib.closing(sqlite3.connect(segment)) as connection, connection:
         connection.execute("UPDATE artifact SET meta = '{' WHERE series = (SELECT id FROM series WHERE name = 'input')")
@@ -148,7 +147,7 @@ def test_an_artifact_that_is_damaged_is_left_out_and_counted(run_folder: Path, t
 @pytest.mark.parametrize(
     "damage", ["value = 'abc'", "attempt = 'x,y'", "time_ns = 1.5", "series = 99", "series = 'x'"]
 )  # fmt: skip
-def test_a_scalar_that_is_none_is_left_out_and_counted(run_folder: Path, tmp_path: Path, damage: str) -> None:
+def test_a_scalar_that_is_none_is_left_out_and_counted(run_folder, tmp_path, damage):
     whole = export_runs([run_folder], tmp_path / "out").rows
     (segment,) = segments(run_folder / "store" / "rank_00000")
     with contextlib.closing(sqlite3.connect(segment)) as connection, connection:
@@ -158,7 +157,7 @@ def test_a_scalar_that_is_none_is_left_out_and_counted(run_folder: Path, tmp_pat
     assert exported.rows == whole | {"scalars": whole["scalars"] - changed}
 
 
-def test_a_damaged_store_is_one_error_and_leaves_nothing(run_folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_store_is_one_error_and_leaves_nothing(run_folder, tmp_path):
     segment = next((run_folder / "store" / "rank_00000").glob("segment_*.db"))
     content = bytearray(segment.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
@@ -168,7 +167,7 @@ def test_a_damaged_store_is_one_error_and_leaves_nothing(run_folder: Path, tmp_p
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
-def test_damage_in_the_middle_of_a_store_costs_the_groups_that_it_hits(tmp_path: Path) -> None:
+def test_damage_in_the_middle_of_a_store_costs_the_groups_that_it_hits(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(300):
             run.scalars([f"name{number}" for number in range(100)], np.zeros(100), step=step)
@@ -190,7 +189,7 @@ def test_damage_in_the_middle_of_a_store_costs_the_groups_that_it_hits(tmp_path:
         assert record.damaged
 
 
-def test_a_run_whose_segments_are_compacted_meanwhile_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_run_whose_segments_are_compacted_meanwhile_loses_and_doubles_nothing(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]):
         pass
     store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
@@ -228,9 +227,7 @@ def test_a_run_whose_segments_are_compacted_meanwhile_loses_and_doubles_nothing(
         ({"names": ["lss", "x*"]}, "no name in 1 runs matches 'lss' or 'x\\*'"),
     ],
 )
-def test_wrong_arguments_are_named_and_nothing_is_written(
-    tmp_path: Path, arguments: dict[str, Any], message: str
-) -> None:
+def test_wrong_arguments_are_named_and_nothing_is_written(tmp_path, arguments, message):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
     with pytest.raises(ExportError, match=message):
@@ -238,14 +235,14 @@ def test_wrong_arguments_are_named_and_nothing_is_written(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
-def test_a_place_without_a_run_is_named(tmp_path: Path) -> None:
+def test_a_place_without_a_run_is_named(tmp_path):
     with pytest.raises(NotARunError, match=r"missing is not a folder"):
         export_runs([tmp_path / "missing"], tmp_path / "out")
     with pytest.raises(NotARunError, match="contains no run"):
         export_runs([tmp_path], tmp_path / "out")
 
 
-def test_only_an_export_is_overwritten(run_folder: Path, tmp_path: Path) -> None:
+def test_only_an_export_is_overwritten(run_folder, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     for overwrite in (False, True):
@@ -263,7 +260,7 @@ def test_only_an_export_is_overwritten(run_folder: Path, tmp_path: Path) -> None
         export_runs([run_folder], tmp_path / "report.html")
 
 
-def test_an_export_that_fails_leaves_the_old_one(run_folder: Path, tmp_path: Path) -> None:
+def test_an_export_that_fails_leaves_the_old_one(run_folder, tmp_path):
     export_runs([run_folder], tmp_path / "out")
 
     def stop(run: int, rows: int) -> None:

@@ -61,7 +61,7 @@ def imported(folder: Path, *records: bytes) -> Iterator[tuple[RunRecord, Importe
         yield record, one
 
 
-def test_old_and_new_scalars_keep_step_time_and_value(tmp_path: Path) -> None:
+def test_old_and_new_scalars_keep_step_time_and_value(tmp_path):
     with imported(
         tmp_path,
         event(3, 1234.25, tag="old", simple_value=0.1),
@@ -78,7 +78,7 @@ def test_old_and_new_scalars_keep_step_time_and_value(tmp_path: Path) -> None:
     assert (record.info.name, record.info.status, record.info.tags) == ("logs", "finished", ("imported",))
 
 
-def test_histograms_become_tables_with_their_own_edges(tmp_path: Path) -> None:
+def test_histograms_become_tables_with_their_own_edges(tmp_path):
     old = HistogramProto(min=-1.0, max=3.0, num=5, bucket_limit=[0.0, 2.0, 1e308], bucket=[1.0, 2.0, 2.0])
     rows = np.array([[-1.0, 0.0, 1.0], [0.0, 2.0, 2.0]], np.float32)
     new = tensor([2, 3], dtype=DT_FLOAT, tensor_content=rows.tobytes())
@@ -91,7 +91,7 @@ def test_histograms_become_tables_with_their_own_edges(tmp_path: Path) -> None:
     assert second.rows == ((-1.0, 0.0, 1.0), (0.0, 2.0, 2.0))
 
 
-def test_pictures_texts_sounds_and_tensors_have_their_kinds(tmp_path: Path) -> None:
+def test_pictures_texts_sounds_and_tensors_have_their_kinds(tmp_path):
     png = Image.from_array("x", np.zeros((2, 3), np.uint8), step=0, layout="HW").png
     with imported(
         tmp_path,
@@ -116,7 +116,7 @@ def test_pictures_texts_sounds_and_tensors_have_their_kinds(tmp_path: Path) -> N
     assert one.skipped.counts == {}
 
 
-def test_a_file_after_a_restart_is_a_new_attempt(tmp_path: Path) -> None:
+def test_a_file_after_a_restart_is_a_new_attempt(tmp_path):
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "events.out.tfevents.1.a").write_bytes(b"".join(scalar_events(10)))
@@ -128,7 +128,7 @@ def test_a_file_after_a_restart_is_a_new_attempt(tmp_path: Path) -> None:
         assert record.scalars("other").values.tolist() == [1.0]
 
 
-def test_each_folder_with_event_files_is_a_run(tmp_path: Path) -> None:
+def test_each_folder_with_event_files_is_a_run(tmp_path):
     for place in ("", "a", "a/b"):
         (tmp_path / "logs" / place).mkdir(parents=True, exist_ok=True)
         (tmp_path / "logs" / place / FILE).write_bytes(b"".join(scalar_events(1)))
@@ -137,7 +137,7 @@ def test_each_folder_with_event_files_is_a_run(tmp_path: Path) -> None:
         import_runs(tmp_path / "logs", tmp_path / "runs")
 
 
-def test_what_is_made_to_harm_is_left_out_and_named(tmp_path: Path) -> None:
+def test_what_is_made_to_harm_is_left_out_and_named(tmp_path):
     length = struct.pack("<Q", 2**62)
     crc = google_crc32c.value(length)
     huge_record = length + struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
@@ -187,7 +187,7 @@ def test_what_is_made_to_harm_is_left_out_and_named(tmp_path: Path) -> None:
     assert peak < 64 * 1024 * 1024
 
 
-def test_an_import_that_is_interrupted_leaves_no_run(tmp_path: Path) -> None:
+def test_an_import_that_is_interrupted_leaves_no_run(tmp_path):
     (tmp_path / "logs" / "a").mkdir(parents=True)
     for place in ("", "a"):
         (tmp_path / "logs" / place / FILE).write_bytes(b"".join(scalar_events(3)))
@@ -201,7 +201,7 @@ def test_an_import_that_is_interrupted_leaves_no_run(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["logs"]
 
 
-def test_a_folder_without_anything_and_a_run_are_named(tmp_path: Path) -> None:
+def test_a_folder_without_anything_and_a_run_are_named(tmp_path):
     with pytest.raises(ImportingError, match="is not a folder"):
         import_runs(tmp_path / "missing", tmp_path / "runs")
     with pytest.raises(ImportingError, match="holds nothing to import"):
@@ -212,7 +212,7 @@ def test_a_folder_without_anything_and_a_run_are_named(tmp_path: Path) -> None:
         import_runs(tmp_path / "run", tmp_path / "runs")
 
 
-def test_a_link_to_an_event_file_is_followed_within_the_folder_only(tmp_path: Path) -> None:
+def test_a_link_to_an_event_file_is_followed_within_the_folder_only(tmp_path):
     for folder in ("logs/a", "logs/b", "private"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "events.out.tfevents.1").write_bytes(b"".join(scalar_events(2)))

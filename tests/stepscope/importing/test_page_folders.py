@@ -34,7 +34,7 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_nlink) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_pages_keep_content_epoch_and_table_of_contents(tmp_path: Path) -> None:
+def test_pages_keep_content_epoch_and_table_of_contents(tmp_path):
     fill(tmp_path / "exp")
     before = snapshot(tmp_path / "exp")
     (one,) = import_runs(tmp_path / "exp", tmp_path / "runs")
@@ -53,7 +53,7 @@ def test_pages_keep_content_epoch_and_table_of_contents(tmp_path: Path) -> None:
     assert snapshot(tmp_path / "exp").items() <= before.items()
 
 
-def test_joblibs_own_pages_are_read(tmp_path: Path) -> None:
+def test_joblibs_own_pages_are_read(tmp_path):
     (tmp_path / "exp" / "epoch_3" / "debugger").mkdir(parents=True)
     joblib.dump({7: {"act": {"mean": 0.5}}}, tmp_path / "exp" / "epoch_3" / "debugger" / "page_0.pkl")
     (one,) = import_runs(tmp_path / "exp", tmp_path / "runs")
@@ -62,7 +62,7 @@ def test_joblibs_own_pages_are_read(tmp_path: Path) -> None:
     assert (page.step, page.contents[0].datapoint, page.contents[0].summary) == (3, 7, "mean 0.5")
 
 
-def test_a_page_that_executes_something_is_left_out_and_named(tmp_path: Path) -> None:
+def test_a_page_that_executes_something_is_left_out_and_named(tmp_path):
     fill(tmp_path / "exp", epochs=1)
     pages = tmp_path / "exp" / "epoch_0" / "debugger"
     joblib.dump({0: {"x": Runs(os.system, command(tmp_path))}}, pages / "page_2.pkl")
@@ -75,7 +75,7 @@ def test_a_page_that_executes_something_is_left_out_and_named(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("what", ["changed", "gone", "index", "pipe"])
-def test_what_does_not_match_its_index_is_left_out_and_named(tmp_path: Path, what: str) -> None:
+def test_what_does_not_match_its_index_is_left_out_and_named(tmp_path, what):
     fill(tmp_path / "exp")
     pages = tmp_path / "exp" / "epoch_1" / "debugger"
     if what == "changed":
@@ -95,7 +95,7 @@ def test_what_does_not_match_its_index_is_left_out_and_named(tmp_path: Path, wha
     assert str(pages) in "\n".join(one.skipped.lines())
 
 
-def test_experiments_side_by_side_are_runs_of_their_own(tmp_path: Path) -> None:
+def test_experiments_side_by_side_are_runs_of_their_own(tmp_path):
     for name in ("a", "b"):
         fill(tmp_path / "exps" / name)
     write_page(tmp_path / "exps", 0, {0: {"fm": {"x": 1}}})
@@ -107,7 +107,7 @@ def test_experiments_side_by_side_are_runs_of_their_own(tmp_path: Path) -> None:
     ]
 
 
-def test_a_link_to_a_page_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_to_a_page_is_not_followed(tmp_path):
     fill(tmp_path / "exp", epochs=1)
     fill(tmp_path / "private", epochs=1)
     pages = tmp_path / "exp" / "epoch_0" / "debugger"

@@ -1,7 +1,6 @@
 """Wrong arguments: named at the caller's line, with nothing written and nothing lost."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ from stepscope.runs.folders import find_runs
         lambda run: run.table("x", ["a"], [[1, 2]], step=0),
     ],
 )
-def test_wrong_arguments_raise_at_the_caller_and_lose_nothing(tmp_path: Path, call) -> None:
+def test_wrong_arguments_raise_at_the_caller_and_lose_nothing(tmp_path, call):
     sink = MemorySink()
     with stepscope.open_run(tmp_path, sinks=[sink]) as run:
         run.scalar("before", 1, step=0)
@@ -57,9 +56,7 @@ def test_wrong_arguments_raise_at_the_caller_and_lose_nothing(tmp_path: Path, ca
         ({"rank": True}, RunError, "rank is True; expected an integer of at least 0"),
     ],
 )
-def test_wrong_arguments_of_open_run_write_nothing(
-    tmp_path: Path, wrong: dict[str, object], kind: type[Exception], message: str
-) -> None:
+def test_wrong_arguments_of_open_run_write_nothing(tmp_path, wrong, kind, message):
     with pytest.raises(kind, match=message):
         stepscope.open_run(tmp_path / "run", **wrong)
     assert not (tmp_path / "run").exists()
@@ -73,13 +70,13 @@ def test_wrong_arguments_of_open_run_write_nothing(
         ("/proc/stepscope-run", "expected a writable folder"),
     ],
 )
-def test_a_path_that_can_hold_no_run_is_refused(path: object, message: str) -> None:
+def test_a_path_that_can_hold_no_run_is_refused(path, message):
     with pytest.raises(RunError, match=message):
         stepscope.open_run(path, sinks=[])
 
 
 @pytest.mark.parametrize("timeout", ["soon", True, float("nan"), None])
-def test_a_timeout_is_a_number_and_a_wrong_one_leaves_the_run_open(tmp_path: Path, timeout: object) -> None:
+def test_a_timeout_is_a_number_and_a_wrong_one_leaves_the_run_open(tmp_path, timeout):
     with stepscope.open_run(tmp_path, sinks=[]) as run:
         for call in (run.flush, run.close, lambda wrong: run.finish(timeout=wrong)):
             with pytest.raises(RunError, match="expected seconds as a number"):
@@ -88,7 +85,7 @@ def test_a_timeout_is_a_number_and_a_wrong_one_leaves_the_run_open(tmp_path: Pat
     assert run.stats.stored == 1
 
 
-def test_a_timeout_may_be_negative_or_infinite(tmp_path: Path) -> None:
+def test_a_timeout_may_be_negative_or_infinite(tmp_path):
     run = stepscope.open_run(tmp_path, sinks=[MemorySink()])
     run.scalar("loss", 1, step=0)
     assert isinstance(run.flush(-1), bool)
@@ -97,9 +94,7 @@ def test_a_timeout_may_be_negative_or_infinite(tmp_path: Path) -> None:
     assert run.close(math.inf)
 
 
-def test_a_relative_path_stays_where_it_was_when_the_process_moves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_stays_where_it_was_when_the_process_moves(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     with stepscope.open_run("run", sinks=["local"]) as run:
@@ -109,7 +104,7 @@ def test_a_relative_path_stays_where_it_was_when_the_process_moves(
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_failed_opening_leaves_the_folder_free(tmp_path: Path) -> None:
+def test_a_failed_opening_leaves_the_folder_free(tmp_path):
     stepscope.open_run(tmp_path, sinks=[]).close()
     ledger = rank_folder(tmp_path, 0) / DELIVERY_DATABASE
     ledger.mkdir()
@@ -119,7 +114,7 @@ def test_a_failed_opening_leaves_the_folder_free(tmp_path: Path) -> None:
     stepscope.open_run(tmp_path, sinks=[MemorySink()], resume=True).close()
 
 
-def test_a_tilde_is_the_users_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_is_the_users_own_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with stepscope.open_run("~/runs/exp1", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
@@ -129,14 +124,14 @@ def test_a_tilde_is_the_users_own_folder(tmp_path: Path, monkeypatch: pytest.Mon
     assert find_runs(["~/runs"]) == find_runs(["~/runs/*"]) == [run.path]
 
 
-def test_an_empty_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_path_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match="path is ''; expected the path of the run's folder"):
         stepscope.open_run("")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path):
     with (
         stepscope.open_run(tmp_path / "run", sinks=[]) as run,
         pytest.raises(ArtifactError, match=r"file '\.': .* is not a regular file"),

@@ -24,9 +24,7 @@ def open_and_close(path: Path, **options: object) -> stepscope.Run:
     return run
 
 
-def test_a_script_that_runs_again_gets_the_next_number_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_script_that_runs_again_gets_the_next_number_and_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     runs = [open_and_close(Path("runs/exp1")) for _ in range(3)]
     assert [run.path.name for run in runs] == ["exp1", "exp1-2", "exp1-3"]
@@ -40,9 +38,7 @@ def test_a_script_that_runs_again_gets_the_next_number_and_says_so(
     ]
 
 
-def test_resume_goes_on_with_the_named_run_and_tells_of_a_newer_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_resume_goes_on_with_the_named_run_and_tells_of_a_newer_one(tmp_path, capsys):
     first, second = open_and_close(tmp_path / "run"), open_and_close(tmp_path / "run")
     capsys.readouterr()
     again = open_and_close(tmp_path / "run", resume=True)
@@ -52,7 +48,7 @@ def test_resume_goes_on_with_the_named_run_and_tells_of_a_newer_one(
     assert capsys.readouterr().err == ""
 
 
-def test_a_strict_opening_refuses_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_strict_opening_refuses_and_leaves_nothing(tmp_path):
     open_and_close(tmp_path / "run")
     with pytest.raises(RunExistsError, match="resume=True"):
         stepscope.open_run(tmp_path / "run", sinks=[], exists="raise")
@@ -61,7 +57,7 @@ def test_a_strict_opening_refuses_and_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_number_passes_over_a_folder_that_is_no_run(tmp_path: Path) -> None:
+def test_a_number_passes_over_a_folder_that_is_no_run(tmp_path):
     open_and_close(tmp_path / "run")
     (tmp_path / "run-2").mkdir()
     (tmp_path / "run-2" / "thesis.tex").touch()
@@ -72,7 +68,7 @@ def test_a_number_passes_over_a_folder_that_is_no_run(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_name_that_was_given_stays_and_sinks_lie_in_the_numbered_folder(tmp_path: Path) -> None:
+def test_a_name_that_was_given_stays_and_sinks_lie_in_the_numbered_folder(tmp_path):
     open_and_close(tmp_path / "run", name="digits")
     sink = MemorySink()
     run = open_and_close(tmp_path / "run", name="digits", sinks=["local", sink])
@@ -82,7 +78,7 @@ def test_a_name_that_was_given_stays_and_sinks_lie_in_the_numbered_folder(tmp_pa
     assert (tmp_path / "run-2" / "local" / "scalars.csv").is_file()
 
 
-def test_a_folder_that_a_sink_was_given_gets_the_number_too(tmp_path: Path) -> None:
+def test_a_folder_that_a_sink_was_given_gets_the_number_too(tmp_path):
     sinks = [{"type": kind, "path": str(tmp_path / f"{kind}-files/")} for kind in ("local", "tensorboard")]
     runs = [open_and_close(tmp_path / "run", sinks=sinks) for _ in range(2)]
     assert all(sink.pending == 0 and not sink.error for run in runs for sink in run.stats.sinks.values())
@@ -92,7 +88,7 @@ def test_a_folder_that_a_sink_was_given_gets_the_number_too(tmp_path: Path) -> N
         assert len(list((tmp_path / f"tensorboard-files{suffix}").iterdir())) == 1
 
 
-def test_runs_that_start_at_once_get_folders_of_their_own(tmp_path: Path) -> None:
+def test_runs_that_start_at_once_get_folders_of_their_own(tmp_path):
     code = (
         "import stepscope, sys; sys.stdin.readline(); run = stepscope.open_run('run', sinks=[]); "
         "run.scalar('loss', 1, step=0); run.close(); print(run.path.name)"
@@ -118,7 +114,7 @@ def test_runs_that_start_at_once_get_folders_of_their_own(tmp_path: Path) -> Non
     assert all(len(stepscope.read_run(tmp_path / name).scalars("loss")) == 1 for name in names)
 
 
-def test_a_forked_child_gets_a_run_of_its_own_and_leaves_its_parents_alone(tmp_path: Path) -> None:
+def test_a_forked_child_gets_a_run_of_its_own_and_leaves_its_parents_alone(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         child = os.fork()
         if child == 0:
@@ -132,7 +128,7 @@ def test_a_forked_child_gets_a_run_of_its_own_and_leaves_its_parents_alone(tmp_p
     assert values == [[1.0], [2.0]]
 
 
-def test_threads_that_open_one_name_get_folders_of_their_own(tmp_path: Path) -> None:
+def test_threads_that_open_one_name_get_folders_of_their_own(tmp_path):
     runs: list[stepscope.Run] = []
     in_threads(lambda _: runs.append(stepscope.open_run(tmp_path / "run", sinks=[])), range(8))
     for run in runs:
@@ -142,9 +138,7 @@ def test_threads_that_open_one_name_get_folders_of_their_own(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=str)
 @pytest.mark.parametrize("launcher", ["torchrun", "slurm", "unknown"])
-def test_the_ranks_of_a_job_agree_in_each_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launcher: str, order: tuple[int, ...]
-) -> None:
+def test_the_ranks_of_a_job_agree_in_each_start(tmp_path, monkeypatch, launcher, order):
     for start in range(3):
         runs = {}
         ranks = order if start else order[-2:]  # a rank that comes later to the name finds runs that it was not in
@@ -165,7 +159,7 @@ def test_the_ranks_of_a_job_agree_in_each_start(
         assert stepscope.read_run(run.path).ranks == tuple(sorted(ranks))
 
 
-def test_ranks_that_are_given_join_the_run_of_their_family_one_after_the_other(tmp_path: Path) -> None:
+def test_ranks_that_are_given_join_the_run_of_their_family_one_after_the_other(tmp_path):
     context = multiprocessing.get_context("spawn")
     for start in range(2):
         if start == 0:
@@ -181,7 +175,7 @@ def test_ranks_that_are_given_join_the_run_of_their_family_one_after_the_other(t
     assert not (tmp_path / "run-3").exists()
 
 
-def test_a_rank_of_another_family_does_not_join_a_run_that_has_ended_and_says_so(tmp_path: Path) -> None:
+def test_a_rank_of_another_family_does_not_join_a_run_that_has_ended_and_says_so(tmp_path):
     record_as_rank(tmp_path / "run", 0, crashes=False)
     code = "import stepscope; print(stepscope.open_run('run', sinks=[], rank=1).path.name)"
     done = subprocess.run(
@@ -191,7 +185,7 @@ def test_a_rank_of_another_family_does_not_join_a_run_that_has_ended_and_says_so
     assert done.stderr.startswith("stepscope: run already holds a run, so this run is run-2;")
 
 
-def test_two_jobs_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_jobs_at_once_do_not_mix(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     runs = {}
     for rank, job in [(0, "a"), (1, "b"), (0, "b"), (1, "a")]:
@@ -205,7 +199,7 @@ def test_two_jobs_at_once_do_not_mix(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }  # fmt: skip
 
 
-def test_a_cell_that_runs_again_closes_the_run_that_it_left_open(tmp_path: Path) -> None:
+def test_a_cell_that_runs_again_closes_the_run_that_it_left_open(tmp_path):
     cell = "run = stepscope.open_run('run', sinks=['local']); run.scalar('loss', 1, step=0)\n"
     done = subprocess.run(
         [sys.executable, "-i", "-c", "import stepscope"],
@@ -222,7 +216,7 @@ def test_a_cell_that_runs_again_closes_the_run_that_it_left_open(tmp_path: Path)
     assert statuses == ["finished", "finished"]
 
 
-def test_a_script_may_hold_two_runs_of_one_name(tmp_path: Path) -> None:
+def test_a_script_may_hold_two_runs_of_one_name(tmp_path):
     with (
         stepscope.open_run(tmp_path / "run", sinks=[]) as first,
         stepscope.open_run(tmp_path / "run", sinks=[]) as second,
@@ -233,9 +227,7 @@ def test_a_script_may_hold_two_runs_of_one_name(tmp_path: Path) -> None:
     assert second.path.name == "run-2"
 
 
-def test_ranks_of_a_copied_run_take_the_number_that_rank_0_has_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_of_a_copied_run_take_the_number_that_rank_0_has_found(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPSCOPE_LOCAL_STORE", "always")
     for machine in ("one", "two"):  # where the second one starts, nothing says that the name is taken
         monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / machine))

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -21,7 +20,7 @@ from waiting import in_threads, until
 import stepscope
 
 
-def test_a_script_that_forgets_to_close_still_gets_everything_out(tmp_path: Path) -> None:
+def test_a_script_that_forgets_to_close_still_gets_everything_out(tmp_path):
     for name, ending, status in (("clean", "", "finished"), ("dirty", "raise SystemError('x')", "failed")):
         script = f"""
 import stepscope
@@ -36,7 +35,7 @@ for step in range(10):
         assert record.info.status == status
 
 
-def test_a_killed_run_reads_as_failed_with_all_but_the_last_100_ms(tmp_path: Path) -> None:
+def test_a_killed_run_reads_as_failed_with_all_but_the_last_100_ms(tmp_path):
     script = f"""
 import os, signal, stepscope
 run = stepscope.open_run({str(tmp_path / "run")!r}, sinks=[])
@@ -52,7 +51,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert not record.is_live
 
 
-def test_closing_from_several_threads_at_once_is_one_closing(tmp_path: Path) -> None:
+def test_closing_from_several_threads_at_once_is_one_closing(tmp_path):
     run = stepscope.open_run(tmp_path, sinks=[MemorySink()])
     for step in range(2000):
         run.scalar("loss", step, step=step)
@@ -62,9 +61,7 @@ def test_closing_from_several_threads_at_once_is_one_closing(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("sinks", [0, 1])
-def test_closing_tells_once_how_much_was_lost_and_why(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, sinks: int
-) -> None:
+def test_closing_tells_once_how_much_was_lost_and_why(tmp_path, caplog, sinks):
     run = stepscope.open_run(tmp_path / "run", sinks=[MemorySink()] * sinks)
     run.scalar("loss", 0, step=0)
     assert run.flush_store()
@@ -79,14 +76,14 @@ def test_closing_tells_once_how_much_was_lost_and_why(
     assert re.fullmatch(r"4 artifacts are lost .*/run: store_not_writable \(4\); .* was deleted or moved", told[0])
 
 
-def test_closing_a_run_that_lost_nothing_tells_of_no_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_a_run_that_lost_nothing_tells_of_no_loss(tmp_path, caplog):
     run = stepscope.open_run(tmp_path / "run", sinks=[])
     run.scalar("loss", 0, step=0)
     assert run.close(60)
     assert "lost" not in caplog.text
 
 
-def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path: Path) -> None:
+def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path):
     run = stepscope.open_run(tmp_path, sinks=[MemorySink()])
     run.scalar("loss", 1, step=0)
     assert run.flush_store()
@@ -107,7 +104,7 @@ def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path: Path) -> None:
     assert record.info.status == "finished"
 
 
-def test_closing_gives_back_what_a_run_had_open(tmp_path: Path) -> None:
+def test_closing_gives_back_what_a_run_had_open(tmp_path):
     stepscope.open_run(tmp_path / "first", sinks=["local", MemorySink()]).close()
     process = psutil.Process()
     # Python's count: the system's still has a thread that was joined and is about to leave.
@@ -122,7 +119,7 @@ def test_closing_gives_back_what_a_run_had_open(tmp_path: Path) -> None:
     until(lambda: process.num_fds() <= files and threading.active_count() <= threads)
 
 
-def test_a_run_that_is_opened_in_one_thread_may_be_closed_in_another(tmp_path: Path) -> None:
+def test_a_run_that_is_opened_in_one_thread_may_be_closed_in_another(tmp_path):
     runs = []
     opening = threading.Thread(target=lambda: runs.append(stepscope.open_run(tmp_path, sinks=[MemorySink()])))
     opening.start()
@@ -133,7 +130,7 @@ def test_a_run_that_is_opened_in_one_thread_may_be_closed_in_another(tmp_path: P
     assert runs[0].stats.sinks["MemorySink"].delivered == 1
 
 
-def test_the_exception_that_ended_the_training_stands_before_a_failing_sink(tmp_path: Path) -> None:
+def test_the_exception_that_ended_the_training_stands_before_a_failing_sink(tmp_path):
     with (
         pytest.raises(ZeroDivisionError),
         stepscope.open_run(tmp_path, sinks=[FailingSink(None)], on_error="raise") as run,
@@ -145,7 +142,7 @@ def test_the_exception_that_ended_the_training_stands_before_a_failing_sink(tmp_
         1 / 0  # noqa: B018
 
 
-def test_forgotten_runs_all_end_even_when_one_of_them_hangs_or_raises(tmp_path: Path) -> None:
+def test_forgotten_runs_all_end_even_when_one_of_them_hangs_or_raises(tmp_path):
     script = f"""
 import stepscope, stepscope.runs.unclosed
 from tracker_adapters.testing import FailingSink, StalledSink
@@ -163,8 +160,8 @@ for name, sink in (("hanging", StalledSink()), ("failing", FailingSink(None))):
 
 @pytest.mark.parametrize("target", ["", "my files"])
 def test_a_run_that_could_not_wait_says_what_waits_and_the_command_that_carries_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, target: str
-) -> None:
+    tmp_path, monkeypatch, caplog, target
+):
     monkeypatch.chdir(tmp_path)
     sink = {"type": "local", **({"path": tmp_path / target} if target else {})}
     run = stepscope.open_run("runs/exp1", sinks=[sink])
@@ -189,7 +186,7 @@ def test_a_run_that_could_not_wait_says_what_waits_and_the_command_that_carries_
     assert len(csv.read_text(encoding="utf-8").splitlines()) == 1201
 
 
-def test_a_sink_in_this_process_promises_no_background(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_sink_in_this_process_promises_no_background(tmp_path, caplog):
     stalled = StalledSink()
     run = stepscope.open_run(tmp_path / "run", sinks=[stalled])
     run.scalar("loss", 1, step=0)

@@ -1,15 +1,13 @@
 """How a run says where it can be looked at."""
 
 import logging
-from pathlib import Path
 
-import pytest
 from tracker_adapters.testing import MemorySink
 
 import stepscope
 
 
-def test_a_run_says_how_to_look_at_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_says_how_to_look_at_it(tmp_path, caplog):
     caplog.set_level(logging.INFO, logger="stepscope")
     (tmp_path / "no run").mkdir()  # TensorBoard is shown this run alone where other folders lie beside it.
     sinks = ["tensorboard", {"type": "local", "path": tmp_path / "a"}, {"type": "local", "path": tmp_path / "b"}]

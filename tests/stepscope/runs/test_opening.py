@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ def emit_some(run: stepscope.Run, steps: range) -> None:
         run.histogram("weights/fc1", np.arange(10.0), step=step)
 
 
-def test_every_emitted_artifact_reaches_every_sink(tmp_path: Path) -> None:
+def test_every_emitted_artifact_reaches_every_sink(tmp_path):
     page = tmp_path / "page_0.pkl"
     page.write_bytes(b"page")
     sinks = [MemorySink("a"), MemorySink("b")]
@@ -61,7 +60,7 @@ def test_every_emitted_artifact_reaches_every_sink(tmp_path: Path) -> None:
     assert record.pages()[0].path.read_bytes() == b"page"
 
 
-def test_an_exception_marks_the_run_failed_and_loses_nothing(tmp_path: Path) -> None:
+def test_an_exception_marks_the_run_failed_and_loses_nothing(tmp_path):
     sink = MemorySink()
     with pytest.raises(ZeroDivisionError), stepscope.open_run(tmp_path, sinks=[sink]) as run:
         run.scalar("loss", 1, step=0)
@@ -71,7 +70,7 @@ def test_an_exception_marks_the_run_failed_and_loses_nothing(tmp_path: Path) -> 
     assert stepscope.read_run(tmp_path).info.status == "failed"
 
 
-def test_a_sink_that_fails_for_a_while_gets_everything_once(tmp_path: Path) -> None:
+def test_a_sink_that_fails_for_a_while_gets_everything_once(tmp_path):
     sink = FailingSink(3)
     with stepscope.open_run(tmp_path, sinks=[sink]) as run:
         emit_some(run, range(20))
@@ -81,9 +80,7 @@ def test_a_sink_that_fails_for_a_while_gets_everything_once(tmp_path: Path) -> N
     assert len(sink.artifacts) == 40
 
 
-def test_a_sink_that_keeps_failing_is_quarantined_with_one_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_sink_that_keeps_failing_is_quarantined_with_one_warning(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)
     caplog.set_level(logging.WARNING)
     bad, good = FailingSink(None), MemorySink()
@@ -98,7 +95,7 @@ def test_a_sink_that_keeps_failing_is_quarantined_with_one_warning(
     assert len(quarantined) == 1
 
 
-def test_a_quarantined_sink_recovers_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quarantined_sink_recovers_by_itself(tmp_path, monkeypatch):
     monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)
     monkeypatch.setattr(retry_policy, "QUARANTINE_S", 0.05)
     sink = FailingSink(retry_policy.FAILURES_TO_QUARANTINE + 2)
@@ -108,7 +105,7 @@ def test_a_quarantined_sink_recovers_by_itself(tmp_path: Path, monkeypatch: pyte
     assert len(sink.artifacts) == 10
 
 
-def test_a_stalled_sink_costs_the_caller_nothing_and_close_keeps_its_deadline(tmp_path: Path) -> None:
+def test_a_stalled_sink_costs_the_caller_nothing_and_close_keeps_its_deadline(tmp_path):
     stalled, good = StalledSink(), MemorySink()
     run = stepscope.open_run(tmp_path, sinks=[stalled, good])
     run.scalar("loss", 0, step=0)
@@ -129,7 +126,7 @@ def test_a_stalled_sink_costs_the_caller_nothing_and_close_keeps_its_deadline(tm
     stalled.release.set()
 
 
-def test_a_sink_may_ask_to_start_over(tmp_path: Path) -> None:
+def test_a_sink_may_ask_to_start_over(tmp_path):
     class Forgetful(MemorySink):
         lost = True
 
@@ -148,7 +145,7 @@ def test_a_sink_may_ask_to_start_over(tmp_path: Path) -> None:
     assert not sink.lost
 
 
-def test_resume_goes_on_where_each_sink_stood_and_new_sinks_get_everything(tmp_path: Path) -> None:
+def test_resume_goes_on_where_each_sink_stood_and_new_sinks_get_everything(tmp_path):
     old, new = MemorySink("old"), MemorySink("new")
     with stepscope.open_run(tmp_path, sinks=[old], config={"lr": 1}) as run:
         emit_some(run, range(3))
@@ -162,7 +159,7 @@ def test_resume_goes_on_where_each_sink_stood_and_new_sinks_get_everything(tmp_p
     assert len(old.artifacts) == len(new.artifacts) == 10
 
 
-def test_on_error_raise_shows_a_failing_sink_at_flush(tmp_path: Path) -> None:
+def test_on_error_raise_shows_a_failing_sink_at_flush(tmp_path):
     run = stepscope.open_run(tmp_path, sinks=[FailingSink(None)], on_error="raise")
     run.scalar("loss", 1, step=0)
     until(lambda: run.stats.sinks["FailingSink"].error)
@@ -172,7 +169,7 @@ def test_on_error_raise_shows_a_failing_sink_at_flush(tmp_path: Path) -> None:
         run.close(0.1)
 
 
-def test_ranks_have_stores_of_their_own_and_merge_when_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_have_stores_of_their_own_and_merge_when_read(tmp_path, monkeypatch):
     sink = MemorySink()
     monkeypatch.setenv("RANK", "1")
     second = stepscope.open_run(tmp_path, sinks=[sink])
@@ -196,7 +193,7 @@ def test_ranks_have_stores_of_their_own_and_merge_when_read(tmp_path: Path, monk
         record.scalars("loss", rank=7)
 
 
-def test_reading_while_writing_sees_what_is_committed(tmp_path: Path) -> None:
+def test_reading_while_writing_sees_what_is_committed(tmp_path):
     with stepscope.open_run(tmp_path, sinks=[]) as run:
         run.scalar("loss", 1, step=0)
         run.flush_store()
@@ -211,13 +208,13 @@ def test_reading_while_writing_sees_what_is_committed(tmp_path: Path) -> None:
                 record.scalars("los")
 
 
-def test_importing_is_fast_and_light() -> None:
+def test_importing_is_fast_and_light():
     code = "import sys, stepscope; print([m for m in ('torch','mlflow','wandb','tensorboard') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]"
 
 
-def test_only_the_store_thread_lives_on_in_process_mode(tmp_path: Path) -> None:
+def test_only_the_store_thread_lives_on_in_process_mode(tmp_path):
     before = set(threading.enumerate())
     with stepscope.open_run(tmp_path, sinks=["local"]) as run:
         run.scalar("loss", 1, step=0)
@@ -226,7 +223,7 @@ def test_only_the_store_thread_lives_on_in_process_mode(tmp_path: Path) -> None:
     assert os.path.exists(tmp_path / "local" / "scalars.csv")  # noqa: PTH110
 
 
-def test_counts_add_up_at_every_moment(tmp_path: Path) -> None:
+def test_counts_add_up_at_every_moment(tmp_path):
     run, stop = stepscope.open_run(tmp_path, sinks=[MemorySink()]), threading.Event()
 
     def emit() -> None:
@@ -250,7 +247,7 @@ def test_counts_add_up_at_every_moment(tmp_path: Path) -> None:
         run.close()
 
 
-def test_a_resumed_run_counts_what_earlier_attempts_stored_and_lost(tmp_path: Path) -> None:
+def test_a_resumed_run_counts_what_earlier_attempts_stored_and_lost(tmp_path):
     for attempt in (1, 2):
         with stepscope.open_run(tmp_path, sinks=[MemorySink()], resume=attempt == 2) as run:
             run.scalar("loss", attempt, step=attempt)
@@ -265,9 +262,7 @@ def test_a_resumed_run_counts_what_earlier_attempts_stored_and_lost(tmp_path: Pa
         assert stepscope.read_run(tmp_path).manifest.lost == stats.lost
 
 
-def test_a_ledger_that_breaks_is_mended_and_never_reaches_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_that_breaks_is_mended_and_never_reaches_the_training(tmp_path, monkeypatch):
     monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)
     sink = MemorySink()
     with stepscope.open_run(tmp_path, sinks=[sink]) as run:
@@ -282,7 +277,7 @@ def test_a_ledger_that_breaks_is_mended_and_never_reaches_the_training(
     assert [a.step for a in sink.artifacts if a.kind == "scalar"] == list(range(10))
 
 
-def test_ranks_that_open_at_once_agree_on_one_identity(tmp_path: Path) -> None:
+def test_ranks_that_open_at_once_agree_on_one_identity(tmp_path):
     runs = []
     in_threads(lambda rank: runs.append(stepscope.open_run(tmp_path, sinks=[], rank=rank)), range(8))
     assert len({run.info.id for run in runs} | {stepscope.read_run(tmp_path).info.id}) == 1

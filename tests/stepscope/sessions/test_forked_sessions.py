@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import stepscope
 
@@ -37,7 +36,7 @@ run.close()
 """
 
 
-def test_a_forked_child_that_leaves_the_block_tells_nothing_of_its_parents_training(tmp_path: Path) -> None:
+def test_a_forked_child_that_leaves_the_block_tells_nothing_of_its_parents_training(tmp_path):
     """By an exit, by an exception, and by ``stop``; the parent's own report comes as ever."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, tmp_path], check=True, timeout=120, capture_output=True, text=True

@@ -131,7 +131,7 @@ def test_an_overhead_of_steps_that_took_no_time_is_told_without_a_share():
     assert line == "Overhead: 20.00 ms a step; the step time without it is not known."
 
 
-def test_of_few_steps_no_share_is_told_as_the_first_ones_load_code() -> None:
+def test_of_few_steps_no_share_is_told_as_the_first_ones_load_code():
     cost = "Overhead: 20.00 ms a step of 80.00 ms"
     for limit, settled, few, share in (
         (None, 2 * WARM_UP_STEPS, ": no share yet, because the first steps load code.", ", 25.0%."),

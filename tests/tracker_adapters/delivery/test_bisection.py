@@ -60,9 +60,7 @@ class Simulation:
     st.booleans(),
 )
 @example(128, {1, 12}, range(26, 27), {28}, True)
-def test_exactly_what_is_refused_is_skipped_whatever_fails_beside_it(
-    last: int, poison: set[int], outage: range, failing_calls: set[int], same_kind: bool
-) -> None:
+def test_exactly_what_is_refused_is_skipped_whatever_fails_beside_it(last, poison, outage, failing_calls, same_kind):
     """An outage of any length counts as one failure of whatever artifact it meets, each other failing call as one."""
     expected = sorted(number for number in poison if number <= last)
     sink = Simulation(last, frozenset(poison), frozenset(failing_calls).union(outage), same_kind)
@@ -78,8 +76,8 @@ def test_exactly_what_is_refused_is_skipped_whatever_fails_beside_it(
     st.booleans(),
 )
 def test_calls_that_fail_at_random_cost_an_artifact_only_where_each_failure_met_it(
-    last: int, poison: set[int], failing_calls: set[int], same_kind: bool
-) -> None:
+    last, poison, failing_calls, same_kind
+):
     sink = Simulation(last, frozenset(poison), frozenset(failing_calls), same_kind)
     sink.run()
     assert sorted(sink.taken + sink.skipped) == list(range(1, last + 1))
@@ -88,7 +86,7 @@ def test_calls_that_fail_at_random_cost_an_artifact_only_where_each_failure_met_
     assert len(unlucky) * CONVICTIONS <= len(failing_calls)
 
 
-def test_one_refused_among_ten_thousand_is_found_in_a_few_dozen_calls() -> None:
+def test_one_refused_among_ten_thousand_is_found_in_a_few_dozen_calls():
     sink = Simulation(MAX_ROWS, frozenset({7777}))
     end = sink.run()
     assert sink.skipped == [7777]
@@ -96,7 +94,7 @@ def test_one_refused_among_ten_thousand_is_found_in_a_few_dozen_calls() -> None:
     assert end.rows > 1000  # it comes back to large batches
 
 
-def test_a_sink_that_takes_nothing_is_down_and_nothing_is_skipped() -> None:
+def test_a_sink_that_takes_nothing_is_down_and_nothing_is_skipped():
     found = Bisection(rows=1)
     for _ in range(100):
         found.failed(5, 5)
@@ -113,12 +111,12 @@ def failures_until_proven(found: Bisection, suspect: int, *, same_kind: bool) ->
     return failures
 
 
-def test_an_artifact_alone_of_its_kind_needs_more_failures_than_one_among_its_like() -> None:
+def test_an_artifact_alone_of_its_kind_needs_more_failures_than_one_among_its_like():
     assert failures_until_proven(Bisection(rows=1), 5, same_kind=True) == CONVICTIONS
     assert failures_until_proven(Bisection(rows=1), 5, same_kind=False) == WEAK_CONVICTIONS
 
 
-def test_the_next_one_of_a_kind_that_was_refused_costs_little_until_the_kind_is_taken_again() -> None:
+def test_the_next_one_of_a_kind_that_was_refused_costs_little_until_the_kind_is_taken_again():
     found = Bisection(rows=1)
     failures_until_proven(found, 5, same_kind=False)
     found.skipped("text")
@@ -129,7 +127,7 @@ def test_the_next_one_of_a_kind_that_was_refused_costs_little_until_the_kind_is_
     assert failures_until_proven(found, 9, same_kind=False) == WEAK_CONVICTIONS
 
 
-def test_a_sink_that_hangs_gets_half_as_much_at_once() -> None:
+def test_a_sink_that_hangs_gets_half_as_much_at_once():
     found = Bisection()
     assert found.failed(1, 10_000, hung=True)
     assert found.rows == 5000
@@ -137,6 +135,6 @@ def test_a_sink_that_hangs_gets_half_as_much_at_once() -> None:
     assert found == Bisection()
 
 
-def test_all_well_is_no_text() -> None:
+def test_all_well_is_no_text():
     assert Bisection().encode() == ""
     assert Bisection.decode("") == Bisection()

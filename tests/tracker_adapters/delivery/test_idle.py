@@ -11,7 +11,7 @@ SPAN_S = 0.3
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how long a thread was busy")
-def test_work_does_not_count() -> None:
+def test_work_does_not_count():
     clock = IdleClock()
     clock.start("write")
     end = time.monotonic() + SPAN_S
@@ -20,7 +20,7 @@ def test_work_does_not_count() -> None:
     assert clock.seconds() < SPAN_S / 2
 
 
-def test_waiting_counts_and_is_seen_by_another_thread() -> None:
+def test_waiting_counts_and_is_seen_by_another_thread():
     clock, entered, leave = IdleClock(), threading.Event(), threading.Event()
 
     def call() -> None:
@@ -40,7 +40,7 @@ def test_waiting_counts_and_is_seen_by_another_thread() -> None:
     assert (clock.what, clock.seconds()) == ("", 0.0)
 
 
-def test_an_answer_starts_it_anew() -> None:
+def test_an_answer_starts_it_anew():
     clock = IdleClock()
     clock.start("write")
     threading.Event().wait(SPAN_S)

@@ -44,7 +44,7 @@ def shown(thinned: Sequence[Batch]) -> list[tuple[int, Histogram]]:
     ]
 
 
-def test_up_to_the_limit_the_very_same_batch_passes() -> None:
+def test_up_to_the_limit_the_very_same_batch_passes():
     thinning = Thinning(10)
     for start in (0, 5):
         batch = Batch.of([histogram(name, step) for step in range(start, start + 5) for name in "ab"])
@@ -53,12 +53,12 @@ def test_up_to_the_limit_the_very_same_batch_passes() -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 0])
-def test_without_a_limit_everything_passes(limit: int | None) -> None:
+def test_without_a_limit_everything_passes(limit):
     batch = Batch.of([histogram("a", step) for step in range(3000)])
     assert Thinning(limit).apply(batch) is batch
 
 
-def test_beyond_the_limit_two_then_four_then_eight_become_one() -> None:
+def test_beyond_the_limit_two_then_four_then_eight_become_one():
     made = [histogram("a", step) for step in range(32)]
     found = shown([Thinning(4).apply(Batch.of(made))])
     assert [seq for seq, _ in found] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
@@ -67,7 +67,7 @@ def test_beyond_the_limit_two_then_four_then_eight_become_one() -> None:
     assert found[-1][1] == reduce(Histogram.merge, made[24:32])
 
 
-def test_a_million_steps_show_as_many_histograms_as_promised() -> None:
+def test_a_million_steps_show_as_many_histograms_as_promised():
     """n = limit * 2**k shows limit * (1 + k / 2)."""
     thinning, few, step = Thinning(100), 0, 0
     columns = HistogramColumns.of([histogram("a", 0)] * 6400)
@@ -87,9 +87,7 @@ def test_a_million_steps_show_as_many_histograms_as_promised() -> None:
     st.lists(st.integers(1, 60), max_size=8),
     st.lists(st.integers(1, 60), max_size=8),
 )
-def test_neither_the_cuts_nor_a_crash_change_what_is_shown(
-    picks: list[tuple[str, int]], limit: int, cuts: list[int], other_cuts: list[int]
-) -> None:
+def test_neither_the_cuts_nor_a_crash_change_what_is_shown(picks, limit, cuts, other_cuts):
     made = [histogram(name, step, VALUES[kind]) for step, (name, kind) in enumerate(picks)]
     whole = Thinning(limit)
     expected = shown([*(whole.apply(batch) for batch in batches(made, cuts)), *whole.remaining()])
@@ -105,7 +103,7 @@ def test_neither_the_cuts_nor_a_crash_change_what_is_shown(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), min_size=1, max_size=60), st.integers(1, 5))
-def test_nothing_measured_is_lost(picks: list[tuple[str, int]], limit: int) -> None:
+def test_nothing_measured_is_lost(picks, limit):
     made = [histogram(name, step, VALUES[kind]) for step, (name, kind) in enumerate(picks)]
     thinning = Thinning(limit)
     found = shown([*(thinning.apply(batch) for batch in batches(made, [20, 40])), *thinning.remaining()])
@@ -121,7 +119,7 @@ def test_nothing_measured_is_lost(picks: list[tuple[str, int]], limit: int) -> N
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), min_size=1, max_size=40))
-def test_merging_many_at_once_is_merging_two_at_a_time(picks: list[tuple[int, int]]) -> None:
+def test_merging_many_at_once_is_merging_two_at_a_time(picks):
     made = [histogram("a", step, [1.5**step, *VALUES[kind]]) for step, (_, kind) in enumerate(picks)]
     merged = HistogramColumns.of(made).merged(np.array([group for group, _ in picks]))
     assert fault_in(merged) is None
@@ -131,7 +129,7 @@ def test_merging_many_at_once_is_merging_two_at_a_time(picks: list[tuple[int, in
         assert merged.histogram(row, "a", step=one.step, time_ns=one.time_ns) == one
 
 
-def test_other_kinds_pass_while_histograms_wait() -> None:
+def test_other_kinds_pass_while_histograms_wait():
     thinning = Thinning(1)
     thinning.apply(Batch.of([histogram("a", 0)]))
     batch = thinning.apply(Batch.of([Scalar(name="loss", step=1, value=2.0), histogram("a", 1)], first_seq=2))
@@ -141,7 +139,7 @@ def test_other_kinds_pass_while_histograms_wait() -> None:
     assert thinning.remaining() == []
 
 
-def test_a_rewind_drops_what_waits_of_the_abandoned_steps_and_a_plain_resume_goes_on() -> None:
+def test_a_rewind_drops_what_waits_of_the_abandoned_steps_and_a_plain_resume_goes_on():
     thinning = Thinning(2)
     thinning.apply(Batch.of([histogram(name, step) for step in (4, 5, 6) for name in "ab"]))
     resumed = [histogram("a", 6), histogram("b", 7), histogram("a", 7)]
@@ -152,7 +150,7 @@ def test_a_rewind_drops_what_waits_of_the_abandoned_steps_and_a_plain_resume_goe
     ]
 
 
-def test_what_waits_at_the_end_is_of_the_attempt_that_recorded_it() -> None:
+def test_what_waits_at_the_end_is_of_the_attempt_that_recorded_it():
     thinning = Thinning(1)
     thinning.apply(Batch.of([histogram(name, step) for step in range(3, 7) for name in "ab"]))
     thinning.apply(Batch.of([histogram("a", 4), histogram("c", 4), histogram("c", 5)], first_seq=9, attempt=2))
@@ -165,6 +163,6 @@ def test_what_waits_at_the_end_is_of_the_attempt_that_recorded_it() -> None:
     assert thinning.remaining() == []
 
 
-def test_something_else_than_a_state_is_a_clear_error() -> None:
+def test_something_else_than_a_state_is_a_clear_error():
     with pytest.raises(RunError, match="expected what state"):
         Thinning.restore(10, b"\x01")

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from tracker_adapters.artifacts import Artifact, Histogram, RunInfo, Scalar, Text
@@ -21,7 +20,7 @@ from waiting import until
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
+def store(tmp_path):
     Manifest(RunInfo(id="worker", name="worker")).save(tmp_path)
     store = RunStore(tmp_path)
     yield store
@@ -29,7 +28,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 
 @pytest.fixture
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch):
     monkeypatch.setattr(retry_policy, "QUARANTINE_S", 0.01)
     monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)
 
@@ -61,7 +60,7 @@ def running(worker: DeliveryWorker) -> Iterator[threading.Thread]:
         thread.join(60)
 
 
-def test_a_caught_up_lane_leaves_a_live_run_open(store: RunStore) -> None:
+def test_a_caught_up_lane_leaves_a_live_run_open(store):
     fill(store, ["loss"] * 10)
     sink = MemorySink()
     assert worker_of(store, sink).run() == "caught_up"
@@ -69,7 +68,7 @@ def test_a_caught_up_lane_leaves_a_live_run_open(store: RunStore) -> None:
     assert (position(store).seq, position(store).delivered) == (10, 10)
 
 
-def test_a_failure_that_passes_costs_nothing(store: RunStore) -> None:
+def test_a_failure_that_passes_costs_nothing(store):
     fill(store, ["loss"] * 10)
     sink = FailingSink(failures=2)
     assert worker_of(store, sink).run() == "caught_up"
@@ -78,7 +77,7 @@ def test_a_failure_that_passes_costs_nothing(store: RunStore) -> None:
 
 
 @pytest.mark.usefixtures("short_pauses")
-def test_what_the_sink_refuses_is_skipped_and_counted_and_everything_else_arrives(store: RunStore) -> None:
+def test_what_the_sink_refuses_is_skipped_and_counted_and_everything_else_arrives(store):
     names = ["loss"] * 300
     names[123] = names[124] = names[299] = "poison"
     fill(store, names)
@@ -90,7 +89,7 @@ def test_what_the_sink_refuses_is_skipped_and_counted_and_everything_else_arrive
 
 
 @pytest.mark.usefixtures("short_pauses")
-def test_an_outage_is_no_refusal(store: RunStore) -> None:
+def test_an_outage_is_no_refusal(store):
     fill(store, ["loss"] * 100)
     sink = RefusingSink(())
     sink.down = True
@@ -107,7 +106,7 @@ def test_an_outage_is_no_refusal(store: RunStore) -> None:
 
 
 @pytest.mark.usefixtures("short_pauses")
-def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(store: RunStore) -> None:
+def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(store):
     artifacts: list[Artifact] = [Scalar(name="loss", value=0.0, step=step) for step in range(10)]
     artifacts.insert(5, Text(name="poison", text="poison", step=5))
     for artifact in artifacts:
@@ -121,7 +120,7 @@ def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(store: RunSt
 
 
 @pytest.mark.usefixtures("short_pauses")
-def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(store: RunStore) -> None:
+def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(store):
     for step in range(120):
         store.put(Scalar(name="loss", value=0.0, step=step), 0)
         if step % 20 == 0:
@@ -134,9 +133,7 @@ def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(store: RunSto
     assert position(store).failed == {"refused": 6}
 
 
-def test_a_quarantined_sink_gets_one_more_try_when_the_run_ends(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_quarantined_sink_gets_one_more_try_when_the_run_ends(store, monkeypatch):
     monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)
     fill(store, ["loss"])
     sink = RefusingSink(())
@@ -149,7 +146,7 @@ def test_a_quarantined_sink_gets_one_more_try_when_the_run_ends(
     assert (position(store).state, len(sink.artifacts)) == ("done", 1)
 
 
-def test_a_process_that_died_on_a_batch_counts_as_its_failure(store: RunStore) -> None:
+def test_a_process_that_died_on_a_batch_counts_as_its_failure(store):
     fill(store, ["loss"] * 10)
     sink = MemorySink()
     worker = worker_of(store, sink)
@@ -164,7 +161,7 @@ def test_a_process_that_died_on_a_batch_counts_as_its_failure(store: RunStore) -
     assert len(sink.artifacts) == 10
 
 
-def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store: RunStore) -> None:
+def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store):
     fill(store, ["loss"])
     sink = StalledSink()
     with running(worker_of(store, sink, until="end")):
@@ -182,7 +179,7 @@ def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store: RunStore) ->
         assert outcome == ["done"]
 
 
-def test_a_call_that_does_not_return_is_seen_and_recorded(store: RunStore) -> None:
+def test_a_call_that_does_not_return_is_seen_and_recorded(store):
     fill(store, ["loss"] * 10)
     sink = StalledSink()
     worker = worker_of(store, sink)
@@ -196,7 +193,7 @@ def test_a_call_that_does_not_return_is_seen_and_recorded(store: RunStore) -> No
         sink.release.set()
 
 
-def test_histograms_are_merged_as_a_run_grows_and_all_are_counted(store: RunStore) -> None:
+def test_histograms_are_merged_as_a_run_grows_and_all_are_counted(store):
     for step in range(40):
         store.put(Histogram.from_values("h", [float(step)], step=step), 0)
     assert store.flush(60)
@@ -225,7 +222,7 @@ class SlowSink(MemorySink):
         return super().write(batch)
 
 
-def test_a_sink_that_reports_progress_is_not_taken_for_one_that_hangs(store: RunStore) -> None:
+def test_a_sink_that_reports_progress_is_not_taken_for_one_that_hangs(store):
     fill(store, ["loss"])
     sink = SlowSink()
     worker = worker_of(store, sink)

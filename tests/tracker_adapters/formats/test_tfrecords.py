@@ -6,7 +6,6 @@ from pathlib import Path
 
 import google_crc32c
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.formats.tfrecords import framed, read_records
@@ -22,7 +21,7 @@ def read(path: Path, **limits: int) -> tuple[list[bytes], list[str]]:
     return [data for _, data, flaw in found if not flaw], [flaw for _, _, flaw in found if flaw]
 
 
-def test_a_record_is_framed_as_tensorflow_does() -> None:
+def test_a_record_is_framed_as_tensorflow_does():
     """Length, its checksum, data, its checksum; each checksum masked as record_writer.h says."""
 
     def masked(data: bytes) -> bytes:
@@ -35,9 +34,7 @@ def test_a_record_is_framed_as_tensorflow_does() -> None:
 
 
 @given(cut=st.integers(0, ENDS[-1]), tail=st.sampled_from([b"", b"\0" * 100, b"\xff" * 7, os.urandom(64)]))
-def test_of_a_torn_file_everything_before_is_kept(
-    tmp_path_factory: pytest.TempPathFactory, cut: int, tail: bytes
-) -> None:
+def test_of_a_torn_file_everything_before_is_kept(tmp_path_factory, cut, tail):
     path = tmp_path_factory.mktemp("torn") / "events"
     path.write_bytes(framed(RECORDS)[:cut] + tail)
     complete = sum(end <= cut for end in ENDS)
@@ -47,9 +44,7 @@ def test_of_a_torn_file_everything_before_is_kept(
 
 
 @given(place=st.integers(0, ENDS[-1] - 1), flipped=st.integers(1, 255))
-def test_a_flipped_byte_costs_its_record_or_in_its_length_the_rest(
-    tmp_path_factory: pytest.TempPathFactory, place: int, flipped: int
-) -> None:
+def test_a_flipped_byte_costs_its_record_or_in_its_length_the_rest(tmp_path_factory, place, flipped):
     path = tmp_path_factory.mktemp("flipped") / "events"
     content = bytearray(framed(RECORDS))
     content[place] ^= flipped
@@ -61,6 +56,6 @@ def test_a_flipped_byte_costs_its_record_or_in_its_length_the_rest(
     assert len(flaws) == 1
 
 
-def test_a_record_that_is_too_large_is_passed_over(tmp_path: Path) -> None:
+def test_a_record_that_is_too_large_is_passed_over(tmp_path):
     (tmp_path / "events").write_bytes(framed([b"a", b"b" * 1000, b"c"]))
     assert read(tmp_path / "events", max_bytes=999) == ([b"a", b"c"], ["a record of more than 999 bytes"])

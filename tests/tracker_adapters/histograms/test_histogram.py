@@ -4,7 +4,6 @@ import math
 import struct
 from collections import Counter
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +47,7 @@ def place(value: float) -> str | int:
 
 
 @given(LISTS)
-def test_every_element_is_counted_where_it_belongs(values: list[float]) -> None:
+def test_every_element_is_counted_where_it_belongs(values):
     histogram = of(values)
     assert counts_of(histogram) == reference(values)
     assert histogram.count == len(values)
@@ -57,7 +56,7 @@ def test_every_element_is_counted_where_it_belongs(values: list[float]) -> None:
         assert (histogram.min, histogram.max) == (min(kept), max(kept))
 
 
-def test_the_bins_are_eighths_of_powers_of_two() -> None:
+def test_the_bins_are_eighths_of_powers_of_two():
     histogram = of([1.0, 1.1249, 1.125, 2.0, -2.0])
     assert dict(zip(histogram.bins.tolist(), histogram.counts.tolist(), strict=True)) == {
         127 * 8: 2,
@@ -82,14 +81,14 @@ def test_the_bins_are_eighths_of_powers_of_two() -> None:
     ],
     ids=str,
 )
-def test_any_real_dtype_and_shape_counts_by_value(values: Any) -> None:
+def test_any_real_dtype_and_shape_counts_by_value(values):
     as_floats = values.detach().to(torch.float64).numpy() if isinstance(values, torch.Tensor) else np.array(values)
     flat = as_floats.astype(np.float64).reshape(-1).tolist()
     assert counts_of(of(values)) == reference(flat)
 
 
 @pytest.mark.parametrize("values", [[], [math.nan] * 3, [math.inf, -math.inf]])
-def test_without_finite_elements_there_are_no_extremes(values: list[float]) -> None:
+def test_without_finite_elements_there_are_no_extremes(values):
     histogram = of(values)
     assert histogram.bins.size == histogram.finite_count == 0
     assert all(math.isnan(value) for value in (histogram.min, histogram.max, histogram.mean, histogram.std))
@@ -98,7 +97,7 @@ def test_without_finite_elements_there_are_no_extremes(values: list[float]) -> N
 
 
 @pytest.mark.filterwarnings("error")
-def test_long_doubles_beyond_float64_count_as_infinite() -> None:
+def test_long_doubles_beyond_float64_count_as_infinite():
     with np.errstate(over="ignore"):  # where long doubles are no longer than doubles
         values = np.array([1, -1], dtype=np.longdouble) * np.exp2(np.longdouble(2000))
     assert counts_of(of(values)) == {"pos_inf": 1, "neg_inf": 1}
@@ -123,12 +122,12 @@ def assert_moments(histogram: Histogram, values: list[float]) -> None:
 
 
 @given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=40))
-def test_mean_and_m2_are_those_of_exact_arithmetic(values: list[float]) -> None:
+def test_mean_and_m2_are_those_of_exact_arithmetic(values):
     assert_moments(of(values), values)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_small_spread_far_from_zero_survives_any_split(dtype: type[np.floating[Any]]) -> None:
+def test_a_small_spread_far_from_zero_survives_any_split(dtype):
     """Mean 1e6 and standard deviation 1e-3: a sum of squares would lose everything."""
     values = (1e6 + np.random.default_rng(0).normal(scale=1e-3, size=30_000)).astype(dtype)
     exact = values.astype(np.float64)
@@ -143,7 +142,7 @@ def test_a_small_spread_far_from_zero_survives_any_split(dtype: type[np.floating
 
 
 @given(st.lists(st.sampled_from([1.7e308, -1.7e308, 1.0]), min_size=2, max_size=6), st.data())
-def test_the_mean_of_values_at_the_ends_of_float64_stays_finite(values: list[float], data: st.DataObject) -> None:
+def test_the_mean_of_values_at_the_ends_of_float64_stays_finite(values, data):
     mean, _ = exact_moments(values)
     cut = data.draw(st.integers(1, len(values) - 1))
     for histogram in (of(values), of(values[:cut]).merge(of(values[cut:]))):
@@ -155,7 +154,7 @@ def test_the_mean_of_values_at_the_ends_of_float64_stays_finite(values: list[flo
 
 
 @given(st.lists(LISTS, min_size=1, max_size=6), st.randoms())
-def test_merging_in_any_order_gives_the_counts_of_the_whole(parts: list[list[float]], random: Any) -> None:
+def test_merging_in_any_order_gives_the_counts_of_the_whole(parts, random):
     whole = [value for part in parts for value in part]
     heap = [of(part) for part in parts]
     while len(heap) > 1:
@@ -170,7 +169,7 @@ def test_merging_in_any_order_gives_the_counts_of_the_whole(parts: list[list[flo
         assert_moments(merged, kept)
 
 
-def test_an_array_of_several_chunks_is_one_histogram(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_of_several_chunks_is_one_histogram(monkeypatch):
     values = np.random.default_rng(1).normal(size=1000)
     whole = of(values)
     monkeypatch.setattr(histogram_module, "_CHUNK", 64)
@@ -179,12 +178,12 @@ def test_an_array_of_several_chunks_is_one_histogram(monkeypatch: pytest.MonkeyP
     assert (chunked.mean, chunked.m2) == pytest.approx((whole.mean, whole.m2), rel=1e-12)
 
 
-def test_a_merged_histogram_stands_at_the_later_step_and_time() -> None:
+def test_a_merged_histogram_stands_at_the_later_step_and_time():
     early = Histogram.from_values("h", [1.0], step=3, time_ns=30)
     late = Histogram.from_values("h", [2.0], step=5, time_ns=20)
     assert (early.merge(late).step, late.merge(early).time_ns) == (5, 30)
 
 
-def test_histograms_of_different_things_do_not_merge() -> None:
+def test_histograms_of_different_things_do_not_merge():
     with pytest.raises(ArtifactError, match="histogram 'a': cannot merge with 'b'; expected the same name"):
         of([1.0], "a").merge(of([1.0], "b"))

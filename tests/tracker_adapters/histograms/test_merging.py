@@ -16,7 +16,7 @@ SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_s
 
 
 @pytest.fixture(params=["compiled", "sorted"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def way(request, monkeypatch):
     if request.param == "sorted":
         monkeypatch.setattr(merging, "kernels", lambda: None)
     elif kernels() is None:
@@ -31,7 +31,7 @@ def assert_same(ours: HistogramColumns, expected: HistogramColumns) -> None:
 
 @SETTINGS
 @given(grouped=ARRAYS)
-def test_groups_merge_as_their_histograms_do(grouped: list[tuple[int, list[float]]]) -> None:
+def test_groups_merge_as_their_histograms_do(grouped):
     histograms = [Histogram.from_values("h", values, step=0, time_ns=0) for _, values in grouped]
     groups = np.array([group for group, _ in grouped], np.int64)
     expected = [
@@ -43,9 +43,7 @@ def test_groups_merge_as_their_histograms_do(grouped: list[tuple[int, list[float
 
 @SETTINGS
 @given(grouped=ARRAYS, cut=st.integers(0, 12))
-def test_merging_some_first_and_the_rest_later_gives_the_same_bits(
-    grouped: list[tuple[int, list[float]]], cut: int
-) -> None:
+def test_merging_some_first_and_the_rest_later_gives_the_same_bits(grouped, cut):
     columns = HistogramColumns.of([Histogram.from_values("h", values, step=0, time_ns=0) for _, values in grouped])
     groups = np.array([group for group, _ in grouped], np.int64)
     cut = min(cut, len(grouped))
@@ -54,7 +52,7 @@ def test_merging_some_first_and_the_rest_later_gives_the_same_bits(
     assert_same(later.merged(np.concatenate([np.unique(groups[:cut]), groups[cut:]])), columns.merged(groups))
 
 
-def test_columns_that_cannot_be_written_are_merged() -> None:
+def test_columns_that_cannot_be_written_are_merged():
     columns = HistogramColumns.of([Histogram.from_values("h", [1.0, 2.0], step=0, time_ns=0)] * 2)
     for key in ("ends", "bins", "counts"):
         getattr(columns, key).flags.writeable = False

@@ -26,7 +26,7 @@ def moments_of(values: list[float]) -> list[float]:
 @settings(max_examples=50)
 @pytest.mark.parametrize("scale", SCALES)
 @given(parts=PARTS)
-def test_folded_parts_have_the_moments_of_all_values(scale: float, parts: list[list[float]]) -> None:
+def test_folded_parts_have_the_moments_of_all_values(scale, parts):
     scaled = [[value * scale for value in part] for part in parts]
     moments = np.array([moments_of(part) for part in scaled])
     [folded] = fold_moments(moments, np.array([len(part) for part in parts]), np.zeros(1, np.int64))
@@ -36,7 +36,7 @@ def test_folded_parts_have_the_moments_of_all_values(scale: float, parts: list[l
     np.testing.assert_allclose(folded[M2], expected[M2], rtol=1e-12, atol=1e-26 * scale * scale)
 
 
-def test_means_at_the_two_ends_of_float64_join_to_a_finite_mean() -> None:
+def test_means_at_the_two_ends_of_float64_join_to_a_finite_mean():
     end = 2.0**1023
     low, high = ([value, value, value, 0.0] for value in (-end, end))
     np.testing.assert_array_equal(
@@ -45,14 +45,14 @@ def test_means_at_the_two_ends_of_float64_join_to_a_finite_mean() -> None:
     )
 
 
-def test_numbers_of_elements_may_be_large() -> None:
+def test_numbers_of_elements_may_be_large():
     part = np.array([1.0, 2.0, 1.5, 7.0])
     other = np.array([2.0, 3.0, 2.5, 5.0])
     np.testing.assert_array_equal(join_moments(2**40, part, 2**40, other), [1.0, 3.0, 2.0, 12.0 + 2.0**39])
 
 
 @pytest.mark.parametrize(("n_ours", "n_theirs"), [(0, 3), (3, 0), (0, 0)])
-def test_a_part_without_elements_changes_no_bit(n_ours: int, n_theirs: int) -> None:
+def test_a_part_without_elements_changes_no_bit(n_ours, n_theirs):
     filled, empty = np.array([0.1, 0.3, 0.2, 1e-320]), np.array([math.nan, math.nan, math.nan, 0.0])
     ours, theirs = (filled if number else empty for number in (n_ours, n_theirs))
     np.testing.assert_array_equal(join_moments(n_ours, ours, n_theirs, theirs), filled if n_ours or n_theirs else empty)

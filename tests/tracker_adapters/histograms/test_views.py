@@ -21,7 +21,7 @@ NORMAL = st.floats(SMALLEST_NORMAL, FLOAT32_MAX, width=32)
 
 
 @given(st.lists(st.one_of(NORMAL, NORMAL.map(lambda value: -value), st.just(0.0)), min_size=1, max_size=60), st.data())
-def test_percentiles_are_within_a_sixteenth_of_the_element(values: list[float], data: st.DataObject) -> None:
+def test_percentiles_are_within_a_sixteenth_of_the_element(values, data):
     q = data.draw(st.lists(st.floats(0, 100), min_size=1, max_size=5))
     found = of(values).percentile(q)
     wanted = np.percentile(np.array(values), q, method="lower")
@@ -32,13 +32,13 @@ def test_percentiles_are_within_a_sixteenth_of_the_element(values: list[float], 
 
 
 @pytest.mark.parametrize("q", [-1, 101, math.nan, [50, 200]])
-def test_percentiles_beyond_0_to_100_are_refused(q: Any) -> None:
+def test_percentiles_beyond_0_to_100_are_refused(q):
     with pytest.raises(ArtifactError, match="beyond 0 to 100"):
         of([1.0]).percentile(q)
 
 
 @pytest.mark.parametrize("q", [99.9999999999999, 100])
-def test_percentiles_of_more_elements_than_a_float64_counts_one_by_one(q: float) -> None:
+def test_percentiles_of_more_elements_than_a_float64_counts_one_by_one(q):
     histogram = Histogram(name="h", step=0, time_ns=1, bins=[1016], counts=[2**60], count=2**60, min=1.0, max=1.1)  # type: ignore[arg-type]
     np.testing.assert_allclose(histogram.percentile(q), 1.05, rtol=0.0625)
     [(_, _, found)] = HistogramColumns.of([histogram]).shapes_and_percentiles(1, [99.9999999999999])
@@ -54,7 +54,7 @@ def test_percentiles_of_more_elements_than_a_float64_counts_one_by_one(q: float)
 @example([-1.7976931348623157e308], None)
 @example([2.0**128 * (1 - 2**-26), 1e38], None)
 @example([1.7e308, -1.7e308, 0.0], 2)
-def test_edges_ascend_and_their_counts_are_all_finite_elements(values: list[float], max_bins: int | None) -> None:
+def test_edges_ascend_and_their_counts_are_all_finite_elements(values, max_bins):
     histogram = of(values)
     edges, counts = histogram.edges(max_bins)
     kept = finite(values)
@@ -71,14 +71,14 @@ def test_edges_ascend_and_their_counts_are_all_finite_elements(values: list[floa
 
 
 @given(st.lists(st.floats(2.0**-128, FLOAT32_MAX, width=32), min_size=1, max_size=40), st.sampled_from([1, -1]))
-def test_edges_enclose_what_they_count(values: list[float], sign: int) -> None:
+def test_edges_enclose_what_they_count(values, sign):
     edges, counts = of(np.array(values) * sign).edges()
     if sign < 0:  # bins of negative values are closed on the right
         edges, counts = -edges[::-1], counts[::-1]
     assert np.histogram(values, edges)[0].tolist() == counts.tolist()
 
 
-def test_neighbours_are_merged_evenly() -> None:
+def test_neighbours_are_merged_evenly():
     """Each of the merged bins stands for as many of the bins as another one, or one more."""
     histogram = of(np.exp2(np.arange(100) / 8))
     whole, _ = histogram.edges()
@@ -87,7 +87,7 @@ def test_neighbours_are_merged_evenly() -> None:
     assert (counts.size, set(held.tolist())) == (30, {(whole.size - 1) // 30, (whole.size - 1) // 30 + 1})
 
 
-def test_fewer_than_one_bin_is_refused() -> None:
+def test_fewer_than_one_bin_is_refused():
     with pytest.raises(ArtifactError, match="max_bins is 0; expected at least 1"):
         of([1.0, 2.0]).edges(0)
 
@@ -95,7 +95,7 @@ def test_fewer_than_one_bin_is_refused() -> None:
 # The object.
 
 
-def test_the_histogram_keeps_nothing_of_the_callers_array() -> None:
+def test_the_histogram_keeps_nothing_of_the_callers_array():
     values = np.array([1.0, 2.0])
     bins, counts = np.array([1016]), np.array([2])
     made = of(values)
@@ -107,7 +107,7 @@ def test_the_histogram_keeps_nothing_of_the_callers_array() -> None:
 
 
 @pytest.mark.parametrize("field", ["bins", "counts"])
-def test_its_arrays_are_read_only(field: str) -> None:
+def test_its_arrays_are_read_only(field):
     with pytest.raises(ValueError, match="read-only"):
         getattr(of([1.0]), field)[0] = 5
 
@@ -122,13 +122,13 @@ def test_its_arrays_are_read_only(field: str) -> None:
         ({"count": 5}, "hold 1 elements; expected count minus non-finite ones, 5"),
     ],
 )
-def test_parts_that_contradict_each_other_are_refused(change: dict[str, Any], message: str) -> None:
+def test_parts_that_contradict_each_other_are_refused(change, message):
     parts: dict[str, Any] = {"bins": [1016], "counts": [1], "count": 1} | change
     with pytest.raises(ArtifactError, match=message):
         Histogram(name="h", step=0, **parts)
 
 
-def test_equality_compares_values_and_takes_nan_as_equal() -> None:
+def test_equality_compares_values_and_takes_nan_as_equal():
     assert of([math.nan, 1.0]) == of([math.nan, 1.0])
     assert of([]) == of([])
     assert of([1.0]) != of([1.1])
@@ -136,12 +136,12 @@ def test_equality_compares_values_and_takes_nan_as_equal() -> None:
     assert of([1.0]) != "h"
 
 
-def test_time_zero_is_a_time() -> None:
+def test_time_zero_is_a_time():
     assert Histogram.from_values("h", [1.0], step=0, time_ns=0).time_ns == 0
 
 
 @given(st.lists(LISTS, max_size=5))
-def test_intervals_of_many_are_the_edges_of_each(arrays: list[list[float]]) -> None:
+def test_intervals_of_many_are_the_edges_of_each(arrays):
     histograms = [of(values) for values in arrays]
     ends, rights, counts = HistogramColumns.of(histograms).intervals()
     starts = [0, *ends.tolist()]
@@ -152,7 +152,7 @@ def test_intervals_of_many_are_the_edges_of_each(arrays: list[list[float]]) -> N
 
 
 @given(st.lists(LISTS, max_size=5), st.sampled_from([None, 1, 3, 100]))
-def test_many_have_the_shapes_and_percentiles_of_each(arrays: list[list[float]], max_bins: int | None) -> None:
+def test_many_have_the_shapes_and_percentiles_of_each(arrays, max_bins):
     histograms = [of(values) for values in arrays]
     columns = HistogramColumns.of(histograms)
     expected = [histogram.edges(max_bins) for histogram in histograms]
@@ -168,7 +168,7 @@ def test_many_have_the_shapes_and_percentiles_of_each(arrays: list[list[float]],
     np.testing.assert_array_equal(np.array([row for *_, row in both]), np.array(percentiles))
 
 
-def test_more_than_are_worked_on_at_once_come_in_their_order() -> None:
+def test_more_than_are_worked_on_at_once_come_in_their_order():
     rng = np.random.default_rng(0)
     sizes = [0 if row % 7 == 3 else row + 1 for row in range(2 * AT_ONCE + 1)]
     histograms = [of(rng.normal(size=size)) for size in sizes]

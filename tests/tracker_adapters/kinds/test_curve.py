@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,13 @@ def curve(x: Any = (0, 1), y: Any = (2, 3), **fields: Any) -> Curve:
     [[0, 1, 2], range(3), np.arange(3, dtype=np.int8), np.arange(3, dtype=np.float16), torch.arange(3.0)],
     ids=["list", "range", "int8", "float16", "tensor"],
 )
-def test_points_of_every_make_become_float64(values: Any) -> None:
+def test_points_of_every_make_become_float64(values):
     made = curve(values, values)
     assert made.x.dtype == made.y.dtype == np.float64
     assert made.x.tolist() == made.y.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_the_callers_array_is_copied_and_the_copy_cannot_be_changed() -> None:
+def test_the_callers_array_is_copied_and_the_copy_cannot_be_changed():
     given = np.arange(2.0)
     made = curve(given, given)
     given[0] = 9
@@ -40,7 +39,7 @@ def test_the_callers_array_is_copied_and_the_copy_cannot_be_changed() -> None:
         made.y[0] = 1
 
 
-def test_y_may_be_anything_and_a_curve_without_points_is_one() -> None:
+def test_y_may_be_anything_and_a_curve_without_points_is_one():
     assert curve([3, 1, 2], [math.nan, math.inf, -math.inf]) == curve([3, 1, 2], [math.nan, math.inf, -math.inf])
     assert curve([], []).plainer().rows == ()
 
@@ -61,31 +60,31 @@ def test_y_may_be_anything_and_a_curve_without_points_is_one() -> None:
         ({"x_label": "a" * 1001}, "x_label has 1001 characters"),
     ],
 )
-def test_what_is_no_curve_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_what_is_no_curve_is_refused(fields, message):
     with pytest.raises(ArtifactError, match=message):
         curve(**fields)
 
 
-def test_curves_differ_in_each_field() -> None:
+def test_curves_differ_in_each_field():
     one = curve()
     others = {"x": [0, 2], "y": [2, 4], "title": "t", "x_label": "a", "y_label": "b", "name": "n", "step": 0}
     assert all(replace(one, **{key: value}) != one for key, value in others.items())
     assert one != "roc"
 
 
-def test_secrets_in_labels_are_left_out() -> None:
+def test_secrets_in_labels_are_left_out():
     made = curve(title="scores of https://user:hunter2@host/data", y_label="token=ghp_" + "a" * 36)
     assert "hunter2" not in made.title
     assert "ghp_a" not in made.y_label
 
 
-def test_as_a_table_its_columns_are_named_after_the_axes_where_these_differ() -> None:
+def test_as_a_table_its_columns_are_named_after_the_axes_where_these_differ():
     assert curve(x_label="fpr", y_label="tpr").plainer().columns == ("fpr", "tpr")
     assert curve(x_label="rate", y_label="rate").plainer().columns == ("x", "y")
     assert curve().plainer().rows == ((0.0, 2.0), (1.0, 3.0))
 
 
-def test_a_run_gives_back_the_latest_attempt_at_each_step(tmp_path: Path) -> None:
+def test_a_run_gives_back_the_latest_attempt_at_each_step(tmp_path):
     for resume, high in ((False, 1.0), (True, 2.0)):
         with stepscope.open_run(tmp_path / "run", sinks=[], resume=resume) as run:
             run.scoped("val").curve("roc", [0, 1], [0, high], step=7, title="ROC")

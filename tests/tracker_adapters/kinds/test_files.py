@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,7 +18,7 @@ UNDECODABLE = b"caf\xe9.txt".decode("utf-8", "surrogateescape")
 
 
 @pytest.mark.parametrize("cls", [File, Page])
-def test_a_file_is_measured_when_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cls: Any) -> None:
+def test_a_file_is_measured_when_it_is_named(tmp_path, monkeypatch, cls):
     path = tmp_path / "data.bin"
     path.write_bytes(b"content")
     monkeypatch.chdir(tmp_path)
@@ -31,7 +30,7 @@ def test_a_file_is_measured_when_it_is_named(tmp_path: Path, monkeypatch: pytest
     assert (moved.path, moved.sha256, moved.filename) == (tmp_path / "gone", artifact.sha256, "data.bin")
 
 
-def test_a_file_name_that_is_no_text_can_still_be_stored(tmp_path: Path) -> None:
+def test_a_file_name_that_is_no_text_can_still_be_stored(tmp_path):
     path = tmp_path / UNDECODABLE
     path.write_bytes(b"")
     file = File(name="f", step=0, path=path, media_type="text/\udc80")
@@ -52,12 +51,12 @@ def test_a_file_name_that_is_no_text_can_still_be_stored(tmp_path: Path) -> None
     ],
 )
 @pytest.mark.parametrize("cls", [File, Page])
-def test_what_is_no_file_is_refused(tmp_path: Path, cls: Any, make: Any, message: str) -> None:
+def test_what_is_no_file_is_refused(tmp_path, cls, make, message):
     with pytest.raises(ArtifactError, match=f"^{cls.kind} 'f': .*{message}"):
         cls(name="f", step=0, path=make(tmp_path))
 
 
-def test_a_pages_contents_are_entries(tmp_path: Path) -> None:
+def test_a_pages_contents_are_entries(tmp_path):
     path = tmp_path / "page_0.pkl"
     path.write_bytes(b"")
     entry = PageEntry(datapoint=np.int64(7), debugger="conv1", summary="\udc80")  # type: ignore[arg-type]
@@ -68,12 +67,12 @@ def test_a_pages_contents_are_entries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"datapoint": 1.5}, {"debugger": None}, {"summary": 3}])
-def test_an_entry_is_a_number_and_two_texts(change: dict[str, Any]) -> None:
+def test_an_entry_is_a_number_and_two_texts(change):
     with pytest.raises(ArtifactError, match="expected an int and two str"):
         PageEntry(**({"datapoint": 0, "debugger": "d", "summary": "s"} | change))
 
 
-def test_a_known_checksum_is_not_computed_again(tmp_path: Path) -> None:
+def test_a_known_checksum_is_not_computed_again(tmp_path):
     path = tmp_path / "page_0.pkl"
     path.write_bytes(b"content")
     known = hashlib.sha256(b"known").hexdigest()

@@ -34,7 +34,7 @@ def run(home: Path, code: str, **variables: str) -> subprocess.CompletedProcess[
 
 
 @pytest.fixture
-def extension_file(tmp_path: Path) -> Path:
+def extension_file(tmp_path):
     """That of a copy of the package."""
     shutil.copytree(HOME, tmp_path / HOME.name, ignore=shutil.ignore_patterns("__pycache__"))
     if kernels() is None:
@@ -43,11 +43,11 @@ def extension_file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-def test_it_is_built_where_there_is_a_compiler() -> None:
+def test_it_is_built_where_there_is_a_compiler():
     assert list((HOME / "native").glob("_kernels*.so")), "build it with: make native"
 
 
-def test_it_is_used_with_the_widest_instruction_set(extension_file: Path) -> None:
+def test_it_is_used_with_the_widest_instruction_set(extension_file):
     native = kernels()
     assert native is not None
     found = run(extension_file.parents[2], STATE, STEPSCOPE_NATIVE="").stdout
@@ -62,11 +62,11 @@ def test_it_is_used_with_the_widest_instruction_set(extension_file: Path) -> Non
         ("fast", "False||STEPSCOPE_NATIVE=fast; expected off, portable"),
     ],
 )
-def test_the_variable_chooses(extension_file: Path, wanted: str, expected: str) -> None:
+def test_the_variable_chooses(extension_file, wanted, expected):
     assert run(extension_file.parents[2], STATE, STEPSCOPE_NATIVE=wanted).stdout.startswith(expected)
 
 
-def test_where_it_was_not_built_torch_measures_and_it_is_told_once_with_the_remedy(extension_file: Path) -> None:
+def test_where_it_was_not_built_torch_measures_and_it_is_told_once_with_the_remedy(extension_file):
     extension_file.unlink()
     done = run(extension_file.parents[2], MEASURING, STEPSCOPE_NATIVE="")
     how = f"with torch operations, tens of times slower: the compiled code was not built; {extension.REMEDY}"
@@ -83,7 +83,7 @@ def damaged(content: bytes) -> dict[str, bytes]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="made of ELF files")
 @pytest.mark.parametrize("damage", ["0 of 4", "1 of 4", "2 of 4", "3 of 4", "text", "zeros", "another processor's"])
-def test_a_damaged_file_is_left_alone(extension_file: Path, damage: str) -> None:
+def test_a_damaged_file_is_left_alone(extension_file, damage):
     extension_file.write_bytes(damaged(extension_file.read_bytes())[damage])
     used, _, why = run(extension_file.parents[2], STATE, STEPSCOPE_NATIVE="").stdout.split("|")
     assert used == "False"

@@ -9,23 +9,23 @@ from tracker_adapters.remote.file_systems import file_system, is_network, keeps_
 
 
 @pytest.fixture(autouse=True)
-def automatic(monkeypatch: pytest.MonkeyPatch) -> None:
+def automatic(monkeypatch):
     monkeypatch.delenv("STEPSCOPE_LOCAL_STORE", raising=False)
 
 
 @pytest.mark.parametrize(
     "kind", ["nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "fuse.sshfs", "9p", "CEPH"]
 )
-def test_network_file_systems_are_known(kind: str) -> None:
+def test_network_file_systems_are_known(kind):
     assert is_network(kind)
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "tmpfs", "overlay", "zfs", "nfsd", "fuse.fuse-overlayfs", ""])
-def test_local_ones_are_not_taken_for_them(kind: str) -> None:
+def test_local_ones_are_not_taken_for_them(kind):
     assert not is_network(kind)
 
 
-def test_the_innermost_and_latest_mount_counts(tmp_path: Path) -> None:
+def test_the_innermost_and_latest_mount_counts(tmp_path):
     mounts = [("/", "ext4"), (str(tmp_path), "nfs4"), (str(tmp_path / "in"), "xfs"), (str(tmp_path / "in"), "lustre")]
     listed = [SimpleNamespace(mountpoint=point, fstype=kind) for point, kind in mounts]
     (tmp_path / "in" / "runs").mkdir(parents=True)
@@ -36,14 +36,14 @@ def test_the_innermost_and_latest_mount_counts(tmp_path: Path) -> None:
     assert file_system(tmp_path, []) == ""
 
 
-def test_a_log_is_tried_for_real(tmp_path: Path) -> None:
+def test_a_log_is_tried_for_real(tmp_path):
     """SQLite's VFS with lock files has no shared memory, as a network file system has none: it refuses WAL."""
     assert keeps_a_log(tmp_path)
     assert not keeps_a_log(tmp_path, vfs="unix-dotfile")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_no_log_can_be_kept_the_store_lies_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_log_can_be_kept_the_store_lies_elsewhere(tmp_path, monkeypatch):
     from functools import partial
 
     from tracker_adapters.remote import file_systems
@@ -57,7 +57,7 @@ def test_where_no_log_can_be_kept_the_store_lies_elsewhere(tmp_path: Path, monke
     assert why_not_here(tmp_path / "runs" / "exp1") == "nfs4 is a network file system"
 
 
-def test_the_variable_forces_and_forbids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_forces_and_forbids(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPSCOPE_LOCAL_STORE", "always")
     assert why_not_here(tmp_path) == "STEPSCOPE_LOCAL_STORE says so"
     monkeypatch.setenv("STEPSCOPE_LOCAL_STORE", "never")

@@ -74,7 +74,7 @@ def steps_there(place: RemotePlace) -> list[int]:
         return record.scalars("loss").steps.tolist()
 
 
-def test_while_a_run_lives_all_but_its_last_segment_is_there(place: RemotePlace) -> None:
+def test_while_a_run_lives_all_but_its_last_segment_is_there(place):
     folder = written_copy(place.url)
     store = open_store(folder)
     mirror = Mirror(folder, place, claim(place, folder))
@@ -93,7 +93,7 @@ def test_while_a_run_lives_all_but_its_last_segment_is_there(place: RemotePlace)
     assert listed(place).writer is None
 
 
-def test_each_file_is_listed_with_its_checksum_and_private_files_stay_here(place: RemotePlace) -> None:
+def test_each_file_is_listed_with_its_checksum_and_private_files_stay_here(place):
     folder = written_copy(place.url)
     store = open_store(folder)
     home = claim(place, folder)
@@ -111,7 +111,7 @@ def test_each_file_is_listed_with_its_checksum_and_private_files_stay_here(place
     assert not [name for name in fsspec.filesystem("memory").store if ".remote" in name or ".lock" in name]
 
 
-def test_what_is_there_already_is_not_copied_again(place: RemotePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_already_is_not_copied_again(place, monkeypatch):
     folder, home = copied_run(place, 3000)
     copied: list[str] = []
     monkeypatch.setattr(RemotePlace, "upload", lambda self, source, name, _: copied.append(name))
@@ -128,7 +128,7 @@ class CutError(OSError):
 @settings(max_examples=20, deadline=None)
 @example(at=[2, 2], resumed=True)
 @given(at=st.lists(st.integers(0, 12), min_size=1, max_size=4), resumed=st.booleans())
-def test_copying_that_is_cut_anywhere_ends_with_exactly_the_run(at: list[int], resumed: bool) -> None:
+def test_copying_that_is_cut_anywhere_ends_with_exactly_the_run(at, resumed):
     """Each cut is at another request; a new process goes on. At every moment, what is listed is readable and whole."""
     import tempfile
 
@@ -176,7 +176,7 @@ def _copy_until_cut(folder: Path, home: Home, cut: int) -> None:
         Mirror(folder, place, home).copy()
 
 
-def test_the_segment_of_a_killed_writer_is_copied_with_what_its_log_holds(place: RemotePlace) -> None:
+def test_the_segment_of_a_killed_writer_is_copied_with_what_its_log_holds(place):
     folder = written_copy(place.url)
     store = open_store(folder)
     put(store, range(100))
@@ -194,7 +194,7 @@ def test_the_segment_of_a_killed_writer_is_copied_with_what_its_log_holds(place:
     assert steps_there(there) == list(range(100))
 
 
-def test_two_machines_do_not_write_to_one_place(place: RemotePlace, tmp_path: Path) -> None:
+def test_two_machines_do_not_write_to_one_place(place, tmp_path):
     folder = written_copy(place.url)
     store = open_store(folder)
     mirror = Mirror(folder, place, claim(place, folder, "one"))
@@ -208,7 +208,7 @@ def test_two_machines_do_not_write_to_one_place(place: RemotePlace, tmp_path: Pa
     assert place.read(INDEX) == before
 
 
-def test_a_place_is_claimed_only_for_what_went_on_from_there(place: RemotePlace, tmp_path: Path) -> None:
+def test_a_place_is_claimed_only_for_what_went_on_from_there(place, tmp_path):
     folder = written_copy(place.url)
     store = open_store(folder)
     put(store, range(10))
@@ -224,9 +224,7 @@ def test_a_place_is_claimed_only_for_what_went_on_from_there(place: RemotePlace,
     store.close()
 
 
-def test_a_run_that_another_machine_writes_is_busy_until_it_is_silent(
-    place: RemotePlace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_that_another_machine_writes_is_busy_until_it_is_silent(place, monkeypatch, caplog):
     folder, _ = copied_run(place, 10)
     claim(place, folder, "two", host="far")
     with pytest.raises(RunBusyError, match=r"far \(process .* writes to memory://.*last seen"):
@@ -239,9 +237,7 @@ def test_a_run_that_another_machine_writes_is_busy_until_it_is_silent(
     assert "far was the last to write to" in caplog.text
 
 
-def test_a_run_goes_on_on_another_machine(
-    place: RemotePlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_goes_on_on_another_machine(place, tmp_path, monkeypatch, caplog):
     folder, _ = copied_run(place, 1000)
     monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "elsewhere"))
     assert prepare(URL, resume=True) == "one"
@@ -265,7 +261,7 @@ def test_a_run_goes_on_on_another_machine(
     store.close()
 
 
-def test_what_arrives_with_another_checksum_is_refused(place: RemotePlace) -> None:
+def test_what_arrives_with_another_checksum_is_refused(place):
     copied_run(place, 10)
     content = place.read("store/rank_00000/segment_000000.db")
     assert content is not None

@@ -12,7 +12,7 @@ from tracker_adapters.remote.record import read_remote
 from tracker_adapters.remote.sealed import INDEX, read_index
 
 
-def test_objects_are_written_copied_and_removed(place: RemotePlace, tmp_path: Path) -> None:
+def test_objects_are_written_copied_and_removed(place, tmp_path):
     local = RemotePlace((tmp_path / "there").as_uri())
     (tmp_path / "source").write_bytes(b"content")
     for one in (place, local):
@@ -43,7 +43,7 @@ def test_objects_are_written_copied_and_removed(place: RemotePlace, tmp_path: Pa
         b'"parts":["../x"],"files":{}}',
     ],
 )
-def test_an_index_that_is_none_is_refused(place: RemotePlace, content: bytes) -> None:
+def test_an_index_that_is_none_is_refused(place, content):
     place.write(INDEX, content)
     with pytest.raises(NotARunError, match=r"sealed\.json (is damaged: (?!KeyError\('parts)|has version)"):
         read_index(place)
@@ -57,13 +57,13 @@ def test_an_index_that_is_none_is_refused(place: RemotePlace, content: bytes) ->
         ("memory://bucket/missing", NotARunError, "holds no stepscope run"),
     ],
 )
-def test_a_url_that_cannot_be_is_explained(url: str, error: type[Exception], message: str) -> None:
+def test_a_url_that_cannot_be_is_explained(url, error, message):
     with pytest.raises(error, match=message) as caught:
         read_remote(url)
     assert "hunter2" not in str(caught.value)
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_extra_is_named(monkeypatch):
     def missing(name: str) -> None:
         raise ImportError(name)
 
@@ -77,7 +77,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("path", "answer"), [("s3://b/x", True), ("a/b", False), ("C:/x", False), (Path("s3:/b"), False)]
 )
-def test_urls_are_told_from_paths(path: object, answer: bool) -> None:
+def test_urls_are_told_from_paths(path, answer):
     assert is_url(path) is answer
 
 
@@ -91,7 +91,7 @@ class Folders(LocalFileSystem):
         return str(path).removeprefix("folders://")
 
 
-def test_folders_are_made_where_a_place_has_them(tmp_path: Path) -> None:
+def test_folders_are_made_where_a_place_has_them(tmp_path):
     fsspec.register_implementation("folders", Folders, clobber=True)
     (tmp_path / "source").write_bytes(b"content")
     place = RemotePlace(f"folders://{tmp_path}/there")

@@ -31,9 +31,7 @@ def ignore(key: str) -> None:
     rounds=st.lists(st.dictionaries(st.integers(0, 30), st.none() | st.integers(0, 9), max_size=12), max_size=8),
     part_entries=st.integers(1, 6),
 )
-def test_files_that_come_change_and_go_are_listed_exactly(
-    rounds: list[dict[int, int | None]], part_entries: int
-) -> None:
+def test_files_that_come_change_and_go_are_listed_exactly(rounds, part_entries):
     """Each round adds and changes some files and removes others; every part but the needed ones was told of."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sealed, "PART_ENTRIES", part_entries)
@@ -56,7 +54,7 @@ def test_files_that_come_change_and_go_are_listed_exactly(
                 index = found
 
 
-def test_a_file_more_among_very_many_is_written_in_little(place: RemotePlace) -> None:
+def test_a_file_more_among_very_many_is_written_in_little(place):
     index = SealedIndex(manifest={})
     index.files = {f"blobs/{number:064x}": entry(number) for number in range(20_000)}
     index.write(place, ignore)
@@ -72,7 +70,7 @@ def test_a_file_more_among_very_many_is_written_in_little(place: RemotePlace) ->
     assert len(head.files) < sealed.PART_ENTRIES
 
 
-def test_a_part_that_is_gone_or_damaged_is_told(place: RemotePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_is_gone_or_damaged_is_told(place, monkeypatch):
     monkeypatch.setattr(sealed, "PART_ENTRIES", 2)
     index = SealedIndex(manifest={}, files={"a": entry(1), "b": entry(2), "c": entry(3)})
     index.write(place, ignore)
@@ -100,9 +98,7 @@ def test_a_part_that_is_gone_or_damaged_is_told(place: RemotePlace, monkeypatch:
     ],
 )
 @pytest.mark.parametrize("part_entries", [1, 2])
-def test_what_is_never_copied_to_a_place_is_not_taken_from_there(
-    place: RemotePlace, monkeypatch: pytest.MonkeyPatch, path: str, part_entries: int
-) -> None:
+def test_what_is_never_copied_to_a_place_is_not_taken_from_there(place, monkeypatch, path, part_entries):
     """Whether the index lists it itself or in a part."""
     monkeypatch.setattr(sealed, "PART_ENTRIES", part_entries)
     SealedIndex(manifest={}, files={path: entry(1)}).write(place, ignore)
@@ -110,7 +106,7 @@ def test_what_is_never_copied_to_a_place_is_not_taken_from_there(
         read_index(place)
 
 
-def test_a_part_that_is_replaced_while_it_is_read_is_found(place: RemotePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_is_replaced_while_it_is_read_is_found(place, monkeypatch):
     monkeypatch.setattr(sealed, "PART_ENTRIES", 2)
     index = SealedIndex(manifest={}, files={"a": entry(1), "b": entry(2)})
     index.write(place, ignore)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tracker_adapters.artifacts import RunInfo
@@ -40,7 +39,7 @@ upload.main()
 """
 
 
-def test_an_upload_that_hangs_starts_itself_again(tmp_path: Path) -> None:
+def test_an_upload_that_hangs_starts_itself_again(tmp_path):
     folder, there, hung = tmp_path / "run", tmp_path / "there", tmp_path / "hung"
     folder.mkdir()
     there.mkdir()
@@ -66,9 +65,7 @@ def test_an_upload_that_hangs_starts_itself_again(tmp_path: Path) -> None:
     assert (there / segment).read_bytes() == (folder / segment).read_bytes()
 
 
-def test_what_the_place_does_not_find_is_no_file_that_vanished_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_place_does_not_find_is_no_file_that_vanished_here(tmp_path, monkeypatch):
     Manifest(RunInfo(id="r1", name="run")).save(tmp_path)
     RunStore(tmp_path).close()
     url = "memory://no/bucket"

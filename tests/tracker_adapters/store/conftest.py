@@ -1,7 +1,5 @@
 """A run's folder for the tests of the store."""
 
-from pathlib import Path
-
 import pytest
 from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.store.layout import rank_folder, segments
@@ -10,7 +8,7 @@ from tracker_adapters.store.segments.segment import SegmentWriter
 
 
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
+def run_folder(tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     Manifest(RunInfo(id="id", name="run")).save(folder)
@@ -18,7 +16,7 @@ def run_folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def three_segments(run_folder: Path) -> list[Path]:
+def three_segments(run_folder):
     """Three segments of 2,000 scalars ``loss`` each, whose values are their steps."""
     folder = rank_folder(run_folder, 0)
     folder.mkdir(parents=True)

@@ -4,7 +4,6 @@ import hashlib
 import os
 from pathlib import Path
 
-import pytest
 from tracker_adapters.artifacts import File, Page
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.store.writing.run_store import RunStore
@@ -14,7 +13,7 @@ def blobs(run_folder: Path) -> list[Path]:
     return [path for path in (run_folder / "blobs").rglob("*") if path.is_file()]
 
 
-def test_a_file_that_changes_while_it_is_taken_lies_under_its_new_checksum(run_folder: Path, tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_taken_lies_under_its_new_checksum(run_folder, tmp_path):
     source = tmp_path / "notes.txt"
     source.write_bytes(b"before")
     file = File(name="notes", path=source, step=0)
@@ -30,7 +29,7 @@ def test_a_file_that_changes_while_it_is_taken_lies_under_its_new_checksum(run_f
     assert blobs(run_folder) == [stored.path]
 
 
-def test_a_page_is_linked_and_the_same_content_lies_there_once(run_folder: Path, tmp_path: Path) -> None:
+def test_a_page_is_linked_and_the_same_content_lies_there_once(run_folder, tmp_path):
     store = RunStore(run_folder)
     for name in ("page_0.pkl", "page_1.pkl"):
         (tmp_path / name).write_bytes(b"page")
@@ -42,9 +41,7 @@ def test_a_page_is_linked_and_the_same_content_lies_there_once(run_folder: Path,
     assert blobs(run_folder)[0].samefile(tmp_path / "page_0.pkl")
 
 
-def test_a_file_that_cannot_be_copied_is_counted_and_leaves_nothing(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_copied_is_counted_and_leaves_nothing(run_folder, tmp_path, monkeypatch):
     (tmp_path / "notes.txt").write_bytes(b"text")
     file = File(name="notes", path=tmp_path / "notes.txt", step=0)
 

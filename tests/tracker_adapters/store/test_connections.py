@@ -41,7 +41,7 @@ for folder in map(Path, sys.stdin.read().split()):
 
 
 @pytest.fixture
-def folder(run_folder: Path) -> Path:
+def folder(run_folder):
     made = rank_folder(run_folder, 0)
     made.mkdir(parents=True)
     return made
@@ -59,7 +59,7 @@ def write_again_and_again(path: Path, holds: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("name", DATABASES)
-def test_threads_open_a_new_database_that_another_one_writes(folder: Path, name: str) -> None:
+def test_threads_open_a_new_database_that_another_one_writes(folder, name):
     failures: list[BaseException] = []
 
     all_begin = threading.Barrier(OPENERS + 1)
@@ -83,7 +83,7 @@ def test_threads_open_a_new_database_that_another_one_writes(folder: Path, name:
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
 
-def test_processes_open_new_ledgers_at_once(tmp_path: Path) -> None:
+def test_processes_open_new_ledgers_at_once(tmp_path):
     folders = [rank_folder(tmp_path / str(number), 0) for number in range(20)]
     for folder in folders:
         folder.mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_processes_open_new_ledgers_at_once(tmp_path: Path) -> None:
         process.stdout.close()
 
 
-def test_a_switch_waits_for_its_time_and_no_longer(folder: Path) -> None:
+def test_a_switch_waits_for_its_time_and_no_longer(folder):
     path = folder / "new.db"
     with closing(connect(path, "rwc")) as holder, closing(connect(path, "rwc", timeout_s=0.2)) as other:
         holder.execute("BEGIN IMMEDIATE")
@@ -116,7 +116,7 @@ def test_a_switch_waits_for_its_time_and_no_longer(folder: Path) -> None:
         write_ahead(other, timeout_s=0.2)
 
 
-def test_what_is_no_lock_is_told_at_once(folder: Path) -> None:
+def test_what_is_no_lock_is_told_at_once(folder):
     connect(folder / "new.db", "rwc").close()
     with (
         closing(connect(folder / "new.db", "ro")) as connection,

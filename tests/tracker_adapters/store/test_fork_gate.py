@@ -104,13 +104,13 @@ def outcome(folder: Path, source: str, forks: int = 0, timeout: float = 120) -> 
     return done.stdout.strip()
 
 
-def test_forked_children_use_sqlite_while_threads_emit_and_read(tmp_path: Path) -> None:
+def test_forked_children_use_sqlite_while_threads_emit_and_read(tmp_path):
     assert outcome(tmp_path, MANY, forks=60) == "True {}"
 
 
-def test_a_signal_handler_forks_inside_the_gate(tmp_path: Path) -> None:
+def test_a_signal_handler_forks_inside_the_gate(tmp_path):
     assert outcome(tmp_path, IN_HANDLER) == "True {}"
 
 
-def test_a_thread_that_stays_inside_delays_a_fork_for_a_bounded_time(tmp_path: Path) -> None:
+def test_a_thread_that_stays_inside_delays_a_fork_for_a_bounded_time(tmp_path):
     assert outcome(tmp_path, LONG_CALL) == "True {}"

@@ -2,7 +2,6 @@
 
 import decimal
 import math
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -19,7 +18,7 @@ FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
-def test_every_float8_value_arrives_exactly_from_torch_and_from_numpy(dtype: str) -> None:
+def test_every_float8_value_arrives_exactly_from_torch_and_from_numpy(dtype):
     bits = torch.arange(256, dtype=torch.uint8)
     from_torch = as_array("x", bits.view(getattr(torch, dtype)))
     from_numpy = as_array("x", bits.numpy().view(getattr(ml_dtypes, dtype)))
@@ -28,7 +27,7 @@ def test_every_float8_value_arrives_exactly_from_torch_and_from_numpy(dtype: str
     np.testing.assert_array_equal(from_torch, from_numpy)
 
 
-def test_every_bfloat16_value_arrives_exactly() -> None:
+def test_every_bfloat16_value_arrives_exactly():
     bits = torch.arange(2**16, dtype=torch.int32).to(torch.uint16)
     wanted = (bits.numpy().astype(np.uint32) << 16).view(np.float32)
     np.testing.assert_array_equal(as_array("x", bits.view(torch.bfloat16)), wanted)
@@ -38,7 +37,7 @@ def test_every_bfloat16_value_arrives_exactly() -> None:
 @pytest.mark.parametrize(
     "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"]
 )
-def test_plain_dtypes_arrive_as_they_are(dtype: str) -> None:
+def test_plain_dtypes_arrive_as_they_are(dtype):
     tensor = torch.tensor([[0, 1], [1, 0]]).to(getattr(torch, dtype))
     array = as_array("x", tensor)
     assert array.dtype == np.dtype(dtype)
@@ -55,7 +54,7 @@ def test_plain_dtypes_arrive_as_they_are(dtype: str) -> None:
     ],
     ids=["requires-grad", "parameter", "negative-bit", "strided-view"],
 )
-def test_tensors_of_every_make_are_read(tensor: torch.Tensor, wanted: list[float]) -> None:
+def test_tensors_of_every_make_are_read(tensor, wanted):
     assert as_array("x", tensor).tolist() == wanted
 
 
@@ -84,7 +83,7 @@ def ragged(**options: Any) -> torch.Tensor:
     ],
     ids=str,
 )
-def test_what_holds_no_numbers_is_refused_by_name(value: Any, message: str) -> None:
+def test_what_holds_no_numbers_is_refused_by_name(value, message):
     with pytest.raises(ArtifactError, match=rf"(?s)^histogram 'h': .*{message}"):
         as_array("histogram 'h'", value)
 
@@ -99,7 +98,7 @@ def test_what_holds_no_numbers_is_refused_by_name(value: Any, message: str) -> N
         (lambda: ragged(layout=torch.jagged), "nested"),
     ],
 )
-def test_layouts_that_are_not_dense_are_refused(make: Callable[[], torch.Tensor], layout: str) -> None:
+def test_layouts_that_are_not_dense_are_refused(make, layout):
     with pytest.raises(
         ArtifactError, match=f"^histogram 'h': got a torch.float32 tensor with layout {layout}; expected a dense"
     ):
@@ -107,7 +106,7 @@ def test_layouts_that_are_not_dense_are_refused(make: Callable[[], torch.Tensor]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # deprecated, says torch
-def test_quantised_tensors_are_read_by_value() -> None:
+def test_quantised_tensors_are_read_by_value():
     tensor = torch.quantize_per_tensor(torch.tensor([0.5, 1.0]), 0.5, 0, torch.qint8)
     assert as_array("x", tensor).tolist() == [0.5, 1.0]
 
@@ -115,7 +114,7 @@ def test_quantised_tensors_are_read_by_value() -> None:
 @pytest.mark.parametrize(
     "value", [1.5, np.float64(1.5), np.float32(1.5), np.array(1.5), torch.tensor(1.5), ml_dtypes.bfloat16(1.5)]
 )
-def test_one_number_of_any_make_is_a_float(value: Any) -> None:
+def test_one_number_of_any_make_is_a_float(value):
     found = as_float("scalar 's'", value)
     assert type(found) is float
     assert found == 1.5
@@ -135,11 +134,11 @@ def test_one_number_of_any_make_is_a_float(value: Any) -> None:
         (torch.tensor(-math.inf), -math.inf),
     ],
 )
-def test_integers_truth_values_and_infinities_are_numbers(value: Any, wanted: float) -> None:
+def test_integers_truth_values_and_infinities_are_numbers(value, wanted):
     assert as_float("scalar 's'", value) == wanted
 
 
-def test_nan_passes() -> None:
+def test_nan_passes():
     assert math.isnan(as_float("scalar 's'", torch.tensor(math.nan)))
 
 
@@ -157,12 +156,12 @@ def test_nan_passes() -> None:
     ],
     ids=str,
 )
-def test_what_is_not_one_number_is_refused(value: Any, message: str) -> None:
+def test_what_is_not_one_number_is_refused(value, message):
     with pytest.raises(ArtifactError, match=f"^scalar 's': .*{message}"):
         as_float("scalar 's'", value)
 
 
-def test_only_tensors_elsewhere_count_as_device_tensors() -> None:
+def test_only_tensors_elsewhere_count_as_device_tensors():
     assert is_tensor(torch.ones(1))
     assert not is_tensor(np.ones(1))
     assert not is_device_tensor(torch.ones(1))
@@ -170,7 +169,7 @@ def test_only_tensors_elsewhere_count_as_device_tensors() -> None:
     assert not is_device_tensor(1.0)
 
 
-def test_what_a_mask_hides_is_no_value() -> None:
+def test_what_a_mask_hides_is_no_value():
     masked = np.ma.array([1.0, 999.0, 3.0], mask=[False, True, False])
     assert np.isnan(as_float("scalar", np.ma.array([1.0, 2.0], mask=True).mean()))
     assert np.array_equal(as_array("x", masked), [1.0, np.nan, 3.0], equal_nan=True)

@@ -3,7 +3,6 @@
 import enum
 import math
 from dataclasses import FrozenInstanceError, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,13 @@ class Mode(enum.StrEnum):
     FAST = "fast"
 
 
-def test_each_kind_has_one_word(tmp_path: Path) -> None:
+def test_each_kind_has_one_word(tmp_path):
     assert list(KINDS) == ["scalar", "histogram", "image", "text", "alert", "table", "page", "file", "curve"]
     assert [artifact.kind for artifact in one_of_each(tmp_path)] == list(KINDS)
     assert all(type(artifact) is KINDS[artifact.kind] for artifact in one_of_each(tmp_path))
 
 
-def test_artifacts_are_immutable(tmp_path: Path) -> None:
+def test_artifacts_are_immutable(tmp_path):
     for artifact in one_of_each(tmp_path):
         for field in fields(artifact):
             with pytest.raises(FrozenInstanceError):
@@ -36,7 +35,7 @@ def test_artifacts_are_immutable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*ODD_NAMES, "x", "x" * 1000, "\x01", np.str_("loss"), Mode.FAST])
-def test_any_text_is_a_name(name: str) -> None:
+def test_any_text_is_a_name(name):
     scalar = Scalar(name=name, step=0, value=1.0)
     assert scalar.name == name
     assert type(scalar.name) is str
@@ -54,13 +53,13 @@ def test_any_text_is_a_name(name: str) -> None:
         (b"loss", "the name is bytes b'loss'"),
     ],
 )
-def test_a_wrong_name_is_refused(name: Any, message: str) -> None:
+def test_a_wrong_name_is_refused(name, message):
     with pytest.raises(ArtifactError, match=f"^scalar: .*{message}"):
         Scalar(name=name, step=0, value=1.0)
 
 
 @pytest.mark.parametrize("step", [0, 1, 2**53 + 1, 2**63 - 1, np.int64(7), np.uint8(7), torch.tensor(7)])
-def test_any_integer_from_zero_on_is_a_step(step: Any) -> None:
+def test_any_integer_from_zero_on_is_a_step(step):
     scalar = Scalar(name="s", step=step, value=1.0)
     assert scalar.step == int(step)
     assert type(scalar.step) is int
@@ -81,13 +80,13 @@ def test_any_integer_from_zero_on_is_a_step(step: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("field", ["step", "time_ns"])
-def test_a_wrong_step_or_time_is_refused(field: str, step: Any, message: str) -> None:
+def test_a_wrong_step_or_time_is_refused(field, step, message):
     arguments: dict[str, Any] = {"step": 0, "time_ns": 0} | {field: step}
     message = message.replace("step", field)
     with pytest.raises(ArtifactError, match=rf"^text 't': {message}.*; expected an integer from 0 to 2\*\*63 - 1$"):
         Text(name="t", text="", **arguments)
 
 
-def test_a_wrong_argument_is_a_value_error_and_ours() -> None:
+def test_a_wrong_argument_is_a_value_error_and_ours():
     assert issubclass(ArtifactError, ValueError)
     assert issubclass(ArtifactError, StepscopeError)

@@ -34,7 +34,7 @@ def shapes(layout: str) -> st.SearchStrategy[tuple[int, ...]]:
 @given(
     st.sampled_from(["CHW", "HWC", "HW"]).flatmap(lambda layout: st.tuples(st.just(layout), shapes(layout))), st.data()
 )
-def test_bytes_come_back_pixel_by_pixel(layout_and_shape: tuple[Any, tuple[int, ...]], data: st.DataObject) -> None:
+def test_bytes_come_back_pixel_by_pixel(layout_and_shape, data):
     layout, shape = layout_and_shape
     values = data.draw(arrays.arrays(np.uint8, shape))
     seen = decoded(Image.from_array("i", values, layout=layout, step=0))
@@ -42,14 +42,14 @@ def test_bytes_come_back_pixel_by_pixel(layout_and_shape: tuple[Any, tuple[int, 
     assert seen.tolist() == (wanted[..., 0] if wanted.ndim == 3 and wanted.shape[-1] == 1 else wanted).tolist()
 
 
-def test_a_tensor_in_channels_last_memory_keeps_its_orientation() -> None:
+def test_a_tensor_in_channels_last_memory_keeps_its_orientation():
     tensor = torch.arange(3 * 2 * 5, dtype=torch.uint8).reshape(1, 3, 2, 5).to(memory_format=torch.channels_last)[0]
     seen = decoded(Image.from_array("i", tensor, layout="CHW", step=0))
     assert seen.shape == (2, 5, 3)
     assert seen.tolist() == tensor.permute(1, 2, 0).tolist()
 
 
-def test_truth_values_are_black_and_white() -> None:
+def test_truth_values_are_black_and_white():
     assert pixels("i", [[True, False]], "HW").tolist() == [[255, 0]]
 
 
@@ -62,20 +62,18 @@ def test_truth_values_are_black_and_white() -> None:
         ((0.0, 5e-324), [0.0, 5e-324], [0, 255]),
     ],
 )
-def test_the_range_says_what_is_black_and_what_is_bright(
-    value_range: tuple[float, float], values: list[float], wanted: list[int]
-) -> None:
+def test_the_range_says_what_is_black_and_what_is_bright(value_range, values, wanted):
     assert pixels("i", np.array([values]), "HW", value_range).tolist() == [wanted]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16", "float8_e4m3fn"])
-def test_every_floating_dtype_is_shown_alike(dtype: str) -> None:
+def test_every_floating_dtype_is_shown_alike(dtype):
     tensor = torch.tensor([[0.0, 0.5, 1.0]]).to(getattr(torch, dtype))
     assert pixels("i", tensor, "HW", (0, 1)).tolist() == [[0, 128, 255]]
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
-def test_nan_is_painted_magenta_and_opaque(channels: int) -> None:
+def test_nan_is_painted_magenta_and_opaque(channels):
     values = np.zeros((2, 3, channels))
     values[1, 2, channels - 1] = math.nan
     painted = pixels("i", values, "HWC", (0, 1))
@@ -84,14 +82,14 @@ def test_nan_is_painted_magenta_and_opaque(channels: int) -> None:
     assert not others.any()
 
 
-def test_one_nan_in_one_channel_is_enough() -> None:
+def test_one_nan_in_one_channel_is_enough():
     values = np.full((3, 1, 2), 0.5)
     values[1, 0, 0] = math.nan
     assert pixels("i", values, "CHW", (0, 1)).tolist() == [[MAGENTA, [128, 128, 128]]]
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.float64])
-def test_the_pixels_are_a_copy(dtype: type[Any]) -> None:
+def test_the_pixels_are_a_copy(dtype):
     values = np.zeros((2, 2), dtype=dtype)
     copied = pixels("i", values, "HW", (0, 1) if dtype is np.float64 else None)
     values[:] = 1
@@ -122,16 +120,16 @@ def test_the_pixels_are_a_copy(dtype: type[Any]) -> None:
         ("picture.png", "HW", None, "str 'picture.png'"),
     ],
 )
-def test_what_is_no_picture_is_refused_by_name(values: Any, layout: Any, value_range: Any, message: str) -> None:
+def test_what_is_no_picture_is_refused_by_name(values, layout, value_range, message):
     with pytest.raises(ArtifactError, match=f"^image 'conv1/0': .*{message}"):
         pixels("conv1/0", values, layout, value_range)
 
 
 @pytest.mark.parametrize("png", [b"GIF89a", b"", None, bytearray(b"\x89PNG\r\n\x1a\n")])
-def test_an_image_holds_a_png(png: Any) -> None:
+def test_an_image_holds_a_png(png):
     with pytest.raises(ArtifactError, match=r"image 'i': png is .*; expected the bytes of a PNG file"):
         Image(name="i", step=0, png=png, width=1, height=1)
 
 
-def test_time_zero_is_a_time() -> None:
+def test_time_zero_is_a_time():
     assert Image.from_array("i", [[True]], layout="HW", step=0, time_ns=0).time_ns == 0

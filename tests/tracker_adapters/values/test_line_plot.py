@@ -16,13 +16,13 @@ def inked(x: list[float], y: list[float], **texts: str) -> npt.NDArray[np.intp]:
     return np.argwhere((drawn == BLUE).all(axis=-1))
 
 
-def test_a_line_goes_from_corner_to_corner() -> None:
+def test_a_line_goes_from_corner_to_corner():
     line = inked([0, 1], [0, 1])
     assert line[line[:, 1].argmin()].tolist() == pytest.approx([350, 80], abs=2)
     assert line[line[:, 1].argmax()].tolist() == pytest.approx([40, 620], abs=2)
 
 
-def test_where_y_is_not_finite_is_a_gap_and_a_point_between_two_is_seen() -> None:
+def test_where_y_is_not_finite_is_a_gap_and_a_point_between_two_is_seen():
     columns = set(inked([0, 1, 2, 3, 4, 5], [0, 1, np.nan, 1, np.inf, 0])[:, 1].tolist())
     middle = 80 + 540 * 3 // 5
     assert middle in columns
@@ -40,6 +40,6 @@ def test_where_y_is_not_finite_is_a_gap_and_a_point_between_two_is_seen() -> Non
     ],
     ids=["empty", "nothing-finite", "one", "widest", "narrowest"],
 )
-def test_any_float64_can_be_drawn(x: list[float], y: list[float]) -> None:
+def test_any_float64_can_be_drawn(x, y):
     shown = np.isfinite(y).any()
     assert bool(len(inked(x, y, title="\u65e5\u672c\n\x00", x_label="x" * 1000))) == shown

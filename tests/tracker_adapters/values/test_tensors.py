@@ -17,14 +17,14 @@ from tracker_adapters.values.tensors import is_sharded, local_part, plain_tensor
     ],
     ids=["requires-grad", "conjugate", "negative", "quantised", "bfloat16"],
 )
-def test_the_values_are_read(tensor: torch.Tensor, wanted: list[complex]) -> None:
+def test_the_values_are_read(tensor, wanted):
     values = plain_tensor("x", tensor)
     assert values.tolist() == wanted
     assert type(values) is torch.Tensor
     assert not (values.requires_grad or values.is_conj() or values.is_neg() or values.is_quantized)
 
 
-def test_nothing_is_copied_that_lies_there() -> None:
+def test_nothing_is_copied_that_lies_there():
     tensor = torch.ones(2, 3).T
     assert plain_tensor("x", tensor).data_ptr() == tensor.data_ptr()
     assert local_part(tensor) is tensor
@@ -45,6 +45,6 @@ def test_nothing_is_copied_that_lies_there() -> None:
     ],
     ids=["meta", "complex-meta", "sparse", "compressed", "nested"],
 )
-def test_what_holds_no_plain_values_is_refused(tensor: torch.Tensor, found: str) -> None:
+def test_what_holds_no_plain_values_is_refused(tensor, found):
     with pytest.raises(ArtifactError, match=found):
         plain_tensor("'w'", tensor)

@@ -31,7 +31,7 @@ def digits(number: str) -> str:
 
 @given(ROWS, st.integers(1, 2**31))
 @example([("loss", 0, 0, 5e-324), ("loss", 1, -1, 1e22), ("loss", 2, 10**18, 1.7976931348623157e308)], 1)
-def test_every_field_reads_back(rows: list[tuple[str, int, int, float]], attempt: int) -> None:
+def test_every_field_reads_back(rows, attempt):
     names, steps, times_ns, values = zip(*rows, strict=True)
     columns = ScalarColumns(
         seqs=np.arange(len(rows)),
@@ -50,7 +50,7 @@ def test_every_field_reads_back(rows: list[tuple[str, int, int, float]], attempt
     assert {row["attempt"] for row in found} == {str(attempt)}
 
 
-def test_a_row_looks_as_people_expect() -> None:
+def test_a_row_looks_as_people_expect():
     scalar = Scalar(name="train/loss", value=0.25, step=12, time_ns=1_700_000_000_000_000_001)
     line = scalar_lines(ScalarColumns.of([(1, scalar)]), attempt=2)
     assert line == b"train/loss,12,2023-11-14T22:13:20.000000001Z,0.25,2\r\n"
@@ -61,7 +61,7 @@ VALUES = st.lists(st.floats() | st.floats(-1e-3, 1e-3), max_size=400)
 
 @given(st.lists(VALUES, min_size=1, max_size=4), st.integers(1, 9))
 @example([[-1.7976931348623157e308, 1.7976931348623157e308], [], [float("nan")], [0.0, -0.0, 5e-324]], 1)
-def test_a_histogram_is_written_as_its_edges_counts_and_percentiles(arrays: list[list[float]], attempt: int) -> None:
+def test_a_histogram_is_written_as_its_edges_counts_and_percentiles(arrays, attempt):
     wanted = [Histogram.from_values(f"h{n}", values, step=n, time_ns=n) for n, values in enumerate(arrays)]
     lines = histogram_lines(range(7, 7 + len(wanted)), HistogramRows.of(wanted), attempt).splitlines()
     for seq, (line, histogram) in enumerate(zip(lines, wanted, strict=True), start=7):

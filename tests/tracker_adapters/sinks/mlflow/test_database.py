@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from hostile_journal import write_journal_that_names
@@ -11,7 +10,7 @@ from tracker_adapters.sinks.mlflow.database import prepare_database
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_a_journal_that_names_another_file_deletes_nothing(tmp_path: Path, linked: bool) -> None:
+def test_a_journal_that_names_another_file_deletes_nothing(tmp_path, linked):
     """SQLite puts the database right by the journal, and then deletes the file whose name the journal ends in."""
     elsewhere = tmp_path / "thesis.txt"
     elsewhere.write_text("two years of work")

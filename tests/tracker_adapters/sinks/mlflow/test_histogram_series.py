@@ -25,7 +25,7 @@ HARD_VALUES = {
 
 
 @pytest.fixture(scope="module")
-def figure() -> HeatMapFigure:
+def figure():
     return HeatMapFigure()
 
 
@@ -35,7 +35,7 @@ def histogram(step: int, values: object = (1.0, 2.0), name: str = "h") -> Histog
 
 @settings(max_examples=50)
 @given(st.integers(0, 5 * MAX_COLUMNS))
-def test_a_series_is_bounded_and_keeps_every_element_in_order(length: int) -> None:
+def test_a_series_is_bounded_and_keeps_every_element_in_order(length):
     one = histogram(0)
     series = HistogramSeries()
     for _ in range(length):
@@ -46,7 +46,7 @@ def test_a_series_is_bounded_and_keeps_every_element_in_order(length: int) -> No
     assert len(set(series.sizes[:-1])) <= 1
 
 
-def test_the_table_says_which_steps_a_column_stands_for() -> None:
+def test_the_table_says_which_steps_a_column_stands_for():
     series = HistogramSeries()
     for step in range(MAX_COLUMNS + 1):
         series.add(histogram(step, [step, step]))
@@ -58,7 +58,7 @@ def test_the_table_says_which_steps_a_column_stands_for() -> None:
 
 
 @pytest.mark.parametrize("values", HARD_VALUES.values(), ids=HARD_VALUES.keys())
-def test_hard_histograms_are_drawn_and_tabled(values: list[float], figure: HeatMapFigure) -> None:
+def test_hard_histograms_are_drawn_and_tabled(values, figure):
     series = HistogramSeries()
     series.add(histogram(0, [0.5, -0.5]))
     series.add(histogram(2**63 - 1, values, name="h"))
@@ -69,7 +69,7 @@ def test_hard_histograms_are_drawn_and_tabled(values: list[float], figure: HeatM
 
 
 @pytest.mark.parametrize("values", HARD_VALUES.values(), ids=HARD_VALUES.keys())
-def test_a_hard_histogram_alone_is_drawn(values: list[float], figure: HeatMapFigure) -> None:
+def test_a_hard_histogram_alone_is_drawn(values, figure):
     series = HistogramSeries()
     series.add(histogram(0, values, name="😀 $x^2$\n" + "long " * 50))
     with warnings.catch_warnings():
@@ -77,7 +77,7 @@ def test_a_hard_histogram_alone_is_drawn(values: list[float], figure: HeatMapFig
         assert series.heat_map(figure).startswith(b"\x89PNG")
 
 
-def test_nothing_of_one_picture_stays_in_the_next(figure: HeatMapFigure) -> None:
+def test_nothing_of_one_picture_stays_in_the_next(figure):
     by_name = {}
     for name, values in HARD_VALUES.items():
         by_name[name] = series = HistogramSeries()
@@ -97,12 +97,12 @@ def test_nothing_of_one_picture_stays_in_the_next(figure: HeatMapFigure) -> None
         (0, 0, 1, [0] * 9),
     ],
 )
-def test_the_value_axis_has_round_numbers(low: float, high: float, scale: float, expected: list[float]) -> None:
+def test_the_value_axis_has_round_numbers(low, high, scale, expected):
     assert round_values(low, high, scale) == pytest.approx(expected)
 
 
 @given(st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).map(sorted), st.floats(1e-9, 1))
-def test_any_value_axis_has_ascending_numbers_within_it(bounds: list[float], share: float) -> None:
+def test_any_value_axis_has_ascending_numbers_within_it(bounds, share):
     low, high = bounds
     scale = max(abs(low), abs(high)) * share or 1.0
     found = round_values(low, high, scale)

@@ -12,7 +12,7 @@ LIMIT = 300
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _small_parts() -> None:
+def _small_parts():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index, "MAX_PART_BYTES", LIMIT)
         yield
@@ -46,7 +46,7 @@ WRITES = st.lists(st.tuples(st.integers(1, 40), st.booleans()), min_size=1, max_
 
 
 @given(WRITES)
-def test_what_is_committed_is_read_once_and_nothing_is_missing(writes: list[tuple[int, bool]]) -> None:
+def test_what_is_committed_is_read_once_and_nothing_is_missing(writes):
     files = Files()
     committed, end = 0, IndexEnd()
     index, last = Index(files, end), 0
@@ -62,7 +62,7 @@ def test_what_is_committed_is_read_once_and_nothing_is_missing(writes: list[tupl
         assert seqs_in(Index(files, end)) == list(range(1, committed + 1))
 
 
-def test_a_part_takes_lines_until_it_is_full() -> None:
+def test_a_part_takes_lines_until_it_is_full():
     index, paths = Index(Files(), IndexEnd()), []
     for seq in range(1, 101):
         path, content = index.add(seq, lines(seq, seq))
@@ -71,13 +71,13 @@ def test_a_part_takes_lines_until_it_is_full() -> None:
     assert len(set(paths)) == 4  # for 100 flushes
 
 
-def test_a_part_that_somebody_deleted_is_left_alone() -> None:
+def test_a_part_that_somebody_deleted_is_left_alone():
     index = Index(Files(), IndexEnd(part=1, size=50))
     assert index.add(9, lines(9, 9)) == (part_path(9), lines(9, 9))
     assert seqs_in(index) == [9]
 
 
-def test_the_last_part_is_read_once_and_the_others_only_for_their_lines() -> None:
+def test_the_last_part_is_read_once_and_the_others_only_for_their_lines():
     files = Files({part_path(1): lines(1, 20), part_path(21): lines(21, 30), f"{INDEX_FOLDER}/notes.txt": b"not ours"})
     index = Index(files, IndexEnd(part=21, size=len(lines(21, 30))))
     assert not files.reads

@@ -28,7 +28,7 @@ def mlflow_takes(key: str) -> bool:
 
 
 @pytest.mark.parametrize("name", ["loss", "train/loss", "grad/layer1.0.Conv2d_weight", "Accuracy top-5", "Ünïcødé"])
-def test_ordinary_names_stay_as_they_are(name: str) -> None:
+def test_ordinary_names_stay_as_they_are(name):
     assert metric_key(name) == name
 
 
@@ -46,14 +46,14 @@ def test_ordinary_names_stay_as_they_are(name: str) -> None:
         ("a\n", "a:0A"),
     ],
 )
-def test_other_names_are_escaped_in_hexadecimal(name: str, key: str) -> None:
+def test_other_names_are_escaped_in_hexadecimal(name, key):
     assert metric_key(name) == key
 
 
 @given(NAMES)
 @example("x" * 300)
 @example("a /\n")
-def test_every_key_is_taken_and_leads_back_to_its_name(name: str) -> None:
+def test_every_key_is_taken_and_leads_back_to_its_name(name):
     key = metric_key(name)
     assert mlflow_takes(key)
     assert len(key) <= MAX_KEY_LENGTH
@@ -64,18 +64,18 @@ def test_every_key_is_taken_and_leads_back_to_its_name(name: str) -> None:
 
 
 @given(NAMES, NAMES)
-def test_names_never_share_a_key_or_a_file_even_where_case_does_not_count(one: str, other: str) -> None:
+def test_names_never_share_a_key_or_a_file_even_where_case_does_not_count(one, other):
     if one != other:
         assert metric_key(one) != metric_key(other)
         assert file_stem(one).lower() != file_stem(other).lower()
 
 
-def test_the_odd_names_of_the_contract_have_files_of_their_own() -> None:
+def test_the_odd_names_of_the_contract_have_files_of_their_own():
     assert len({file_stem(name).lower() for name in ODD_NAMES}) == len(ODD_NAMES)
 
 
 @given(NAMES)
-def test_file_names_are_one_plain_segment(name: str) -> None:
+def test_file_names_are_one_plain_segment(name):
     for made in (file_stem(name), safe_file_name(name)):
         assert re.fullmatch(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]{0,119}", made)
 
@@ -83,5 +83,5 @@ def test_file_names_are_one_plain_segment(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "made"), [("page_0.pkl", "page_0.pkl"), ("../../x.sh", "_.._x.sh"), ("...", "file"), ("é.bin", "_.bin")]
 )
-def test_a_users_file_name_keeps_its_suffix(name: str, made: str) -> None:
+def test_a_users_file_name_keeps_its_suffix(name, made):
     assert safe_file_name(name) == made

@@ -37,7 +37,7 @@ def page(tmp_path: Path, *entries: PageEntry, name: str = "page_0") -> Page:
     return Page(name=name, path=path, contents=entries, step=1)
 
 
-def test_pictures_lie_in_the_document_and_what_the_page_says_is_text(tmp_path: Path) -> None:
+def test_pictures_lie_in_the_document_and_what_the_page_says_is_text(tmp_path):
     entry = PageEntry(datapoint=7, debugger=HOSTILE, summary=HOSTILE, picture=PNG)
     seen = Elements(page_html(page(tmp_path, entry, PageEntry(datapoint=8, debugger="b", summary="c"), name=HOSTILE)))
     pictures = [attributes["src"] for tag, attributes in seen.found if tag == "img"]
@@ -49,7 +49,7 @@ def test_pictures_lie_in_the_document_and_what_the_page_says_is_text(tmp_path: P
     assert policy == "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def test_a_long_page_is_cut_and_says_so(tmp_path: Path) -> None:
+def test_a_long_page_is_cut_and_says_so(tmp_path):
     entries = [PageEntry(datapoint=number, debugger="maps", summary="s") for number in range(3500)]
     seen = Elements(page_html(page(tmp_path, *entries)))
     assert [tag for tag, _ in seen.found].count("tr") == 2001
@@ -57,6 +57,6 @@ def test_a_long_page_is_cut_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("picture", [b"GIF89a", PNG + bytes(70_000), "text"], ids=["no PNG", "too large", "text"])
-def test_only_a_small_png_is_a_picture(picture: bytes) -> None:
+def test_only_a_small_png_is_a_picture(picture):
     with pytest.raises(ArtifactError, match="expected a PNG file of at most 65536 bytes"):
         PageEntry(datapoint=1, debugger="a", summary="b", picture=picture)

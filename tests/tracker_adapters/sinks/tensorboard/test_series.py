@@ -11,7 +11,7 @@ def take(index: SeriesIndex, step: int) -> str | None:
     return series.tag
 
 
-def test_texts_of_one_step_take_further_tags_which_later_steps_use_again() -> None:
+def test_texts_of_one_step_take_further_tags_which_later_steps_use_again():
     index = SeriesIndex()
     index.add("text", "notes")
     assert [take(index, step) for step in (1, 1, 1, 2, 2, 1)] == [
@@ -19,7 +19,7 @@ def test_texts_of_one_step_take_further_tags_which_later_steps_use_again() -> No
     ]  # fmt: skip
 
 
-def test_a_name_whose_step_never_moves_does_not_fill_tensorboard_with_tags() -> None:
+def test_a_name_whose_step_never_moves_does_not_fill_tensorboard_with_tags():
     index = SeriesIndex()
     index.add("text", "notes")
     tags = [take(index, 0) for _ in range(MAX_FURTHER_TAGS + 10)]

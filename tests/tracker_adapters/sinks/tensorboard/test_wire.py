@@ -1,7 +1,6 @@
 """Events that are put together by hand are the bytes that protobuf makes and reads."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ def fields(time_ns: int, step: int, tag: str) -> tuple[bytes, bytes, bytes]:
 
 
 @given(TIMES, STEPS, TAGS, st.floats(width=32))
-def test_a_scalar_is_the_event_that_protobuf_writes(time_ns: int, step: int, tag: str, value: float) -> None:
+def test_a_scalar_is_the_event_that_protobuf_writes(time_ns, step, tag, value):
     expected = protobuf_event(time_ns, step, tag)
     expected.summary.value[0].simple_value = value
     wall, step_field, tag_field = fields(time_ns, step, tag)
@@ -40,7 +39,7 @@ def test_a_scalar_is_the_event_that_protobuf_writes(time_ns: int, step: int, tag
 
 
 @given(TIMES, STEPS, TAGS, st.binary(max_size=20_000), TAGS)
-def test_images_and_metadata_are_what_protobuf_writes(time_ns: int, step: int, tag: str, png: bytes, name: str) -> None:
+def test_images_and_metadata_are_what_protobuf_writes(time_ns, step, tag, png, name):
     expected = protobuf_event(time_ns, step, tag)
     expected.summary.value[0].image.CopyFrom(Summary.Image(height=3, width=5, encoded_image_string=png or b"x"))
     expected.summary.value[0].metadata.CopyFrom(SummaryMetadata(display_name=name))
@@ -51,7 +50,7 @@ def test_images_and_metadata_are_what_protobuf_writes(time_ns: int, step: int, t
     assert wire.event(wall, step_field, tag_field, image, metadata) == expected.SerializeToString()
 
 
-def test_zero_and_infinity_keep_their_meaning() -> None:
+def test_zero_and_infinity_keep_their_meaning():
     wall, step_field, tag_field = fields(0, 0, "loss")
     for value in (0.0, -0.0, math.nan, math.inf, -math.inf, 1e300):
         (number,) = wire.simple_values(np.array([value]))
@@ -61,7 +60,7 @@ def test_zero_and_infinity_keep_their_meaning() -> None:
         assert (event.wall_time, event.step, event.summary.value[0].tag) == (0.0, 0, "loss")
 
 
-def test_a_histogram_and_a_tensor_go_where_readers_look() -> None:
+def test_a_histogram_and_a_tensor_go_where_readers_look():
     fields_ = fields(1, 1, "h")
     numbers = HistogramProto(min=1, max=2, num=3, bucket_limit=[2.0], bucket=[3.0])
     event = Event.FromString(wire.event(*fields_, delimited(wire.HISTOGRAM, numbers.SerializeToString())))
@@ -74,7 +73,7 @@ def test_a_histogram_and_a_tensor_go_where_readers_look() -> None:
 
 
 @given(st.lists(st.binary(max_size=300), max_size=8))
-def test_records_read_back_with_their_places(tmp_path_factory: pytest.TempPathFactory, records: list[bytes]) -> None:
+def test_records_read_back_with_their_places(tmp_path_factory, records):
     file = EventFile.create(tmp_path_factory.mktemp("records") / "events")
     file.append(records)
     found = list(file.records())
@@ -95,12 +94,7 @@ def filled_with_nul(content: bytes, place: int) -> bytes:
 @settings(max_examples=50)
 @pytest.mark.parametrize("damage", [cut, filled_with_nul])
 @given(data=st.data(), records=st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=4))
-def test_damage_before_the_place_of_the_token_is_found(
-    tmp_path_factory: pytest.TempPathFactory,
-    damage: Callable[[bytes, int], bytes],
-    data: st.DataObject,
-    records: list[bytes],
-) -> None:
+def test_damage_before_the_place_of_the_token_is_found(tmp_path_factory, damage, data, records):
     file = EventFile.create(tmp_path_factory.mktemp("damage") / "events")
     file.append(records)
     size = file.sync()

@@ -19,12 +19,12 @@ kinds = st.sampled_from(sorted(KINDS))
 
 
 @given(names)
-def test_a_scalars_key_gives_its_name_back(name: str) -> None:
+def test_a_scalars_key_gives_its_name_back(name):
     assert unescape(escape(name)) == (name, "")
 
 
 @given(st.lists(st.tuples(kinds, names), unique=True))
-def test_keys_are_distinct_and_name_the_second_kind(uses: list[tuple[str, str]]) -> None:
+def test_keys_are_distinct_and_name_the_second_kind(uses):
     keys = Keys()
     given_out = {(kind, name): keys.of(kind, name) for kind, name in uses}
     assert len(set(given_out.values())) == len(uses)
@@ -36,7 +36,7 @@ def test_keys_are_distinct_and_name_the_second_kind(uses: list[tuple[str, str]])
 
 
 @given(st.lists(st.tuples(kinds, names)))
-def test_keys_stay_the_same_when_their_owners_are_kept(uses: list[tuple[str, str]]) -> None:
+def test_keys_stay_the_same_when_their_owners_are_kept(uses):
     keys = Keys()
     before = [keys.of(kind, name) for kind, name in uses]
     kept = Keys(keys.owners)
@@ -44,7 +44,7 @@ def test_keys_stay_the_same_when_their_owners_are_kept(uses: list[tuple[str, str
 
 
 @given(kinds, names)
-def test_keys_are_no_path_out_of_a_folder_and_not_reserved(kind: str, name: str) -> None:
+def test_keys_are_no_path_out_of_a_folder_and_not_reserved(kind, name):
     key = Keys().of(kind, name)
     assert key != "step"
     assert not key.startswith("_")
@@ -68,7 +68,7 @@ def test_keys_are_no_path_out_of_a_folder_and_not_reserved(kind: str, name: str)
         "a_b",
     ],
 )
-def test_ordinary_names_stay_as_they_are(name: str) -> None:
+def test_ordinary_names_stay_as_they_are(name):
     assert escape(name, "image") == name
 
 
@@ -76,5 +76,5 @@ def test_ordinary_names_stay_as_they_are(name: str) -> None:
     ("name", "key"),
     [("step", "%73tep"), ("_loss", "%5Floss"), ("../x", "%2E%2E/x"), ("/a", "%2Fa"), ("x (image)", "x %28image)")],
 )
-def test_names_that_mean_something_else_are_percent_encoded(name: str, key: str) -> None:
+def test_names_that_mean_something_else_are_percent_encoded(name, key):
     assert escape(name) == key

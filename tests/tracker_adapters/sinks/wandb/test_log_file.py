@@ -50,7 +50,7 @@ def contents(path: Path) -> list[bytes]:
 
 @settings(deadline=None)
 @given(sizes=RECORDS, more=RECORDS)
-def test_records_come_back_whatever_their_sizes(sizes: list[int], more: list[int]) -> None:
+def test_records_come_back_whatever_their_sizes(sizes, more):
     first, second = filled(sizes), filled(more)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.wandb")
@@ -64,9 +64,7 @@ def test_records_come_back_whatever_their_sizes(sizes: list[int], more: list[int
 
 @settings(deadline=None)
 @given(before=RECORDS, after=RECORDS, torn=st.integers(0, 2 * BLOCK), more=RECORDS)
-def test_after_any_tear_a_file_goes_on_at_its_offset(
-    before: list[int], after: list[int], torn: int, more: list[int]
-) -> None:
+def test_after_any_tear_a_file_goes_on_at_its_offset(before, after, torn, more):
     kept, lost, again = filled(before), filled(after), filled(more)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.wandb")
@@ -84,7 +82,7 @@ def test_after_any_tear_a_file_goes_on_at_its_offset(
         assert contents(path) == [*kept, *again]
 
 
-def test_a_file_appears_with_its_first_records(tmp_path: Path) -> None:
+def test_a_file_appears_with_its_first_records(tmp_path):
     file = LogFile.create(tmp_path / "run.wandb", [b"header", b"run"])
     assert contents(tmp_path / "run.wandb") == [b"header", b"run"]
     assert [path.name for path in tmp_path.iterdir()] == ["run.wandb"]
@@ -92,7 +90,7 @@ def test_a_file_appears_with_its_first_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", HEADER, b"x" * 100])
-def test_a_file_that_cannot_hold_the_offset_starts_over(tmp_path: Path, content: bytes | None) -> None:
+def test_a_file_that_cannot_hold_the_offset_starts_over(tmp_path, content):
     if content is not None:
         (tmp_path / "run.wandb").write_bytes(content)
     with pytest.raises(StartOver, match="expected at least 50"):

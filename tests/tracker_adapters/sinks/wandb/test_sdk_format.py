@@ -38,7 +38,7 @@ def reason(folder: Path, messages: str | None, called: str) -> str:
 
 
 @pytest.mark.parametrize("called", [INSTALLED, "0.99.1", "1.0.0rc1"])
-def test_one_with_the_same_messages_is_known(tmp_path: Path, called: str) -> None:
+def test_one_with_the_same_messages_is_known(tmp_path, called):
     assert reason(tmp_path, generated(), called) == ""
 
 
@@ -51,18 +51,18 @@ def test_one_with_the_same_messages_is_known(tmp_path: Path, called: str) -> Non
     ],
     ids=["name", "number", "type"],
 )
-def test_one_with_another_field_is_unknown(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_one_with_another_field_is_unknown(tmp_path, old, new, message):
     assert old in generated()
     assert message in reason(tmp_path, generated().replace(old, new), "0.99.1")
 
 
-def test_an_older_one_is_unknown_with_the_same_messages(tmp_path: Path) -> None:
+def test_an_older_one_is_unknown_with_the_same_messages(tmp_path):
     assert reason(tmp_path, generated(), "0.30.9") == "wandb 0.30.9 is older than 0.31"
 
 
 @pytest.mark.parametrize(
     "messages", [None, "no code (", "x = 1", "f.AddSerializedFile(b'\\xff')", "f.AddSerializedFile(1)"]
 )
-def test_what_cannot_be_read_is_known_by_its_version_alone(tmp_path: Path, messages: str | None) -> None:
+def test_what_cannot_be_read_is_known_by_its_version_alone(tmp_path, messages):
     assert reason(tmp_path / "tested", messages, "0.31.7") == ""
     assert "the format of wandb 0.32.0 cannot be read" in reason(tmp_path / "newer", messages, "0.32.0")

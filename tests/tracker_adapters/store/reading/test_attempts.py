@@ -22,7 +22,7 @@ def is_replaced(row: Row, rows: Sequence[Row]) -> bool:
 
 
 @given(ROWS)
-def test_the_latest_rows_are_those_that_no_later_attempt_replaced(rows: list[Row]) -> None:
+def test_the_latest_rows_are_those_that_no_later_attempt_replaced(rows):
     ranks, attempts, steps, compacted = np.array(rows, np.int64).reshape(-1, 4).T
     seqs = np.arange(len(rows))[::-1]
 
@@ -33,7 +33,7 @@ def test_the_latest_rows_are_those_that_no_later_attempt_replaced(rows: list[Row
 
 
 @given(ROWS)
-def test_the_first_attempt_replaces_nothing_and_need_not_be_told(rows: list[Row]) -> None:
+def test_the_first_attempt_replaces_nothing_and_need_not_be_told(rows):
     _, attempts, steps, _ = np.array(rows, np.int64).reshape(-1, 4).T
     later = attempts > 1
 

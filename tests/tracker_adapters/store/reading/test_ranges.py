@@ -39,9 +39,7 @@ def record_of(run_folder: Path, commits: list[list[object]], *, segment_bytes: i
 
 @settings(max_examples=15, deadline=None)
 @given(points, st.booleans(), st.integers(1, 30))
-def test_the_last_value_is_that_of_the_highest_step(
-    tmp_path_factory: pytest.TempPathFactory, picks: list[tuple[str, int, float]], sealed: bool, at_once: int
-) -> None:
+def test_the_last_value_is_that_of_the_highest_step(tmp_path_factory, picks, sealed, at_once):
     """However many are rolled up at a time, and whether those that came last are rolled up yet or not."""
     run_folder = tmp_path_factory.mktemp("run")
     Manifest(RunInfo(id="id", name="run")).save(run_folder)
@@ -64,7 +62,7 @@ def test_the_last_value_is_that_of_the_highest_step(
     record.close()
 
 
-def test_a_sealed_segment_knows_the_last_value_of_steps_in_several_ranges(run_folder: Path) -> None:
+def test_a_sealed_segment_knows_the_last_value_of_steps_in_several_ranges(run_folder):
     commits: list[list[object]] = [
         [("loss", step, 0, float(step)) for step in range(0, 1000, 10)],
         [("end", 0, 0, 0.0)],
@@ -73,7 +71,7 @@ def test_a_sealed_segment_knows_the_last_value_of_steps_in_several_ranges(run_fo
     assert record.names()[1] == NameInfo("loss", "scalar", 100, 990, 990.0)
 
 
-def test_histograms_and_texts_are_counted_before_and_after_the_seal(run_folder: Path) -> None:
+def test_histograms_and_texts_are_counted_before_and_after_the_seal(run_folder):
     histogram = Histogram.from_values("grad", [1.0], step=5)
     commits: list[list[object]] = [[histogram, Text(name="note", text="x", step=3)], [histogram]]
     record = record_of(run_folder, commits, segment_bytes=1)
@@ -82,7 +80,7 @@ def test_histograms_and_texts_are_counted_before_and_after_the_seal(run_folder: 
 
 
 @pytest.mark.parametrize("segment_bytes", [100_000, 10**9])
-def test_ranges_are_joined_until_few_enough_are_left(run_folder: Path, segment_bytes: int) -> None:
+def test_ranges_are_joined_until_few_enough_are_left(run_folder, segment_bytes):
     values = np.sin(np.arange(100_000) / 777) * np.arange(100_000)
     commits: list[list[object]] = [
         [("loss", step, 0, float(values[step])) for step in range(start, start + 2000)]
@@ -105,7 +103,7 @@ def test_ranges_are_joined_until_few_enough_are_left(run_folder: Path, segment_b
             )
 
 
-def test_a_resumed_segment_goes_on_where_it_was_rolled_up(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_segment_goes_on_where_it_was_rolled_up(run_folder, monkeypatch):
     monkeypatch.setattr(schema, "ROLLUP_ROWS", 10)
     folder = rank_folder(run_folder, 0)
     folder.mkdir(parents=True)

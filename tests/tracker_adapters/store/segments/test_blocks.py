@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ def emit(emitter: Emitter, step: int) -> list[Histogram]:
     return made
 
 
-def test_every_histogram_and_scalar_of_a_block_is_read_back_by_its_name(run_folder: Path) -> None:
+def test_every_histogram_and_scalar_of_a_block_is_read_back_by_its_name(run_folder):
     store = RunStore(run_folder)
     made = [emit(Emitter(store), step) for step in range(30)]
     assert store.close(60)
@@ -50,7 +49,7 @@ def test_every_histogram_and_scalar_of_a_block_is_read_back_by_its_name(run_fold
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 200))
-def test_a_batch_may_end_inside_a_block(tmp_path_factory: pytest.TempPathFactory, max_rows: int) -> None:
+def test_a_batch_may_end_inside_a_block(tmp_path_factory, max_rows):
     folder = tmp_path_factory.mktemp("run")
     store = RunStore(folder)
     emitter = Emitter(store)
@@ -70,7 +69,7 @@ def test_a_batch_may_end_inside_a_block(tmp_path_factory: pytest.TempPathFactory
     assert read == made
 
 
-def test_blocks_and_single_artifacts_are_counted_alike(run_folder: Path) -> None:
+def test_blocks_and_single_artifacts_are_counted_alike(run_folder):
     store = RunStore(run_folder, queue_bytes=400_000)
     emitter, building, release = Emitter(store), threading.Event(), threading.Event()
 
@@ -97,7 +96,7 @@ def test_blocks_and_single_artifacts_are_counted_alike(run_folder: Path) -> None
     assert StoreReader(run_folder).last_seq() == counts.stored
 
 
-def test_a_forked_child_counts_every_artifact_of_a_block(run_folder: Path) -> None:
+def test_a_forked_child_counts_every_artifact_of_a_block(run_folder):
     script = f"""
 import os, sys, warnings
 from pathlib import Path
@@ -123,7 +122,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
     assert RunRecord(run_folder).scalars("b").values.tolist() == [2, 5]
 
 
-def test_after_a_resume_the_later_attempt_is_returned(run_folder: Path) -> None:
+def test_after_a_resume_the_later_attempt_is_returned(run_folder):
     for attempt in range(2):
         store = RunStore(run_folder, resume=attempt > 0)
         Emitter(store).histograms(NAMES, HistogramColumns.of(histograms(attempt, 7)), step=7, time_ns=5)
@@ -134,7 +133,7 @@ def test_after_a_resume_the_later_attempt_is_returned(run_folder: Path) -> None:
     assert record.scalars(NAMES[3]).values.tolist() == [1]
 
 
-def test_series_are_found_across_segments_and_groups(run_folder: Path) -> None:
+def test_series_are_found_across_segments_and_groups(run_folder):
     store = RunStore(run_folder, segment_bytes=300_000)
     emitter = Emitter(store)
     for step in range(60):
@@ -149,7 +148,7 @@ def test_series_are_found_across_segments_and_groups(run_folder: Path) -> None:
     assert record.scalar_ranges(f"{NAMES[2]}/norm").counts.tolist() == [60]
 
 
-def test_a_tensor_and_step_take_less_than_1_kb(run_folder: Path) -> None:
+def test_a_tensor_and_step_take_less_than_1_kb(run_folder):
     """Of a million normally distributed values: one histogram and one scalar, indices included."""
     values = np.random.default_rng(0).normal(0, 1e-3, 1_000_000).astype(np.float32)
     columns = HistogramColumns.of([Histogram.from_values("h", values, step=0)] * 53)
@@ -163,7 +162,7 @@ def test_a_tensor_and_step_take_less_than_1_kb(run_folder: Path) -> None:
     assert size / (53 * 100) < 1000
 
 
-def test_a_damaged_histogram_is_a_clear_error(run_folder: Path) -> None:
+def test_a_damaged_histogram_is_a_clear_error(run_folder):
     store = RunStore(run_folder)
     emit(Emitter(store), 0)
     assert store.flush(60)

@@ -51,7 +51,7 @@ def of_values(*arrays: object) -> HistogramColumns:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(histograms(), max_size=6))
-def test_what_is_decoded_is_what_was_encoded(given_histograms: list[Histogram]) -> None:
+def test_what_is_decoded_is_what_was_encoded(given_histograms):
     decoded = decode(encode(HistogramColumns.of(given_histograms)))
     assert fault_in(decoded) is None
     back = [decoded.histogram(row, "h", step=0, time_ns=0) for row in range(len(decoded))]
@@ -60,7 +60,7 @@ def test_what_is_decoded_is_what_was_encoded(given_histograms: list[Histogram]) 
 
 @settings(deadline=None)
 @given(st.lists(histograms(), max_size=6))
-def test_compiled_blobs_are_those_of_numpy(given_histograms: list[Histogram]) -> None:
+def test_compiled_blobs_are_those_of_numpy(given_histograms):
     columns = HistogramColumns.of(given_histograms)
     blobs = encode(columns)
     with pytest.MonkeyPatch.context() as patch:
@@ -68,14 +68,14 @@ def test_compiled_blobs_are_those_of_numpy(given_histograms: list[Histogram]) ->
         assert encode(columns) == blobs
 
 
-def test_the_largest_count_of_64_bits_is_kept() -> None:
+def test_the_largest_count_of_64_bits_is_kept():
     most = 2**63 - 1
     one = Histogram(name="h", step=0, bins=np.array([4095], np.uint16), counts=np.array([most]), count=most)
     decoded = decode(encode(HistogramColumns.of([one])))
     assert (decoded.bins.tolist(), decoded.counts.tolist(), decoded.tallies[0, 0]) == ([4095], [most], most)
 
 
-def test_a_blob_stands_for_itself() -> None:
+def test_a_blob_stands_for_itself():
     """Each can be read alone, in any order."""
     columns = of_values([], [0.0], np.arange(-50, 50), [np.nan, 1e300])
     blobs = encode(columns)
@@ -83,7 +83,7 @@ def test_a_blob_stands_for_itself() -> None:
     assert [encode(decode([blob])) for blob in blobs] == [[blob] for blob in blobs]
 
 
-def test_the_layout_is_the_documented_one() -> None:
+def test_the_layout_is_the_documented_one():
     columns = of_values(np.array([1.0, 1.0, 1.25, -1.0], np.float32))
     # 1.0 is bin 1016 and 1.25 bin 1018; -1.0 is 2048 above 1.0. Gaps: 1016, 1 and 2045 bins.
     varints = [4, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0xEE, 0x0F, 1, 0, 1, 0xF8, 0x1F]
@@ -91,7 +91,7 @@ def test_the_layout_is_the_documented_one() -> None:
 
 
 @pytest.mark.parametrize(("elements", "limit"), [(65_536, 480), (1_000_000, 600), (50_000_000, 800)])
-def test_normal_gradients_are_small(elements: int, limit: int) -> None:
+def test_normal_gradients_are_small(elements, limit):
     sample = Histogram.from_values("h", np.random.default_rng(0).normal(0, 1e-3, 1_000_000), step=0)
     grown = sample.counts * elements // 1_000_000 + 1
     columns = HistogramColumns.of([Histogram(name="h", step=0, bins=sample.bins, counts=grown, count=int(grown.sum()))])
@@ -101,7 +101,7 @@ def test_normal_gradients_are_small(elements: int, limit: int) -> None:
 
 @settings(deadline=None)
 @given(st.data())
-def test_a_damaged_blob_is_an_error_or_another_histogram(data: st.DataObject) -> None:
+def test_a_damaged_blob_is_an_error_or_another_histogram(data):
     blob = bytearray(encode(of_values(np.linspace(-1, 1, 99)))[0])
     for _ in range(data.draw(st.integers(1, 5))):
         blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
@@ -114,7 +114,7 @@ def test_a_damaged_blob_is_an_error_or_another_histogram(data: st.DataObject) ->
 
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=4))
-def test_any_bytes_are_an_error_or_histograms(blobs: list[bytes]) -> None:
+def test_any_bytes_are_an_error_or_histograms(blobs):
     try:
         assert fault_in(decode(blobs)) is None
     except RunError as error:
@@ -122,6 +122,6 @@ def test_any_bytes_are_an_error_or_histograms(blobs: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("blob", [None, "text", 3, b""])
-def test_what_is_no_blob_is_an_error(blob: object) -> None:
+def test_what_is_no_blob_is_an_error(blob):
     with pytest.raises(RunError, match="damaged"):
         decode([blob])  # type: ignore[list-item]

@@ -1,7 +1,6 @@
 """How SQLite goes about the queries of a segment: it looks things up where they lie, and reads no table as a whole."""
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -10,7 +9,7 @@ from tracker_adapters.store.segments.codec import HISTOGRAM_COLUMNS, SCALAR_COLU
 
 
 @pytest.fixture
-def connection() -> Iterator[sqlite3.Connection]:
+def connection():
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(schema.DDL_TABLES + schema.DDL_INDEXES)
         yield connection
@@ -21,14 +20,14 @@ def steps_of(connection: sqlite3.Connection, query: str) -> str:
     return "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", numbers))
 
 
-def test_a_series_is_looked_up_within_each_group(connection: sqlite3.Connection) -> None:
+def test_a_series_is_looked_up_within_each_group(connection):
     scalars = schema.select_series("scalar", SCALAR_COLUMNS)
     assert "scalar USING PRIMARY KEY (seq_group=? AND series=?)" in steps_of(connection, scalars)
     histograms = schema.select_series("histogram", HISTOGRAM_COLUMNS)
     assert "histogram USING INDEX histogram_by_group (<expr>=? AND series=?)" in steps_of(connection, histograms)
 
 
-def test_rows_come_in_order_from_their_groups_alone(connection: sqlite3.Connection) -> None:
+def test_rows_come_in_order_from_their_groups_alone(connection):
     query = f"SELECT {SCALAR_COLUMNS} FROM scalar WHERE {schema.between('scalar')} ORDER BY {schema.in_order('scalar')}"
     steps = steps_of(connection, query)
     assert "scalar USING PRIMARY KEY (seq_group>? AND seq_group<?)" in steps
@@ -36,14 +35,14 @@ def test_rows_come_in_order_from_their_groups_alone(connection: sqlite3.Connecti
 
 
 @pytest.mark.parametrize("query", [schema.LAST_SEQS, f"SELECT * FROM {schema.OPEN_SCALAR_RANGES}"])
-def test_the_last_number_and_new_roll_ups_read_the_newest_groups(connection: sqlite3.Connection, query: str) -> None:
+def test_the_last_number_and_new_roll_ups_read_the_newest_groups(connection, query):
     steps = steps_of(connection, query)
     assert "scalar USING PRIMARY KEY (seq_group" in steps
     assert "SCAN scalar" not in steps
 
 
 @pytest.mark.parametrize("table", ["scalar", "histogram", "artifact"])
-def test_a_statement_inserts_several_rows(connection: sqlite3.Connection, table: str) -> None:
+def test_a_statement_inserts_several_rows(connection, table):
     columns = {"scalar": "value", "histogram": "data", "artifact": "meta, data, blob"}[table]
     rows = [(seq, 7, 1, 10 * seq, 100 * seq, *(f"{seq}",) * (schema.WIDTHS[table] - 5)) for seq in (2047, 2048, 5000)]
     connection.execute(schema.insert(table, 3), [value for row in rows for value in row])

@@ -38,9 +38,7 @@ def of_series(rows: Sequence[tuple[Any, ...]], series: int) -> list[tuple[Any, .
 
 @settings(max_examples=80, deadline=None)
 @given(series_of, st.integers(1, 3), st.integers(1, 40))
-def test_the_ends_the_extremes_and_each_kind_of_non_finite_value_stay(
-    picks: list[tuple[int, float]], halvings: int, at_once: int
-) -> None:
+def test_the_ends_the_extremes_and_each_kind_of_non_finite_value_stay(picks, halvings, at_once):
     rows = scalar_rows(picks)
     left = thinned(rows, ScalarThinner(halvings), at_once)
     left = thinned(left, ScalarThinner(1), at_once)
@@ -61,32 +59,32 @@ def test_the_ends_the_extremes_and_each_kind_of_non_finite_value_stay(
 
 @settings(max_examples=40, deadline=None)
 @given(series_of, st.integers(1, 40))
-def test_how_the_rows_are_cut_does_not_matter(picks: list[tuple[int, float]], at_once: int) -> None:
+def test_how_the_rows_are_cut_does_not_matter(picks, at_once):
     rows = scalar_rows(picks)
     assert str(thinned(rows, ScalarThinner(1), at_once)) == str(thinned(rows, ScalarThinner(1), 1000))
 
 
 @pytest.mark.parametrize(("halvings", "left"), [(0, 4096), (1, 2048), (3, 512)])
-def test_a_long_series_is_halved_as_often_as_wanted(halvings: int, left: int) -> None:
+def test_a_long_series_is_halved_as_often_as_wanted(halvings, left):
     draw = np.random.default_rng(0).normal(size=4096)
     rows = scalar_rows([(1, value) for value in draw.tolist()])
     found = thinned(rows, ScalarThinner(halvings), 1000)
     assert 0.75 * left <= len(found) <= left
 
 
-def test_of_a_series_that_stays_nan_the_ends_of_each_bucket_stay() -> None:
+def test_of_a_series_that_stays_nan_the_ends_of_each_bucket_stay():
     found = thinned(scalar_rows([(1, math.nan)] * 16), ScalarThinner(1), 100)
     assert [row[0] for row in found] == [1, 8, 9, 16]
 
 
-def test_four_points_or_fewer_stay_as_they_are() -> None:
+def test_four_points_or_fewer_stay_as_they_are():
     rows = scalar_rows([(series, 1.0) for series in (1, 2, 3) for _ in range(series + 1)])
     assert [row[:5] for row in thinned(rows, ScalarThinner(5), 100)] == [row[:5] for row in rows]
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=40), st.integers(1, 3), st.integers(1, 20))
-def test_histograms_are_merged_with_their_neighbours(picks: list[int], halvings: int, at_once: int) -> None:
+def test_histograms_are_merged_with_their_neighbours(picks, halvings, at_once):
     made = [Histogram.from_values("h", np.arange(step) / 7, step=step, time_ns=step) for step in range(len(picks))]
     blobs = encode(HistogramColumns.of(made))
     rows = [
@@ -103,13 +101,13 @@ def test_histograms_are_merged_with_their_neighbours(picks: list[int], halvings:
         assert read == [reduce(Histogram.merge, group) for group in groups]
 
 
-def test_histograms_of_two_attempts_are_not_merged() -> None:
+def test_histograms_of_two_attempts_are_not_merged():
     (blob,) = encode(HistogramColumns.of([Histogram.from_values("h", [1.0], step=0)]))
     rows = [(1, 1, 1, 0, 0, blob), (2, 1, 2, 0, 0, blob), (3, 1, 2, 1, 0, blob)]
     assert [row[:4] for row in thinned(rows, HistogramThinner(1), 10)] == [(1, 1, 1, 0), (3, 1, 2, 1)]
 
 
-def test_of_other_artifacts_every_second_or_fourth_stays() -> None:
+def test_of_other_artifacts_every_second_or_fourth_stays():
     for halvings, expected in ((0, [0, 1, 2, 3, 4, 5]), (1, [0, 2, 4]), (2, [0, 4])):
         every = EveryNth(halvings)
         assert [place for place in range(6) if every.keeps("a")] == expected

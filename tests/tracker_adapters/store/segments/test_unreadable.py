@@ -25,7 +25,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_others_are_read_and_delivered(tmp_path: Path, way: str) -> None:
+def test_the_others_are_read_and_delivered(tmp_path, way):
     pixels = np.random.default_rng(0).integers(0, 256, (3, 320, 320, 3), np.uint8)
     assert pixels[0].nbytes > MAX_INLINE_BYTES
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
@@ -47,7 +47,7 @@ def test_the_others_are_read_and_delivered(tmp_path: Path, way: str) -> None:
     assert run.stats.sinks["MemorySink"].pending == 0
 
 
-def test_a_folder_that_is_away_is_not_taken_for_damage(tmp_path: Path) -> None:
+def test_a_folder_that_is_away_is_not_taken_for_damage(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.text("notes", "x" * (MAX_INLINE_BYTES + 1), step=0)
     reader = StoreReader(tmp_path / "run")
@@ -56,7 +56,7 @@ def test_a_folder_that_is_away_is_not_taken_for_damage(tmp_path: Path) -> None:
     assert reader.read(0) is None
 
 
-def test_rows_that_are_gone_from_what_was_never_compacted_are_not_called_compacted(tmp_path: Path) -> None:
+def test_rows_that_are_gone_from_what_was_never_compacted_are_not_called_compacted(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(20):
             run.histogram("weights", [1.0], step=step)
@@ -69,7 +69,7 @@ def test_rows_that_are_gone_from_what_was_never_compacted_are_not_called_compact
 
 
 @pytest.mark.parametrize("kind", ["file", "image"])
-def test_a_sparse_file_in_the_place_of_another_is_not_read(tmp_path: Path, kind: str) -> None:
+def test_a_sparse_file_in_the_place_of_another_is_not_read(tmp_path, kind):
     (tmp_path / "notes.txt").write_text("notes")
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)

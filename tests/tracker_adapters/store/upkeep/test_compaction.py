@@ -60,7 +60,7 @@ def write(run_folder: Path, steps: Sequence[int], *, segment_bytes: int = 190_00
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("written")
     write(folder, range(STEPS))
     assert len(segments(layout.rank_folder(folder, 0))) >= 6
@@ -68,7 +68,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(run_folder: Path, written: Path) -> Path:
+def run(run_folder, written):
     return shutil.copytree(written, run_folder, dirs_exist_ok=True)
 
 
@@ -85,7 +85,7 @@ def sequence_numbers(run_folder: Path, max_rows: int = 700) -> tuple[list[int], 
     return seqs, absent
 
 
-def test_every_name_is_readable_over_its_whole_range(run: Path) -> None:
+def test_every_name_is_readable_over_its_whole_range(run):
     before = RunRecord(run)
     names, ranges = before.names(), before.scalar_ranges("loss")
     full = before.scalars("loss")
@@ -117,7 +117,7 @@ def test_every_name_is_readable_over_its_whole_range(run: Path) -> None:
     assert (coarse.counts.sum(), coarse.min.min(), coarse.max.max()) == (STEPS, ranges.min.min(), ranges.max.max())
 
 
-def test_numbers_stay_and_what_is_gone_is_counted(run: Path) -> None:
+def test_numbers_stay_and_what_is_gone_is_counted(run):
     before, absent = sequence_numbers(run)
     assert (absent, before) == (0, list(range(1, len(before) + 1)))
     retain(run, int(run_bytes(run) * KEPT_SMALL))
@@ -126,7 +126,7 @@ def test_numbers_stay_and_what_is_gone_is_counted(run: Path) -> None:
     assert absent == len(before) - len(after) > 0
 
 
-def test_compacting_again_and_again_leaves_every_name_over_its_range(run: Path) -> None:
+def test_compacting_again_and_again_leaves_every_name_over_its_range(run):
     sizes = []
     for share in (0.6, 0.5, 0.35, 0.25):
         retain(run, int(sum(path.stat().st_size for path in segments(layout.rank_folder(run, 0))) * share))
@@ -141,7 +141,7 @@ def test_compacting_again_and_again_leaves_every_name_over_its_range(run: Path) 
     assert sum(one.count for one in record.histograms("grad")) == 2 * STEPS
 
 
-def test_the_oldest_come_first_and_the_newest_stay_whole(run: Path) -> None:
+def test_the_oldest_come_first_and_the_newest_stay_whole(run):
     retain(run, int(run_bytes(run) * 0.8))
     levels = [segment_name(path).level for path in segments(layout.rank_folder(run, 0))]
     assert levels[0] > 0
@@ -149,7 +149,7 @@ def test_the_oldest_come_first_and_the_newest_stay_whole(run: Path) -> None:
     assert levels[-1] == 0
 
 
-def test_what_a_sink_has_not_taken_yet_comes_last(run: Path) -> None:
+def test_what_a_sink_has_not_taken_yet_comes_last(run):
     folder = layout.rank_folder(run, 0)
     second = sealed_segments(folder, True, {}, Faults(run))[1]
     with Ledger(folder) as ledger:
@@ -164,7 +164,7 @@ def test_what_a_sink_has_not_taken_yet_comes_last(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("level", "comes_first"), [(0, True), (4, True), (5, False), (9, False)])
-def test_a_sink_that_stalls_for_long_does_not_cost_the_store_what_came_before(level: int, comes_first: bool) -> None:
+def test_a_sink_that_stalls_for_long_does_not_cost_the_store_what_came_before(level, comes_first):
     taken = Sealed(layout.compacted_path(Path(), layout.SegmentName(0, 7, level)), 10**8, level, 10, is_taken=True)
     waiting = [Sealed(layout.segment_path(Path(), 8 + at), 10**8, 0, 20 + at, is_taken=False) for at in range(2)]
     choice = cheapest({Path(): [taken, *waiting]}, 10**8, set())
@@ -173,7 +173,7 @@ def test_a_sink_that_stalls_for_long_does_not_cost_the_store_what_came_before(le
     assert choice[1] == (level + 1 if comes_first else 1)
 
 
-def test_a_reader_that_has_a_segment_open_goes_on(run: Path) -> None:
+def test_a_reader_that_has_a_segment_open_goes_on(run):
     record, reader = RunRecord(run), StoreReader(run)
     full = record.scalars("loss")
     assert reader.read(0) is not None
@@ -187,7 +187,7 @@ def test_a_reader_that_has_a_segment_open_goes_on(run: Path) -> None:
     record.close()
 
 
-def test_a_compaction_that_fails_changes_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_that_fails_changes_nothing(run, monkeypatch):
     folder = layout.rank_folder(run, 0)
     before, files = RunRecord(run).scalars("loss").values, set(folder.iterdir())
 
@@ -202,7 +202,7 @@ def test_a_compaction_that_fails_changes_nothing(run: Path, monkeypatch: pytest.
     np.testing.assert_array_equal(RunRecord(run).scalars("loss").values, before)
 
 
-def test_segments_that_a_cut_compaction_left_are_ignored_and_then_removed(run: Path) -> None:
+def test_segments_that_a_cut_compaction_left_are_ignored_and_then_removed(run):
     folder = layout.rank_folder(run, 0)
     first, second = segments(folder)[:2]
     content = first.read_bytes(), second.read_bytes()
@@ -218,7 +218,7 @@ def test_segments_that_a_cut_compaction_left_are_ignored_and_then_removed(run: P
     assert not second.exists()
 
 
-def test_a_compacted_run_can_be_resumed(run: Path) -> None:
+def test_a_compacted_run_can_be_resumed(run):
     folder = layout.rank_folder(run, 0)
     last_seq = StoreReader(run).last_seq()
     retain(run, 1)
@@ -236,7 +236,7 @@ def test_a_compacted_run_can_be_resumed(run: Path) -> None:
     assert (np.diff(series.steps) > 0).all()
 
 
-def test_an_attempt_that_was_compacted_still_replaces_the_steps_that_it_recorded_again(run_folder: Path) -> None:
+def test_an_attempt_that_was_compacted_still_replaces_the_steps_that_it_recorded_again(run_folder):
     folder = layout.rank_folder(run_folder, 0)
     folder.mkdir(parents=True)
     for attempt in range(2):
@@ -253,7 +253,7 @@ def test_an_attempt_that_was_compacted_still_replaces_the_steps_that_it_recorded
     assert set(series.values[2000:].tolist()) == {1.0}
 
 
-def test_only_files_that_no_segment_refers_to_are_removed(run_folder: Path, tmp_path: Path) -> None:
+def test_only_files_that_no_segment_refers_to_are_removed(run_folder, tmp_path):
     folder = layout.rank_folder(run_folder, 0)
     folder.mkdir(parents=True)
     writer = SegmentWriter(folder, lambda content: store_bytes(run_folder, content), segment_bytes=60_000)
@@ -285,7 +285,7 @@ def test_only_files_that_no_segment_refers_to_are_removed(run_folder: Path, tmp_
     assert {path for path in (run_folder / "blobs").rglob("*") if path.is_file()} == wanted
 
 
-def test_a_file_that_has_just_come_is_not_removed(run_folder: Path, tmp_path: Path) -> None:
+def test_a_file_that_has_just_come_is_not_removed(run_folder, tmp_path):
     """Its row may not be committed yet, while somebody writes."""
     write(run_folder, range(200), segment_bytes=60_000)
     source = tmp_path / "page.pkl"
@@ -303,7 +303,7 @@ def test_a_file_that_has_just_come_is_not_removed(run_folder: Path, tmp_path: Pa
     assert source.stat().st_mtime == 0
 
 
-def test_only_one_process_compacts_a_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_process_compacts_a_run(run, monkeypatch):
     monkeypatch.setattr("tracker_adapters.store.upkeep.retention.LOCK_TIMEOUT_S", 0.05)
     lock = FileLock(run / STORE / COMPACTION_LOCK)
     assert lock.acquire()
@@ -312,7 +312,7 @@ def test_only_one_process_compacts_a_run(run: Path, monkeypatch: pytest.MonkeyPa
     lock.release()
 
 
-def test_a_limit_that_cannot_be_met_ends(run_folder: Path) -> None:
+def test_a_limit_that_cannot_be_met_ends(run_folder):
     write(run_folder, range(100), segment_bytes=60_000)
     start = time.monotonic()
     done = retain(run_folder, 1)
@@ -321,7 +321,7 @@ def test_a_limit_that_cannot_be_met_ends(run_folder: Path) -> None:
     assert len(RunRecord(run_folder).scalars("loss")) >= 2
 
 
-def test_what_would_not_become_smaller_is_not_thinned_again_and_again(run_folder: Path) -> None:
+def test_what_would_not_become_smaller_is_not_thinned_again_and_again(run_folder):
     write(run_folder, range(400), segment_bytes=60_000)
     kept = []
     for _ in range(10):
@@ -332,7 +332,7 @@ def test_what_would_not_become_smaller_is_not_thinned_again_and_again(run_folder
     assert kept[-1] == kept[-2] > 10
 
 
-def test_pictures_beside_the_store_go_where_the_store_itself_cannot_become_smaller(run_folder: Path) -> None:
+def test_pictures_beside_the_store_go_where_the_store_itself_cannot_become_smaller(run_folder):
     folder = layout.rank_folder(run_folder, 0)
     folder.mkdir(parents=True)
     writer = SegmentWriter(folder, lambda content: store_bytes(run_folder, content))
@@ -343,7 +343,7 @@ def test_pictures_beside_the_store_go_where_the_store_itself_cannot_become_small
     assert limit // 2 < retain(run_folder, limit).bytes_after <= limit
 
 
-def test_a_damaged_segment_stays_with_its_files_and_its_neighbours_are_compacted(run: Path) -> None:
+def test_a_damaged_segment_stays_with_its_files_and_its_neighbours_are_compacted(run):
     paths = segments(layout.rank_folder(run, 0))
     damaged = paths[2]
     connection = sqlite3.connect(damaged)
@@ -363,7 +363,7 @@ def test_a_damaged_segment_stays_with_its_files_and_its_neighbours_are_compacted
     assert [one.first for one in names] == [0, *(one.last + 1 for one in names[:-1])]
 
 
-def test_what_a_damaged_compacted_segment_stands_for_stays(run: Path) -> None:
+def test_what_a_damaged_compacted_segment_stands_for_stays(run):
     folder = layout.rank_folder(run, 0)
     first = segments(folder)[0]
     made = layout.compacted_path(folder, layout.SegmentName(0, 1, 1))

@@ -18,7 +18,7 @@ import stepscope
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(tmp_path_factory):
     run = tmp_path_factory.mktemp("written")
     folder = rank_folder(run, 0)
     folder.mkdir(parents=True)
@@ -31,7 +31,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(run_folder: Path, written: Path) -> Path:
+def run(run_folder, written):
     return shutil.copytree(written, run_folder, dirs_exist_ok=True)
 
 
@@ -40,7 +40,7 @@ def content(run: Path) -> dict[Path, str]:
 
 
 @pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
-def test_it_foretells_what_is_done_and_changes_nothing(run: Path, share: float) -> None:
+def test_it_foretells_what_is_done_and_changes_nothing(run, share):
     before, limit = content(run), int(run_bytes(run) * share)
     foretold = plan(run, limit)
     assert content(run) == before
@@ -55,7 +55,7 @@ def test_it_foretells_what_is_done_and_changes_nothing(run: Path, share: float) 
     assert foretold.kept + sum(one.last - one.first + 1 for one in foretold.made) == len(before)
 
 
-def test_pictures_beside_the_store_count(tmp_path: Path) -> None:
+def test_pictures_beside_the_store_count(tmp_path):
     draw = np.random.default_rng(0)
     with stepscope.open_run(tmp_path / "run", sinks=[]):
         pass
@@ -73,12 +73,12 @@ def test_pictures_beside_the_store_count(tmp_path: Path) -> None:
     assert foretold.bytes_after == pytest.approx(retain(run, limit).bytes_after, rel=0.35)
 
 
-def test_what_fits_needs_nothing(run: Path) -> None:
+def test_what_fits_needs_nothing(run):
     found = plan(run, run_bytes(run))
     assert (found.made, found.bytes_after, found.kept) == ((), run_bytes(run), len(segments(rank_folder(run, 0))))
 
 
-def test_a_limit_that_cannot_be_met_ends_and_says_what_a_sink_lacks(run: Path) -> None:
+def test_a_limit_that_cannot_be_met_ends_and_says_what_a_sink_lacks(run):
     with Ledger(rank_folder(run, 0)) as ledger:
         ledger.register("local", "out")
     found = plan(run, 1)
@@ -87,7 +87,7 @@ def test_a_limit_that_cannot_be_met_ends_and_says_what_a_sink_lacks(run: Path) -
     assert not any(one.is_taken for one in found.made)
 
 
-def test_what_is_as_small_as_it_gets_is_not_planned(run: Path) -> None:
+def test_what_is_as_small_as_it_gets_is_not_planned(run):
     while retain(run, 1).replaced:
         pass
     found = plan(run, 1)

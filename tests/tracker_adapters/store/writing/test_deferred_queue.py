@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Generator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,13 +31,13 @@ class Slow:
 
 
 @pytest.fixture
-def store(run_folder: Path) -> Generator[RunStore, None, None]:
+def store(run_folder):
     store = RunStore(run_folder)
     yield store
     store.close()
 
 
-def test_what_came_later_is_committed_meanwhile(store: RunStore, run_folder: Path) -> None:
+def test_what_came_later_is_committed_meanwhile(store, run_folder):
     slow = Slow("slow", 0)
     store.put(slow.deferred, 100)
     for step in range(5):
@@ -54,7 +53,7 @@ def test_what_came_later_is_committed_meanwhile(store: RunStore, run_folder: Pat
     assert store.counts().queued == 0
 
 
-def test_a_name_keeps_its_order_and_a_barrier_waits(store: RunStore, run_folder: Path) -> None:
+def test_a_name_keeps_its_order_and_a_barrier_waits(store, run_folder):
     first, second = Slow("notes", 0), Slow("others", 0)
     store.put(first.deferred, 100)
     store.put(Text(name="notes", text="1", step=1), 10)
@@ -73,7 +72,7 @@ def test_a_name_keeps_its_order_and_a_barrier_waits(store: RunStore, run_folder:
     assert [names[number][1] for _, number in order] == ["notes", "notes", "others"]
 
 
-def test_what_fails_while_it_is_built_is_counted_and_frees_its_memory(store: RunStore) -> None:
+def test_what_fails_while_it_is_built_is_counted_and_frees_its_memory(store):
     def parts() -> Generator[bool, None, Artifact]:
         yield True
         raise ValueError("no such pixel")
@@ -85,7 +84,7 @@ def test_what_fails_while_it_is_built_is_counted_and_frees_its_memory(store: Run
     assert store._queue._put_bytes == store._queue._freed_bytes
 
 
-def test_closing_waits_for_what_is_built(run_folder: Path) -> None:
+def test_closing_waits_for_what_is_built(run_folder):
     store, slow = RunStore(run_folder), Slow("slow", 0)
     store.put(slow.deferred, 100)
     assert not store.close(0.1)
@@ -94,7 +93,7 @@ def test_closing_waits_for_what_is_built(run_folder: Path) -> None:
     assert store.counts().stored == 1
 
 
-def test_a_picture_that_is_larger_than_the_queue_drops_nothing(run_folder: Path) -> None:
+def test_a_picture_that_is_larger_than_the_queue_drops_nothing(run_folder):
     store = RunStore(run_folder, queue_bytes=200_000)
     emitter = Emitter(store)
     pixels = np.random.default_rng(0).integers(0, 255, (800, 800, 3), dtype=np.uint8)
@@ -107,7 +106,7 @@ def test_a_picture_that_is_larger_than_the_queue_drops_nothing(run_folder: Path)
         assert (record.images("large")[0].width, len(record.scalars("loss"))) == (800, 100)
 
 
-def test_the_queue_counts_what_its_items_take(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_queue_counts_what_its_items_take(run_folder, monkeypatch):
     counted: list[int] = []
     monkeypatch.setattr(RunStore, "put", lambda _, item, nbytes: counted.append(nbytes))
     store = RunStore(run_folder)
@@ -121,7 +120,7 @@ def test_the_queue_counts_what_its_items_take(run_folder: Path, monkeypatch: pyt
     store.close()
 
 
-def test_a_queued_scalar_counts_its_name(run_folder: Path) -> None:
+def test_a_queued_scalar_counts_its_name(run_folder):
     store = RunStore(run_folder)
     before = store._queue._put_bytes
     store.put(("n" * 1000, 0, 1, 0.5), 0)

@@ -4,7 +4,6 @@ import threading
 import time
 import warnings
 
-import pytest
 from tracker_adapters.artifacts import Text
 from tracker_adapters.store.writing import emit_queue
 from tracker_adapters.store.writing.emit_queue import SCALAR_BYTES, EmitQueue
@@ -19,7 +18,7 @@ def filled(rows: int) -> EmitQueue:
     return queue
 
 
-def test_a_writer_that_makes_room_is_waited_for() -> None:
+def test_a_writer_that_makes_room_is_waited_for():
     queue = filled(3)
 
     def make_room() -> None:
@@ -34,7 +33,7 @@ def test_a_writer_that_makes_room_is_waited_for() -> None:
     assert (counts.emitted, counts.stored, counts.queued, counts.lost) == (4, 3, 1, {})
 
 
-def test_a_writer_that_got_nowhere_for_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_that_got_nowhere_for_long_is_not_waited_for(monkeypatch):
     """A dead disk costs the training two seconds in all, not 50 ms an artifact."""
     queue = filled(3)
     start = time.monotonic()
@@ -48,7 +47,7 @@ def test_a_writer_that_got_nowhere_for_long_is_not_waited_for(monkeypatch: pytes
     assert queue.counts().lost == {"queue_full": 1001}
 
 
-def test_an_emit_that_interrupts_an_emit_is_counted_too() -> None:
+def test_an_emit_that_interrupts_an_emit_is_counted_too():
     """A ``__del__`` and a signal handler run in the thread that holds the lock."""
     queue = EmitQueue(10_000, stored=0)
     with queue._lock:
@@ -58,7 +57,7 @@ def test_an_emit_that_interrupts_an_emit_is_counted_too() -> None:
     assert (queue.counts().emitted, len(queue.take(1))) == (1, 2)
 
 
-def test_a_forked_child_is_told_even_where_warnings_are_errors() -> None:
+def test_a_forked_child_is_told_even_where_warnings_are_errors():
     queue = filled(1)
     queue.disown()
     with warnings.catch_warnings():
@@ -69,9 +68,7 @@ def test_a_forked_child_is_told_even_where_warnings_are_errors() -> None:
     assert queue.counts().emitted == 2
 
 
-def test_a_thread_that_emits_without_pause_lets_the_writer_have_the_interpreter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_thread_that_emits_without_pause_lets_the_writer_have_the_interpreter(monkeypatch):
     """From half full on; before, no emit waits for anything."""
     pauses: list[float] = []
     monkeypatch.setattr(emit_queue.time, "sleep", pauses.append)

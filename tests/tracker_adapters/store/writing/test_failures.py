@@ -3,7 +3,6 @@
 import sqlite3
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -18,7 +17,7 @@ from waiting import until
 
 
 @pytest.fixture
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_retries(monkeypatch):
     monkeypatch.setattr(run_store_module, "RETRY_INTERVAL_S", 0.02)
 
 
@@ -29,7 +28,7 @@ class Unknown(Artifact):
     kind: ClassVar[str] = "unknown"
 
 
-def test_a_value_that_cannot_be_built_costs_only_itself(run_folder: Path) -> None:
+def test_a_value_that_cannot_be_built_costs_only_itself(run_folder):
     store = RunStore(run_folder)
     emitter = Emitter(store)
     emitter.scalar("before", 1, step=0)
@@ -40,9 +39,7 @@ def test_a_value_that_cannot_be_built_costs_only_itself(run_folder: Path) -> Non
     assert [info.name for info in RunRecord(run_folder).names()] == ["after", "before"]
 
 
-def test_a_database_that_fails_for_a_while_loses_nothing(
-    run_folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_database_that_fails_for_a_while_loses_nothing(run_folder, monkeypatch, caplog):
     monkeypatch.setattr(run_store_module, "RETRY_INTERVAL_S", 0.02)
     store = RunStore(run_folder)
     emitter = Emitter(store)
@@ -63,7 +60,7 @@ def test_a_database_that_fails_for_a_while_loses_nothing(
     assert sum("retrying" in record.message for record in caplog.records) == 1
 
 
-def test_a_segment_left_empty_by_a_crash_is_replaced(run_folder: Path) -> None:
+def test_a_segment_left_empty_by_a_crash_is_replaced(run_folder):
     store = RunStore(run_folder)
     Emitter(store).scalar("loss", 1, step=0)
     store.close()
@@ -74,7 +71,7 @@ def test_a_segment_left_empty_by_a_crash_is_replaced(run_folder: Path) -> None:
     assert RunRecord(run_folder).scalars("loss").values.tolist() == [1, 2]
 
 
-def test_an_artifact_that_the_store_cannot_hold_costs_only_itself(run_folder: Path) -> None:
+def test_an_artifact_that_the_store_cannot_hold_costs_only_itself(run_folder):
     store = RunStore(run_folder)
     emitter = Emitter(store)
     emitter.scalar("loss", 0, step=0)
@@ -88,7 +85,7 @@ def test_an_artifact_that_the_store_cannot_hold_costs_only_itself(run_folder: Pa
     assert RunRecord(run_folder).scalars("loss").values.tolist() == [0, 1, 2]
 
 
-def test_a_slow_artifact_does_not_delay_the_commit_of_earlier_ones(run_folder: Path) -> None:
+def test_a_slow_artifact_does_not_delay_the_commit_of_earlier_ones(run_folder):
     store, reader, release = RunStore(run_folder), StoreReader(run_folder), threading.Event()
 
     def build() -> Text:
@@ -105,9 +102,7 @@ def test_a_slow_artifact_does_not_delay_the_commit_of_earlier_ones(run_folder: P
 
 
 @pytest.mark.usefixtures("quick_retries")
-def test_a_segment_that_cannot_be_opened_stores_nothing_twice(
-    run_folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_segment_that_cannot_be_opened_stores_nothing_twice(run_folder, caplog):
     store = RunStore(run_folder, segment_bytes=60_000)
     emitter = Emitter(store)
     obstacle = store.folder / "segment_000001.db"
@@ -125,7 +120,7 @@ def test_a_segment_that_cannot_be_opened_stores_nothing_twice(
 
 
 @pytest.mark.usefixtures("quick_retries")
-def test_a_deleted_store_is_not_counted_as_stored_and_a_barrier_does_not_wait_for_it(run_folder: Path) -> None:
+def test_a_deleted_store_is_not_counted_as_stored_and_a_barrier_does_not_wait_for_it(run_folder):
     store = RunStore(run_folder)
     Emitter(store).scalar("loss", 0, step=0)
     assert store.flush()
@@ -138,7 +133,7 @@ def test_a_deleted_store_is_not_counted_as_stored_and_a_barrier_does_not_wait_fo
     assert (counts.emitted, counts.stored, counts.lost) == (2, 1, {"store_not_writable": 1})
 
 
-def test_a_damaged_store_is_refused_and_stays_free(run_folder: Path) -> None:
+def test_a_damaged_store_is_refused_and_stays_free(run_folder):
     RunStore(run_folder).close()
     segment = run_folder / "store" / "rank_00000" / "segment_000000.db"
     intact = segment.read_bytes()
@@ -149,7 +144,7 @@ def test_a_damaged_store_is_refused_and_stays_free(run_folder: Path) -> None:
     RunStore(run_folder, resume=True).close()
 
 
-def test_early_segments_may_be_removed(run_folder: Path, three_segments: list[Path]) -> None:
+def test_early_segments_may_be_removed(run_folder, three_segments):
     three_segments[0].unlink()
     store = RunStore(run_folder, resume=True, segment_bytes=60_000)
     for step in range(6000, 12000):
@@ -161,7 +156,7 @@ def test_early_segments_may_be_removed(run_folder: Path, three_segments: list[Pa
     assert RunRecord(run_folder).scalars("loss").steps.tolist() == list(range(2000, 12000))
 
 
-def test_a_flush_that_meets_a_close_returns(run_folder: Path) -> None:
+def test_a_flush_that_meets_a_close_returns(run_folder):
     store = RunStore(run_folder)
     release, results = threading.Event(), []
 
@@ -179,7 +174,7 @@ def test_a_flush_that_meets_a_close_returns(run_folder: Path) -> None:
     assert results == [True]
 
 
-def test_what_threads_emit_during_a_close_is_stored_or_counted(run_folder: Path) -> None:
+def test_what_threads_emit_during_a_close_is_stored_or_counted(run_folder):
     store = RunStore(run_folder)
     emitter, closed, emitted = Emitter(store), threading.Event(), [0] * 4
 

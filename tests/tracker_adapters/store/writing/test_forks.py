@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.store.writing.run_store import RunStore
 
 
-def test_a_forked_child_counts_warns_once_and_writes_nothing(run_folder: Path) -> None:
+def test_a_forked_child_counts_warns_once_and_writes_nothing(run_folder):
     script = f"""
 import os, sys, warnings
 from pathlib import Path
@@ -39,7 +38,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
     assert record.scalars("parent").values.tolist() == [1, 2]
 
 
-def test_a_surviving_forked_child_does_not_keep_the_run_locked(run_folder: Path) -> None:
+def test_a_surviving_forked_child_does_not_keep_the_run_locked(run_folder):
     store = RunStore(run_folder)
     gate_read, gate_write = os.pipe()
     pid = os.fork()

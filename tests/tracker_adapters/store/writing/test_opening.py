@@ -1,7 +1,6 @@
 """Opening a store again: what is damaged is named, and no number is ever given twice."""
 
 import sqlite3
-from pathlib import Path
 
 import pytest
 from hostile_journal import write_journal_that_names
@@ -16,9 +15,7 @@ from tracker_adapters.store.writing.run_store import RunStore
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "header"])
-def test_a_damaged_last_segment_is_named_and_the_others_can_be_read(
-    run_folder: Path, three_segments: list[Path], damage: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_last_segment_is_named_and_the_others_can_be_read(run_folder, three_segments, damage, caplog):
     last = three_segments[-1]
     intact = last.read_bytes()
     last.write_bytes(
@@ -45,7 +42,7 @@ def test_a_damaged_last_segment_is_named_and_the_others_can_be_read(
         assert record.scalars("loss").values.tolist()[-2:] == [3999, -1]
 
 
-def test_numbers_that_a_sink_has_taken_are_not_given_again(run_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_numbers_that_a_sink_has_taken_are_not_given_again(run_folder, caplog):
     """A power cut may take the last commits from the store, and not from the ledger."""
     store = RunStore(run_folder)
     for step in range(100):
@@ -71,7 +68,7 @@ def test_numbers_that_a_sink_has_taken_are_not_given_again(run_folder: Path, cap
 
 
 @pytest.mark.parametrize("opened", ["segment", "delivery"])
-def test_a_journal_that_names_another_file_deletes_nothing(run_folder: Path, tmp_path: Path, opened: str) -> None:
+def test_a_journal_that_names_another_file_deletes_nothing(run_folder, tmp_path, opened):
     """SQLite puts the database right by the journal, and then deletes the file whose name the journal ends in."""
     store = RunStore(run_folder)
     Emitter(store).scalar("loss", 1.0, step=0)
@@ -101,9 +98,7 @@ def test_a_journal_that_names_another_file_deletes_nothing(run_folder: Path, tmp
         "INSERT OR REPLACE INTO meta VALUES ('rolled_seq', 1000000)",
     ],
 )
-def test_a_run_whose_last_segment_is_damaged_in_a_cell_goes_on_and_gives_no_number_again(
-    run_folder: Path, damage: str
-) -> None:
+def test_a_run_whose_last_segment_is_damaged_in_a_cell_goes_on_and_gives_no_number_again(run_folder, damage):
     store = RunStore(run_folder)
     for step in range(100):
         Emitter(store).scalar("loss", step, step=step)

@@ -21,7 +21,7 @@ from tracker_adapters.testing.contract import one_of_each
 from waiting import in_threads, until
 
 
-def test_everything_emitted_comes_back_equal_and_in_order(run_folder: Path, tmp_path: Path) -> None:
+def test_everything_emitted_comes_back_equal_and_in_order(run_folder, tmp_path):
     artifacts = one_of_each(tmp_path)
     store = RunStore(run_folder)
     for artifact in artifacts:
@@ -41,7 +41,7 @@ def test_everything_emitted_comes_back_equal_and_in_order(run_folder: Path, tmp_
         assert after == before
 
 
-def test_an_artifact_is_committed_within_100_ms(run_folder: Path) -> None:
+def test_an_artifact_is_committed_within_100_ms(run_folder):
     store, reader = RunStore(run_folder), StoreReader(run_folder)
     emitter = Emitter(store)
     delays = []
@@ -53,7 +53,7 @@ def test_an_artifact_is_committed_within_100_ms(run_folder: Path) -> None:
     assert sorted(delays)[5] < 0.1
 
 
-def test_numbers_are_consecutive_across_threads_kinds_and_segments(run_folder: Path) -> None:
+def test_numbers_are_consecutive_across_threads_kinds_and_segments(run_folder):
     store = RunStore(run_folder, segment_bytes=200_000)
     emitter = Emitter(store)
 
@@ -81,7 +81,7 @@ def test_numbers_are_consecutive_across_threads_kinds_and_segments(run_folder: P
     assert (counts.emitted, counts.stored, counts.queued, counts.lost) == (8 * 2020, 8 * 2020, 0, {})
 
 
-def test_a_full_queue_waits_at_most_50_ms_then_drops_and_counts(run_folder: Path) -> None:
+def test_a_full_queue_waits_at_most_50_ms_then_drops_and_counts(run_folder):
     store = RunStore(run_folder, queue_bytes=2000)
     blocked, release = threading.Event(), threading.Event()
 
@@ -107,7 +107,7 @@ def test_a_full_queue_waits_at_most_50_ms_then_drops_and_counts(run_folder: Path
     assert (counts.emitted, counts.stored, counts.lost) == (6, 2, {"queue_full": 4})
 
 
-def test_one_item_larger_than_the_queue_goes_through_alone(run_folder: Path) -> None:
+def test_one_item_larger_than_the_queue_goes_through_alone(run_folder):
     store = RunStore(run_folder, queue_bytes=1000)
     store.put(Text(name="large", text="x" * 5000, step=0), 5000)
     assert store.flush(60)
@@ -115,7 +115,7 @@ def test_one_item_larger_than_the_queue_goes_through_alone(run_folder: Path) -> 
     assert (store.counts().stored, store.counts().lost) == (1, {})
 
 
-def test_emitting_after_close_is_counted(run_folder: Path) -> None:
+def test_emitting_after_close_is_counted(run_folder):
     store = RunStore(run_folder)
     emitter = Emitter(store)
     emitter.scalar("loss", 1, step=0)
@@ -126,7 +126,7 @@ def test_emitting_after_close_is_counted(run_folder: Path) -> None:
     assert (counts.emitted, counts.stored, counts.lost) == (2, 1, {"emitted_after_close": 1})
 
 
-def test_a_second_opening_needs_resume_and_becomes_an_attempt(run_folder: Path) -> None:
+def test_a_second_opening_needs_resume_and_becomes_an_attempt(run_folder):
     store = RunStore(run_folder)
     emitter = Emitter(store)
     for step in range(5):
@@ -149,7 +149,7 @@ def test_a_second_opening_needs_resume_and_becomes_an_attempt(run_folder: Path) 
     assert (first.attempt, first.last_seq, second.attempt, second.last_seq) == (1, 5, 2, 8)
 
 
-def test_a_live_writer_keeps_others_out(run_folder: Path) -> None:
+def test_a_live_writer_keeps_others_out(run_folder):
     store = RunStore(run_folder)
     try:
         with pytest.raises(RunBusyError, match=str(run_folder)):
@@ -158,7 +158,7 @@ def test_a_live_writer_keeps_others_out(run_folder: Path) -> None:
         store.close()
 
 
-def test_non_finite_values_and_large_steps_survive(run_folder: Path) -> None:
+def test_non_finite_values_and_large_steps_survive(run_folder):
     store = RunStore(run_folder)
     emitter = Emitter(store)
     values = [math.nan, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 0.1]
@@ -170,7 +170,7 @@ def test_non_finite_values_and_large_steps_survive(run_folder: Path) -> None:
     assert series.steps.tolist() == [2**63 - 10 + step for step in range(6)]
 
 
-def test_rollups_give_range_and_non_finite_counts(run_folder: Path) -> None:
+def test_rollups_give_range_and_non_finite_counts(run_folder):
     store = RunStore(run_folder, segment_bytes=100_000)
     emitter = Emitter(store)
     for step in range(6000):
@@ -189,7 +189,7 @@ def test_rollups_give_range_and_non_finite_counts(run_folder: Path) -> None:
     assert math.isnan(record.scalar_ranges("nan_only").min[0])
 
 
-def test_a_closed_segment_can_be_copied_alone_even_with_a_reader_at_it(run_folder: Path, tmp_path: Path) -> None:
+def test_a_closed_segment_can_be_copied_alone_even_with_a_reader_at_it(run_folder, tmp_path):
     store = RunStore(run_folder)
     for step in range(1000):
         Emitter(store).scalar("loss", step, step=step)
@@ -203,7 +203,7 @@ def test_a_closed_segment_can_be_copied_alone_even_with_a_reader_at_it(run_folde
     reader.close()
 
 
-def test_a_reader_holds_one_segment_open_however_many_it_passes(run_folder: Path) -> None:
+def test_a_reader_holds_one_segment_open_however_many_it_passes(run_folder):
     store, reader, after = RunStore(run_folder, segment_bytes=60_000), StoreReader(run_folder), 0
     for step in range(8000):
         Emitter(store).scalar("loss", step, step=step)
