@@ -202,7 +202,7 @@ class TensorInspector:
             older_than: Only those inspected at least so many seconds ago; all of them by default.
 
         Raises:
-            ArtifactError: For a negative or NaN age.
+            ArtifactError: For an age that is negative, NaN or no number.
         """
         with self._lock:
             return self._tracked.clear(older_than)

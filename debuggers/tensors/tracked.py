@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
+from typing import Annotated
 
+from msgspec import Meta
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.values.checked_values import at_least, check_value
@@ -15,6 +17,7 @@ from debuggers.tensors.info import TensorInfo
 from debuggers.tensors.inspection import PendingInspection
 
 OnResult = Callable[[TensorInfo, HistogramColumns | None], None]
+_Age = Annotated[float, Meta(ge=0, description="seconds of at least 0, or a timedelta")]
 
 
 @dataclass(slots=True)
@@ -67,11 +70,10 @@ class TrackedTensors:
         """Forgets those of at least this age, in seconds, or all of them; returns how many.
 
         Raises:
-            ArtifactError: For a negative or NaN age.
+            ArtifactError: For an age that is negative, NaN or no number.
         """
         age = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        if age is not None and not age >= 0:
-            raise ArtifactError(f"clear: older_than is {older_than!r}; expected seconds of at least 0, or a timedelta")
+        check_value("clear: older_than", age, _Age | None, ArtifactError)
         latest = monotonic() - (age or 0.0)
         kept = {key: entry for key, entry in self._entries.items() if entry.since > latest}
         cleared = len(self._entries) - len(kept)

@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
+from msgspec import Meta
 from tracker_adapters.errors import RunError, StepscopeError
 from tracker_adapters.store.connections import GatedConnection
 from tracker_adapters.store.fork_gate import inside
 from tracker_adapters.store.reading.segments import looked_again
+from tracker_adapters.values.checked_values import check_value
 
 from stepscope.export.selection import Ranks, Selection
 from stepscope.query.functions import Functions, explained
@@ -21,6 +23,7 @@ from stepscope.runs.folders import find_runs
 
 MAX_VALUE_BYTES = 256 * 1024 * 1024
 _STEPS_BETWEEN_CHECKS = 10_000
+_Seconds = Annotated[float, Meta(ge=0, description="seconds from 0")]
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 
@@ -93,8 +96,7 @@ def query_runs(
         QueryError: For SQL that is wrong, does more than read, or takes too long; also while rows are fetched.
         RunError: When a run's store cannot be read.
     """
-    if not timeout_s >= 0:
-        raise QueryError(f"timeout_s is {timeout_s!r}; expected seconds from 0")
+    check_value("timeout_s", timeout_s, _Seconds, QueryError)
     selection = Selection.checked(names=names, ranks=ranks, steps=steps, all_attempts=all_attempts)
     folders = find_runs(runs)
     return looked_again(lambda: _answered(folders, sql, selection, timeout_s))

@@ -1,6 +1,7 @@
 """Numbers of bytes as people write them: ``"10 GB"``."""
 
 import re
+from math import inf
 
 from tracker_adapters.errors import RunError
 
@@ -20,16 +21,16 @@ def parse_bytes(what: str, size: object, *, at_least: int = 1) -> int:
     Raises:
         RunError: For anything else, or less than ``at_least``.
     """
-    number: int | None = None
+    number: float | None = None
     if isinstance(size, int) and not isinstance(size, bool):
         number = size
     elif isinstance(size, str) and (found := _SIZE.fullmatch(size)) and found[2].upper() in _UNITS:
-        number = int(float(found[1]) * _UNITS[found[2].upper()])
-    if number is None or number < at_least:
+        number = float(found[1]) * _UNITS[found[2].upper()]
+    if number is None or not at_least <= number < inf:
         raise RunError(
             f"{what} is {size!r}; expected bytes as an integer or such as '10GB', at least {format_bytes(at_least)}"
         )
-    return number
+    return int(number)
 
 
 def format_bytes(size: float) -> str:

@@ -87,7 +87,7 @@ def test_clear_forgets_all_or_what_is_old_enough(monkeypatch):
     assert inspector.inspect_tensor([1.0], "x") == 4
 
 
-@pytest.mark.parametrize("age", [-1, math.nan, timedelta(seconds=-1)])
+@pytest.mark.parametrize("age", [-1, math.nan, timedelta(seconds=-1), "30"])
 def test_a_wrong_age_is_named(age):
     with pytest.raises(ArtifactError, match=r"older_than is .*; expected seconds of at least 0"):
         TensorInspector().clear(older_than=age)
