@@ -2,6 +2,7 @@
 
 import copy
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -138,3 +139,44 @@ def test_a_disk_that_takes_no_page_costs_that_page_and_no_other_datapoint(tmp_pa
     opened.set()
     assert buffer.save(DEADLINE_S)
     assert list(PageReader(tmp_path)) == [0, 2]
+
+
+def test_threads_add_one_after_the_other(tmp_path):
+    """While one thread measures a datapoint for a new page, another adds its own: together they outgrow the page."""
+    buffer = buffer_of()
+    buffer.open(tmp_path, DEADLINE_S)
+    buffer.add({0: datapoint(8)}, step=0)
+    is_measuring, other_is_there = threading.Event(), threading.Event()
+    lock = buffer._lock
+
+    class ObservedLock:
+        def __enter__(self):
+            if is_measuring.is_set():
+                other_is_there.set()
+            return lock.__enter__()
+
+        def __exit__(self, *error):
+            return lock.__exit__(*error)
+
+    class Slow:
+        @property
+        def nbytes(self):
+            if buffer.page_idx == 1:
+                is_measuring.set()
+                assert other_is_there.wait(DEADLINE_S)
+            return 4 * KB
+
+        def resolve(self):
+            return np.zeros(1)
+
+    def add_another():
+        assert is_measuring.wait(DEADLINE_S)
+        buffer.add({2: datapoint(8)}, step=2)
+        other_is_there.set()
+
+    buffer._lock = ObservedLock()
+    with ThreadPoolExecutor() as threads:
+        added = [threads.submit(buffer.add, {1: {"d": {"map": Slow()}}}, step=1), threads.submit(add_another)]
+        assert [future.result(DEADLINE_S) for future in added] == [None, None]
+    assert buffer.save(DEADLINE_S)
+    assert [record.datapoints for record in PageReader(tmp_path).records] == [(0,), (1,), (2,)]
