@@ -137,6 +137,7 @@ def test_a_disk_that_takes_no_page_costs_that_page_and_no_other_datapoint(tmp_pa
     with pytest.raises(PageError, match="no page was written"):
         buffer.add({2: datapoint(8)}, step=2)
     opened.set()
+    assert buffer._writer.flush(DEADLINE_S), "the last page does not find the first unwritten for 50 ms"
     assert buffer.save(DEADLINE_S)
     assert list(PageReader(tmp_path)) == [0, 2]
 
