@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate
 from tracker_adapters.artifacts import Alert
 from tracker_adapters.testing import MemoryEmitter
 
@@ -42,6 +43,18 @@ def clip(model, loss, fields):
     return result["clipping_stats"], result["nan_stats"]["parameters"]
 
 
+def clip_as_torch(parameters, max_norm):
+    """Clips by ``clip_grad_norm_`` and returns the norm; forms it first if torch would add 1e-6 to it on each rank."""
+    parameters = list(parameters)
+    total = nn.utils.get_total_norm([parameter.grad for parameter in parameters])
+    if any(placement.is_partial() for placement in (total + 1e-6).placements):  # torch 2.7
+        total = total.redistribute(placements=[Replicate()])
+        nn.utils.clip_grads_with_norm_(parameters, max_norm, total)
+    else:
+        total = nn.utils.clip_grad_norm_(parameters, max_norm)
+    return total.full_tensor().item()
+
+
 def train(way, rank):
     """Trains with one way of clipping; returns norms before clipping, the weights on this rank, and alerts."""
     torch.manual_seed(0)
@@ -54,7 +67,7 @@ def train(way, rank):
     emitter = MemoryEmitter()
     session = stepscope.DebugSession(model, optimizer, run=emitter, stability=manager, config="standard")
     steps = {
-        "torch": lambda loss: nn.utils.clip_grad_norm_(model.parameters(), 0.1).full_tensor().item(),
+        "torch": lambda loss: clip_as_torch(model.parameters(), 0.1),
         "manager": lambda loss: manager.step(model, loss, optimizer)["clipping_stats"]["total_norm"],
         "session": lambda loss: session.step(loss)["clipping_stats"]["total_norm"],
     }
@@ -72,8 +85,13 @@ def train(way, rank):
     return {"norms": norms, "weights": parts, "alerts": alerts}
 
 
+def whole_gradients(model):
+    """The gradients as tensors on each rank."""
+    return [parameter.grad.full_tensor() for parameter in model.parameters()]
+
+
 def run_rank(folder, cases):
-    """Saves each case's statistics, faults and whole gradients, or the text of its error; and what trainings gave.
+    """Saves the statistics, faults, and whole gradients before and after of each case, or its error; then of trainings.
 
     A case is the fields of a configuration, a factor for the loss, and whether rank 0 puts a NaN into its part of the
     first gradient.
@@ -87,13 +105,13 @@ def run_rank(folder, cases):
         loss = backward(model, scale)
         if poisoned and rank == 0:
             model[0].weight.grad.to_local()[0, 0] = torch.nan
+        before = whole_gradients(model)
         try:
             stats, faults = clip(model, loss, fields)
         except StabilityError as error:
             outcomes.append(str(error))
         else:
-            whole = [parameter.grad.full_tensor() for parameter in model.parameters()]
-            outcomes.append({"stats": stats, "faults": faults, "gradients": whole})
+            outcomes.append({"stats": stats, "faults": faults, "before": before, "gradients": whole_gradients(model)})
         del model
     outcomes.append({way: train(way, rank) for way in ("torch", "manager", "session")})
     torch.save(outcomes, Path(folder) / f"rank_{rank}.pt")
