@@ -5,8 +5,6 @@ Every artifact has a ``name`` (any text of 1 to 1000 characters), a ``step`` (an
 immutable: arrays are copied and read-only. NaN and infinity are legal values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tracker_adapters.histograms.histogram import Histogram

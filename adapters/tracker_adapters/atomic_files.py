@@ -3,8 +3,6 @@
 A process that is killed meanwhile leaves at most what it filled, under a name that ends in ``.part``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

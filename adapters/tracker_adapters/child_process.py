@@ -1,7 +1,5 @@
 """Runs this package's modules as child processes beside a training, which they must not slow down."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

@@ -1,7 +1,5 @@
 """Which sinks a run has: from strings, dicts, TOML files and the environment to checked configurations."""
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

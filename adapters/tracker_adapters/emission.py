@@ -1,7 +1,5 @@
 """What all calls of an emitter share: scoped names, steps and the recorder."""
 
-from __future__ import annotations
-
 import time
 import weakref
 from collections.abc import Callable, Generator, Sequence

@@ -1,7 +1,5 @@
 """The exceptions that callers of this package can meet."""
 
-from __future__ import annotations
-
 import errno
 
 from tracker_adapters.redaction import redact

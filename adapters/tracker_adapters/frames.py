@@ -1,7 +1,5 @@
 """Data frames as tables, recognised by their methods: neither pandas nor polars is imported here."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

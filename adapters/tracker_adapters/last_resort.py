@@ -1,7 +1,5 @@
 """A log handler of last resort: prints warnings with the project's name if logging is not configured."""
 
-from __future__ import annotations
-
 import copy
 import logging
 

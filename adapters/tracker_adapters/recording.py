@@ -1,7 +1,5 @@
 """What an emitter passes to a recorder: single artifacts, and blocks of many artifacts of one step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias

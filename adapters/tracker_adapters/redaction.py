@@ -1,7 +1,5 @@
 """Removes secrets from texts and configurations before they reach a disk, a log or a tracker."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

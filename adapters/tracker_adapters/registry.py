@@ -1,7 +1,5 @@
 """The registry of sinks: which class each name stands for, and what to install for it."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The identity of a run."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ is opened relative to the one before, without following links, and only regular 
 the one that the user named: it may be a link.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -6,8 +6,6 @@ line here. Each pattern begins with fixed letters and has one repeated class at 
 time.
 """
 
-from __future__ import annotations
-
 import re
 
 _WORD_FORMS = {

@@ -1,7 +1,5 @@
 """Tells from the name of a configuration key, a variable or an option whether its value is a secret."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from itertools import pairwise

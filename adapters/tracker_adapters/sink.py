@@ -1,7 +1,5 @@
 """The sink protocol: the one interface between delivery and a tracker."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Text for the person at the terminal: made safe, since it may have been read from a run, and written to be seen."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys

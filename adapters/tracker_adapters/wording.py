@@ -1,7 +1,5 @@
 """Numbers in sentences: one thing, several things, how often."""
 
-from __future__ import annotations
-
 
 def counted(count: int, things: str) -> str:
     """Returns such as "1 step" and "1,200 steps"; ``things`` is the plural, which ends in ``s``."""

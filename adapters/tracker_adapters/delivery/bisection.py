@@ -9,8 +9,6 @@ then must not cost what it would take. Where it takes only other kinds, a part o
 file server: then it takes many tries, until the kind is known to be refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field

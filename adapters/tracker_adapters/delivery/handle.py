@@ -1,7 +1,5 @@
 """The training's handle on its deliveries: starts and watches them, and waits for them up to a deadline."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """How long a thread has waited inside a call, without counting the time in which it worked or had no processor."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

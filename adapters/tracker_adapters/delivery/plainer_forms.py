@@ -1,7 +1,5 @@
 """Converts artifacts of a kind that a sink has no rule for to a plainer kind, such as a curve to a table."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from typing import Any

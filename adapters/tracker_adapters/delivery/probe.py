@@ -1,7 +1,5 @@
 """Chooses another artifact to write when a sink refuses one: if it is accepted, the sink works."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

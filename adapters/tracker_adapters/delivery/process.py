@@ -1,7 +1,5 @@
 """The delivery process of one sink, as the process that starts it sees it."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """The retry policy of a sink: exponential backoff, smaller batches, and quarantine after repeated failures."""
 
-from __future__ import annotations
-
 import logging
 import random
 import sqlite3

@@ -1,7 +1,5 @@
 """Limits how many histograms of a name a sink shows, by merging neighbours as the run grows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

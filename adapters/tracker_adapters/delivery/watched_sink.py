@@ -1,7 +1,5 @@
 """A sink whose calls are timed, so that another thread can tell that one hangs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

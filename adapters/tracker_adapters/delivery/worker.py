@@ -1,7 +1,5 @@
 """The worker that delivers one run store to one sink, until the run has ended and everything is delivered."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

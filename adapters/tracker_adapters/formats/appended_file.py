@@ -1,7 +1,5 @@
 """An append-only file: its size identifies a state, which truncation restores."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Encodes Protobuf's wire format (https://protobuf.dev/programming-guides/encoding) without message classes."""
 
-from __future__ import annotations
-
 
 def varint(number: int) -> bytes:
     """Returns a number from 0 to 2**64 - 1 in groups of seven bits, the lowest first."""

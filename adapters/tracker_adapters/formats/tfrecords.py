@@ -4,8 +4,6 @@ A record is the data's length as a 64-bit little-endian integer, the masked CRC-
 data, and the masked CRC-32C of the data (TensorFlow's TFRecord format, tensorflow/core/lib/io/record_writer.h).
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Iterator, Sequence

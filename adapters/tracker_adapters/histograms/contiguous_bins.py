@@ -1,7 +1,5 @@
 """The fixed bins of many histograms as contiguous intervals by ascending value, as trackers show them."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Validates histogram columns, which may come from a file or from another producer."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

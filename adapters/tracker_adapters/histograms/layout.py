@@ -1,7 +1,5 @@
 """What every histogram is made of: its fixed bins, and what is counted and computed beside them."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 import numpy as np

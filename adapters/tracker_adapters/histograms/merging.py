@@ -1,7 +1,5 @@
 """Merges histograms: two, or the bins of many at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

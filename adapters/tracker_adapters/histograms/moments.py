@@ -1,7 +1,5 @@
 """Joins the moments of parts to those of the whole."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Turns the bins of arrays into those of the arrays times a power of two."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Something a person should know."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 

@@ -1,7 +1,5 @@
 """A curve: y over x at one step, such as a ROC curve or a spectrum."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Files: what a file and a page of debug outputs have in common, and the file itself."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A file of debug outputs, with its table of contents."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """One number."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

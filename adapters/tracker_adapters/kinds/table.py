@@ -1,7 +1,5 @@
 """Rows of plain cells under named columns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import chain
 from sys import getsizeof

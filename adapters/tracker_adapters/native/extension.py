@@ -4,8 +4,6 @@ Everything works without it: tensors are measured with torch operations, tens of
 and packed by NumPy, several times slower.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import struct

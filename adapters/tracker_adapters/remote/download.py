@@ -1,7 +1,5 @@
 """Copies a run from its place to this machine; what arrives is checked against the index."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

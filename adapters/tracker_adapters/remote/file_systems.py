@@ -1,7 +1,5 @@
 """Tells whether a run store can live in a folder: SQLite's write-ahead log needs shared memory, which networks lack."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Objects at a run's place that its index may not list: half-made by a copy that was killed, or replaced since."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Set

@@ -1,7 +1,5 @@
 """Copies what is sealed in a local copy to the run's place, and lists it there with its checksum."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

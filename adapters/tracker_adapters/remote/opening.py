@@ -1,7 +1,5 @@
 """Opens a run whose folder is a URL or lies on a network file system, for writing."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

@@ -1,7 +1,5 @@
 """A run's folder on an object store or any other file system that fsspec knows."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import secrets

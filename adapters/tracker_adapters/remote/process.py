@@ -1,7 +1,5 @@
 """The trainer's side of uploading: starts the process, watches it, waits for it within a deadline."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """A run at a URL, read on this machine: what a question needs is downloaded when it is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TypeVar
 

@@ -4,8 +4,6 @@ It copies what is sealed while the run lives and the rest when it has ended, als
 leaves. What fails is tried again.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

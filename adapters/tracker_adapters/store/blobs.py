@@ -1,7 +1,5 @@
 """Content-addressed files: each is stored once under its SHA-256, which is checked when it is read."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -6,8 +6,6 @@ inside the gate, and a fork waits until nobody is, for at most a second: a call 
 holds none of those mutexes then.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

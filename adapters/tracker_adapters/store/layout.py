@@ -14,8 +14,6 @@ What lies at the path of a sealed segment never changes: a compacted one has a n
 whose numbers it covers from the moment it is there.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path, PurePath
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The ledger: the cursor and the token of each sink, committed together."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests whether SQLite can keep a write-ahead log in a folder, which needs shared memory."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import sqlite3

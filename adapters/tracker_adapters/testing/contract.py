@@ -9,8 +9,6 @@ A sink's test subclasses SinkContract and supplies ``options`` and ``read_back``
             return read_local_files(options["target"])
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

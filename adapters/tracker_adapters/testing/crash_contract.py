@@ -1,7 +1,5 @@
 """The part of the contract about a sink that is killed or closed in the middle, and about its successor."""
 
-from __future__ import annotations
-
 import os
 import signal
 from multiprocessing.connection import Connection

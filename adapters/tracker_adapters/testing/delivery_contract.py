@@ -1,7 +1,5 @@
 """The part of the contract that needs real processes: a killed trainer, a killed delivery, a deadline."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

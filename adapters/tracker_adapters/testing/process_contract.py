@@ -1,7 +1,5 @@
 """The part of the contract about sharing a process: several sinks run in one, and a failed one is replaced there."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """An emitter that keeps artifacts in a list."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """What the contract suite writes, and how it compares what trackers show."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math

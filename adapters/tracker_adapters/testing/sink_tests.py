@@ -1,7 +1,5 @@
 """What all parts of the contract use: the sink that is tested, samples, fixtures, and how what it shows is compared."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

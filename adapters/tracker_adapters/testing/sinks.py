@@ -1,7 +1,5 @@
 """Sinks that live in memory: one that keeps, one that fails, one that refuses some artifacts, one that hangs."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Collection, Mapping

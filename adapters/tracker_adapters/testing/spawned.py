@@ -1,7 +1,5 @@
 """Runs a function in a new process, to simulate a crash or to inspect what another process has left."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Turns what callers pass (numbers, lists, NumPy arrays, host tensors) into NumPy, without importing torch."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

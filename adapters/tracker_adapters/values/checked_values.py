@@ -3,8 +3,6 @@
 What is expected is the ``description`` of the annotation's ``msgspec.Meta``, and else follows from the type.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Draws a line with its axes, for trackers that show pictures but no curves. Pillow is imported where it is needed."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Remembers sequences of names that were checked: a producer gives the same few again at each step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tracker_adapters.errors import ArtifactError

@@ -4,8 +4,6 @@ Their objects are known by the module of their class: neither package is importe
 matplotlib brings Pillow.
 """
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Turns what callers pass beside arrays into Python's own types, which JSON and msgpack hold."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Set
 from os import PathLike

@@ -4,8 +4,6 @@ Each row is written as differences to the pixel on its left (filter 1, *Sub*, of
 section 9), which NumPy computes for the whole picture at once; then zlib compresses it.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Generator

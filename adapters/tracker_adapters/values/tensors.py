@@ -1,7 +1,5 @@
 """The plain values of any torch tensor. torch is not imported: what looks like a tensor is taken for one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The folder of the local sink: whose it is, its append-only files, and the way back to a token."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

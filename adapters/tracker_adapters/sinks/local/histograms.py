@@ -1,7 +1,5 @@
 """Writes many histograms as lines of JSON at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ are ISO 8601 in UTC with nanoseconds, since spreadsheets and JavaScript round in
 which opening of the run wrote a line: 1, and one more each time that the run was resumed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

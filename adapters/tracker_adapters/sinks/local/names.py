@@ -1,7 +1,5 @@
 """File names for artifacts: any name becomes one path component that is safe on every file system."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import PurePath

@@ -1,7 +1,5 @@
 """The local sink: plain files that any editor, spreadsheet and script opens."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Creates MLflow's SQLite database atomically, even if several processes do so at once or one is killed."""
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 import logging

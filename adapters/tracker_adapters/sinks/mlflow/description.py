@@ -1,7 +1,5 @@
 """A run's configuration and tags as MLflow's params and tags."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

@@ -1,7 +1,5 @@
 """Params and tags in requests that a server takes: at most 100 of them, and 1 MB."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ MLflow's page sorts names as text; ``images/`` follows the naming of MLflow's ow
 writing again land on the same paths.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Draws heat maps on one canvas, since making axes and ticks anew takes half of a picture's time."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Sequence

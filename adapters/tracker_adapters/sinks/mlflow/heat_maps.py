@@ -4,8 +4,6 @@ A name is drawn when it has grown by a quarter since it was drawn, at most every
 the run. So the cost grows with the logarithm of the run's length.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The histograms of one name as a heat map and a table, bounded however long the run grows."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime
 

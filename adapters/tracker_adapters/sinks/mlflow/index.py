@@ -7,8 +7,6 @@ full, since MLflow cannot append. After a crash two parts can hold the same ``se
 that a kill cut short ends in half a line.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

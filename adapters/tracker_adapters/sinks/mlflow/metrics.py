@@ -4,8 +4,6 @@ MLflow's databases cannot hold infinity and put the largest float64, 1.797693134
 In our runs that number stands for nothing else: a finite value that large is lowered to its neighbour.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest

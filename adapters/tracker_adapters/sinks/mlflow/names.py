@@ -5,8 +5,6 @@ the colon, are escaped as UTF-8 bytes in hexadecimal, as in a web address but wi
 ``grad[0]`` becomes ``grad:5B0:5D``. Ordinary names such as ``train/loss`` stay as they are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from urllib.parse import unquote

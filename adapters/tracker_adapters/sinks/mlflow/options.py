@@ -1,7 +1,5 @@
 """The MLflow sink's options: what the user gave, else their active run, the environment, and our defaults."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A page's table of contents as an HTML document, for MLflow's viewer of artifacts."""
 
-from __future__ import annotations
-
 import base64
 import html
 

@@ -1,7 +1,5 @@
 """Tells whether a new attempt of a run goes back to a step before the last one that an MLflow run shows."""
 
-from __future__ import annotations
-
 from tracker_adapters.artifacts import Histogram, Image
 from tracker_adapters.sink import Batch
 from tracker_adapters.sinks.mlflow.index import Index

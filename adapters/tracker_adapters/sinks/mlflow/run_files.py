@@ -1,7 +1,5 @@
 """The artifact files of one MLflow run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

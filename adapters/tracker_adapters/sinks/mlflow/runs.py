@@ -1,7 +1,5 @@
 """Finding, making and describing the MLflow runs that belong to one of our runs."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The MLflow sink: scalars as metrics, everything else as artifact files, one MLflow run for each run."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The tracking URI of a SQLite database, and the path in it."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

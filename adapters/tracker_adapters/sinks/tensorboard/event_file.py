@@ -1,7 +1,5 @@
 """A TensorBoard event file: records, appended, or continued after an offset."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self

@@ -1,7 +1,5 @@
 """Where a run's event file lies: TensorBoard shows a folder as one run, and follows one file in it."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import socket

@@ -1,7 +1,5 @@
 """Turns many histograms into TensorBoard's HistogramProto at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The folder that TensorBoard is started with: it calls a run by the path from there to its event file."""
 
-from __future__ import annotations
-
 from itertools import islice
 from pathlib import Path
 

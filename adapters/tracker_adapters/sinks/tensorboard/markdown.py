@@ -1,7 +1,5 @@
 """Markdown for the kinds that TensorBoard can only show as text: alerts, tables, pages and files."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence

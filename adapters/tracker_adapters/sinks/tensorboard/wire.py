@@ -6,8 +6,6 @@ double), ``step`` (2, varint) and ``summary`` (5); a summary here has one ``valu
 image are its ``encoded_image_string`` (4).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

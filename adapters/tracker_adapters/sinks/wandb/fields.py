@@ -4,8 +4,6 @@ Old files must stay readable to ``wandb sync``, so W&B cannot change the numbers
 those of the installed SDK.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """The folders of one run of ours below ``wandb/``: which ones count, and which were replaced."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Histograms as encoded rows of a W&B history, many at once: a watched training has dozens at each step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Encodes rows of a W&B history that differ in few bytes, from parts that are encoded once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

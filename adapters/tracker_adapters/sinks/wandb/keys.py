@@ -1,7 +1,5 @@
 """Names of artifacts as W&B keys, and back."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ It is a LevelDB log (https://github.com/google/leveldb/blob/main/doc/log_format.
 belong to the first block; its checksums are plain CRC-32 (wandb 0.31, core/pkg/leveldb/record.go).
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 Formats as wandb 0.31 has them: sdk/data_types/base_types/media.py, table.py, artifacts/artifact_manifest_v1.py.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

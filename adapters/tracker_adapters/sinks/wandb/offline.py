@@ -3,8 +3,6 @@
 The service's own offline file is no durable log: killed, it lost up to all rows; stopped, it blocks ``run.log``.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Mapping

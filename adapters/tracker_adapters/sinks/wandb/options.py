@@ -1,7 +1,5 @@
 """Where a run goes in W&B: options, environment and the user's active run."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Mapping

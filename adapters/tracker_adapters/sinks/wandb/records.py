@@ -1,7 +1,5 @@
 """The records of a ``.wandb`` file, encoded without the SDK: importing that takes seconds and can hang or fail."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Scalars as encoded rows of a W&B history: the hot path of a long run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tells whether the installed SDK reads the files that the sink writes, without importing the SDK."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

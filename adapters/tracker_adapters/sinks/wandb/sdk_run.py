@@ -1,7 +1,5 @@
 """A W&B run that the SDK's service uploads while it goes on, or writes to an offline file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path

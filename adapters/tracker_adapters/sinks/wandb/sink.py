@@ -1,7 +1,5 @@
 """The W&B sink: one W&B run for each run, offline by default, apart from what the user logs."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shlex

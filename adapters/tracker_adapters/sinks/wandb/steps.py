@@ -1,7 +1,5 @@
 """The last step of each name, which shows whether a resumed run goes back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tracker_adapters.sink import Batch, HistogramRows

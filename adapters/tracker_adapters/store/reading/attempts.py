@@ -1,7 +1,5 @@
 """Decides which rows of a series count after a resumed run recorded steps again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

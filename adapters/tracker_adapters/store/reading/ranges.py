@@ -1,7 +1,5 @@
 """Reads the roll-ups of a scalar: what lies in each range of steps, without reading its values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

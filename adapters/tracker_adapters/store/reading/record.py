@@ -1,7 +1,5 @@
 """RunRecord: what a run holds, read by name. Needs neither torch nor a tracker."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Finds the rows of a rank that a later attempt replaced, within a memory limit."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

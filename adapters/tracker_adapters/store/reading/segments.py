@@ -1,7 +1,5 @@
 """Opens a rank's segments, while compaction may replace them."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress

@@ -1,7 +1,5 @@
 """Reads a rank's store in order, from any position, while it is written."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A segment's rows about the attempts that wrote it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Checks whole segments before they are rewritten, so that nothing is removed that cannot be read."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """How artifacts become rows, and rows become artifacts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path

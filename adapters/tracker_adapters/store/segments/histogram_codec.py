@@ -6,8 +6,6 @@ Where bins lie between it and the one before (at first, before bin 0), 1 is adde
 250 bins of a million normally distributed values take about 600 bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

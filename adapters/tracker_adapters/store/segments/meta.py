@@ -1,7 +1,5 @@
 """What a segment says about itself, made to agree with what it holds."""
 
-from __future__ import annotations
-
 import sqlite3
 
 from tracker_adapters.store.segments import schema

@@ -4,8 +4,6 @@ The interpreter's lock is given away for each statement and must be got back fro
 128 rows costs it a hundredth of what one a row does.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import cache

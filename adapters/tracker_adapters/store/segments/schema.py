@@ -1,7 +1,5 @@
 """The schema of a segment, and how its connections are opened."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

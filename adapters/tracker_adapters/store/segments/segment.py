@@ -1,7 +1,5 @@
 """Writes batches of artifacts into the live segment, and seals it when it is full."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sqlite3

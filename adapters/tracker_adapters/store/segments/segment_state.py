@@ -1,7 +1,5 @@
 """The state of a run's last segment, from which a writer continues."""
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path

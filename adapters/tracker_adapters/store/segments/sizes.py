@@ -1,7 +1,5 @@
 """How large a segment is and how far it reaches, read from a few of its pages."""
 
-from __future__ import annotations
-
 from tracker_adapters.store.segments.opened import Segment
 
 _LAST_ROWS = (

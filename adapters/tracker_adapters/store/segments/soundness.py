@@ -1,7 +1,5 @@
 """Tells rows that were written from rows that were damaged, one by one, and reads around pages that are."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ and -inf. Doing it again to what is left gives the lowest and highest point of t
 Histograms: neighbours are merged, which loses nothing but when each one was.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 

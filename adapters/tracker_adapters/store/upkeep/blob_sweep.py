@@ -1,7 +1,5 @@
 """Removes the files beside a store that nothing in it refers to (garbage collection)."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 ``python -m tracker_adapters.store.upkeep.compact RUN --max-bytes N``
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import logging

@@ -4,8 +4,6 @@ The new segment is written beside the old ones, forced to disk and renamed; from
 are removed. Whenever that is cut short, the run holds either the old content or the new one. Sequence numbers stay.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The process that compacts a live run, as the process that writes the run sees it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tracker_adapters.child_process import ChildProcess

@@ -1,7 +1,5 @@
 """Keeps a run's folder within a number of bytes, by compacting its oldest segments."""
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 from collections.abc import Mapping, Sequence, Set

@@ -1,7 +1,5 @@
 """Plans what ``retain`` would do to a run, without doing it; sizes are estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds deferred artifacts, such as a picture to be encoded, while everything else is committed."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator

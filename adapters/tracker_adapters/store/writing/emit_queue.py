@@ -1,7 +1,5 @@
 """The queue between emitters and the writer thread: bounded in bytes, and counted exactly."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import queue

@@ -1,7 +1,5 @@
 """A gate: a one-shot event that a signal handler may wait for or set."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Opens a rank's store for its one writer; an error says in one sentence why it cannot be opened."""
 
-from __future__ import annotations
-
 import logging
 import sqlite3
 from pathlib import Path
