@@ -31,7 +31,7 @@ _ADVICE = {
         "division near zero in the loss, lower the learning rate, and under float16 use a GradScaler."
     ),
     "non_finite_weight": (
-        "Restore a checkpoint without NaN in {names}; running statistics keep the NaN of a single batch, "
+        "Restore a checkpoint without NaN and infinity in {names}; running statistics keep the NaN of a single batch, "
         "even if its step is skipped: check inputs before the forward pass."
     ),
     "exploding_gradient": (

@@ -22,7 +22,7 @@ STILL = 1e-6
 _RULES = {
     "weights_stand_still": f"|Δw| / |w| of all parameters of the optimizer, over all steps, is below {STILL:g}",
     "outside_optimizer": "no parameter that has gradients and is outside the optimizer ever changed",
-    "non_finite_weight": "any NaN in a parameter or buffer at the end",
+    "non_finite_weight": "any NaN in a parameter or buffer at the end, or +inf in a parameter that is trained",
 }
 
 
@@ -53,7 +53,8 @@ class ParameterWatch:
     are stepscope's own rules.
 
     ``close`` looks once at all parameters and buffers: ``non_finite_weight`` are NaN that no gradient showed, such as
-    running statistics of a batch norm that saw a batch with NaN, whose step the loop left out.
+    running statistics of a batch norm that saw a batch with NaN, whose step the loop left out, and +inf in parameters
+    that are trained, such as after a last step that was too large.
 
     Attributes:
         eval_steps: Steps at which the model was in eval mode.
@@ -106,12 +107,12 @@ class ParameterWatch:
         movement = self._movement.compare(watched)
         self._arrivals.push(movement, partial(self._take, self._last_step, self._steps, movement))
 
-    def close(self, *, look_for_nan: bool) -> None:
-        """Looks for the last time; with ``look_for_nan`` at all values, which waits for the device."""
+    def close(self, *, look_at_values: bool) -> None:
+        """Looks for the last time; with ``look_at_values`` at all values, which waits for the device."""
         self.compare_weights()
         self.changed_late = self._late.are_there()
-        broken = self._parameters.with_nan() if look_for_nan and self._steps else []
-        evidence = "NaN in weights or buffers at the end, that no gradient showed"
+        broken = self._parameters.broken() if look_at_values and self._steps else []
+        evidence = "NaN or infinity in weights or buffers at the end, that no gradient showed"
         self._judge("non_finite_weight", name_some(broken), self._last_step, evidence if broken else None, math.nan)
 
     @property

@@ -72,10 +72,11 @@ class Parameters:
         ]
 
     @torch.no_grad()
-    def with_nan(self) -> list[str]:
+    def broken(self) -> list[str]:
         """Returns the names of the parameters and buffers that hold a NaN, of shards those here; waits for the device.
 
-        What has no dense values is left out, or none at all at the moment.
+        Also those of parameters that require a gradient and hold +∞. -∞ alone may be a mask, and what is not trained
+        may hold any infinity. What has no dense values is left out, or none at all at the moment.
         """
         named = dict(zip(self.names, self.tensors, strict=True)) | dict(self._model.named_buffers())
         flags = {}
@@ -85,6 +86,9 @@ class Parameters:
                 values = plain_tensor("parameter", tensor)
                 values = values.float() if values.element_size() == 1 else values  # not every float8 knows isnan
                 flags[name] = values.isnan().any()
+                if tensor.requires_grad:
+                    infinite = values.isinf() if values.is_complex() else values.isposinf()
+                    flags[name] |= infinite.any()
         return [name for name, flag in flags.items() if flag]
 
     def gradients(self) -> Gradients:

@@ -169,6 +169,39 @@ def test_memory_that_was_freed_when_the_training_ends_is_left_out(part):
     assert (found.kind, found.name) == ("non_finite_weight", "1.running_mean")
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_weights_that_the_last_step_made_infinite_are_reported(dtype):
+    model = network().to(dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def before(step):
+        if step == FIRST_LOOK:
+            optimizer.param_groups[0]["lr"] = math.inf
+
+    torch.set_default_dtype(dtype)
+    try:
+        debugger, _ = train(model, [optimizer], before=before)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert not model[0].weight.isnan().any()
+    debugger.close()
+
+    (found,) = debugger.findings()
+    assert (found.kind, found.ongoing) == ("non_finite_weight", True)
+    assert "0.weight" in found.name
+
+
+def test_infinities_that_may_be_masks_are_no_finding():
+    model = network()
+    model.register_buffer("limits", torch.tensor([-math.inf, math.inf]))
+    model.frozen = nn.Parameter(torch.tensor([math.inf]), requires_grad=False)
+    model.mask = nn.Parameter(torch.tensor([0.0, -math.inf]))
+    debugger, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=2)
+    debugger.close()
+
+    assert debugger.findings() == []
+
+
 def test_each_kind_of_narrow_floats_is_looked_through_at_the_end():
     model = network()
     for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
