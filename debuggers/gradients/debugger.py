@@ -143,6 +143,11 @@ class GradientDebugger(Closing):
         return self._total.steps
 
     @property
+    def measured_steps(self) -> int:
+        """Steps of which every gradient was measured and seen on the host."""
+        return self._measurement.steps
+
+    @property
     def aliases(self) -> dict[str, tuple[str, ...]]:
         """The other names of tied parameters."""
         return {} if self._parameters is None else self._parameters.aliases
@@ -262,7 +267,7 @@ class GradientDebugger(Closing):
             if self.watch is not None and was_open:
                 with self._isolation.guard("looking at the weights"):
                     non_finite = any(finding.kind.startswith("non_finite") for finding in self._findings.all())
-                    self.watch.close(look_for_nan=not non_finite)
+                    self.watch.close(look_at_values=not non_finite)
                     self._wait()
             with self._isolation.guard("closing the gradient debugger"):
                 self._measurement.close()

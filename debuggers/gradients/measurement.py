@@ -21,6 +21,7 @@ class GradientMeasurement:
 
     Attributes:
         scaler: The loop's GradScaler, if known.
+        steps: Steps of which every gradient was measured and judged.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class GradientMeasurement:
         emitter: Emitter | None,
         histogram_every: int | None,
     ) -> None:
-        self.scaler = scaler
+        self.scaler, self.steps = scaler, 0
         self._optimizer, self._findings, self._arrivals = optimizer, findings, arrivals
         self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every)
 
@@ -71,3 +72,4 @@ class GradientMeasurement:
         table = measured.resolve()
         self._stream.take(step, names, table, time_ns)
         self._findings.see_gradients(step, names, table, **known)
+        self.steps += 1

@@ -76,7 +76,7 @@ class Coverage:
             steps=overhead.steps,
             last_step=last_step,
             probed=min(instruments.gradients.probed_steps, overhead.steps),
-            measured=min(overhead.measured, instruments.gradients.probed_steps),  # less those where it failed
+            measured=min(instruments.gradients.measured_steps, overhead.steps),
             parameters=0 if roles is None else len(roles.parameters),
             skipped=instruments.skipped.count(),
             frozen=() if roles is None else roles.frozen,

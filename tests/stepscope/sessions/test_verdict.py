@@ -193,6 +193,18 @@ def test_a_measurement_that_failed_is_no_measured_step(digits, monkeypatch):
     assert any("an internal error occurred" in gap for gap in report.verdict.gaps)
 
 
+@pytest.mark.parametrize("beside", [{}, {"weights": True, "updates": True}, {"activations": True}])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_parameters_count_as_measured_only_if_their_gradients_were(digits, gradients, beside):
+    config = stepscope.DebugConfig(gradients=gradients, max_overhead=None, **beside)
+    report, _ = train(digits, config=config)
+
+    assert (report.coverage.probed, report.coverage.measured) == (40, 40 if gradients else 0)
+    assert report.verdict.health is (Health.HEALTHY if gradients else Health.PARTIAL)
+    gap = "single parameters were measured at 0 of 40 steps"
+    assert report.verdict.gaps == (() if gradients else (gap,))
+
+
 def test_nothing_is_said_of_what_was_not_looked_at(digits):
     report, _ = train(digits, config=stepscope.DebugConfig(enable_gradient_debugging=False))
     assert (report.verdict.health, report.verdict.score) == (Health.UNKNOWN, None)
