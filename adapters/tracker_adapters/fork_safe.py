@@ -1,5 +1,7 @@
 """Finalizers and temporary folders that only the process that made them ends: a forked child has copies of them."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import tempfile
