@@ -56,7 +56,7 @@ def _row(folder: Path) -> list[str]:
     try:
         with read_run(folder) as record:
             last = max((info.last_step for info in record.names("all")), default=None)
-            verdicts = {verdict_in(report) for report in stored_reports(record).values()} - {""}
+            verdicts = {verdict_in(report.text) for report in stored_reports(record)} - {""}
             status = record.info.status
         return [shown, status, "" if last is None else str(last), "; ".join(sorted(verdicts)), _size(folder)]
     except (StepscopeError, OSError, sqlite3.Error) as error:  # one that is damaged must not hide the others

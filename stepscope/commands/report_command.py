@@ -6,7 +6,7 @@ from tracker_adapters.errors import NotARunError
 from stepscope.commands.common import echo, one_line_errors
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
-from stepscope.sessions.stored_reports import REPORT_NAME, stored_reports
+from stepscope.sessions.stored_reports import stored_reports
 
 
 @click.command("report", epilog="\b\nExample:\n  stepscope report runs/watched")
@@ -15,8 +15,8 @@ from stepscope.sessions.stored_reports import REPORT_NAME, stored_reports
 def command(runs: tuple[str, ...]) -> None:
     """Print the report of each RUN: findings, verdict and coverage.
 
-    A report is stored when a watch or session ends. RUN is a run's folder or URL, a folder that contains runs, or a
-    pattern.
+    A report is stored when a watch or session ends. Of several ranks, the first is shown, and those with another
+    verdict. RUN is a run's folder or URL, a folder that contains runs, or a pattern.
     """
     from stepscope.runs.opening import read_run
 
@@ -25,10 +25,9 @@ def command(runs: tuple[str, ...]) -> None:
     for folder in folders:
         with read_run(folder) as record:
             reports = stored_reports(record)
-        for name, report in reports.items():
-            scope = name.removesuffix(REPORT_NAME).rstrip("/")
-            title = f"{short_path(folder)}{f' ({scope})' if scope else ''}"
-            echo(f"{title}\n{report}" if len(folders) > 1 or len(reports) > 1 else report)
+        for report in reports:
+            title = f"{short_path(folder)}{f' ({report.title})' if report.title else ''}"
+            echo(f"{title}\n{report.text}" if len(folders) > 1 or len(reports) > 1 or report.rank else report.text)
             shown += 1
     if not shown:
         raise NotARunError(

@@ -1,6 +1,7 @@
 """The reports that sessions have left in a run, read without torch."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from tracker_adapters.errors import DamagedError
 from tracker_adapters.store.reading.record import RunRecord
@@ -10,19 +11,49 @@ VERDICT = "Verdict: "
 """How the line of a report begins that says how the training is."""
 
 
-def stored_reports(record: RunRecord) -> dict[str, str]:
-    """Returns the last report of each session by its name, which ends in ``stepscope/report``."""
-    names = [info.name for info in record.names() if info.kind == "text"]
-    ours = [name for name in names if f"/{name}".endswith(f"/{REPORT_NAME}")]
-    found = {}
-    for name in ours:
-        with suppress(DamagedError):  # the record counts it, and says so in the log
-            # In the store two spaces break a line, as in Markdown.
-            found[name] = record.texts(name)[-1].text.replace("  \n", "\n")
-    return found
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """The last report of a session.
+
+    Attributes:
+        scope: That of the session, such as ``D`` after ``run.scoped("D")``; often empty.
+        rank: Whose it is.
+        text: Its lines.
+    """
+
+    scope: str
+    rank: int
+    text: str
+
+    @property
+    def title(self) -> str:
+        """What tells it from the run's other reports; empty for the first rank without a scope."""
+        return ", ".join(part for part in (self.scope, f"rank {self.rank}" if self.rank else "") if part)
+
+
+def stored_reports(record: RunRecord) -> list[StoredReport]:
+    """Returns the last report of each session: those of the first rank, and of others whose verdict is another one.
+
+    Ranks share weights and gradients, and most of what is found, but not their batches, losses and layers' outputs.
+    """
+    found: dict[tuple[str, str], StoredReport] = {}
+    for rank in record.ranks:
+        for info in record.names(rank):
+            if info.kind != "text" or not f"/{info.name}".endswith(f"/{REPORT_NAME}"):
+                continue
+            with suppress(DamagedError):  # the record counts it, and says so in the log
+                # A resumed run may end at an earlier step than the attempt before, whose report is still there.
+                last = max(record.texts(info.name, rank), key=lambda text: text.time_ns)
+                text = last.text.replace("  \n", "\n")  # in the store two spaces break a line, as in Markdown
+                report = StoredReport(info.name.removesuffix(REPORT_NAME).rstrip("/"), rank, text)
+                found.setdefault((report.scope, _verdict_line(text)), report)
+    return sorted(found.values(), key=lambda report: (report.scope, report.rank))
 
 
 def verdict_in(report: str) -> str:
     """Returns the verdict that a report states, without its reasons; empty where there is none."""
-    lines = [line.removeprefix(VERDICT) for line in report.splitlines() if line.startswith(VERDICT)]
-    return lines[0].partition(": ")[0].removesuffix(".") if lines else ""
+    return _verdict_line(report).partition(": ")[0].removesuffix(".")
+
+
+def _verdict_line(report: str) -> str:
+    return next((line.removeprefix(VERDICT) for line in report.splitlines() if line.startswith(VERDICT)), "")

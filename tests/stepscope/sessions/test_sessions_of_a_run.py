@@ -31,8 +31,7 @@ def test_a_run_that_is_closed_ends_its_sessions(tmp_path, scope):
     assert run.close()
 
     assert "stopped" in repr(session)
-    name = f"{scope}/stepscope/report" if scope else "stepscope/report"
-    assert list(stored_reports(stepscope.read_run(run.path))) == [name]
+    assert [report.scope for report in stored_reports(stepscope.read_run(run.path))] == [scope]
 
 
 @pytest.mark.parametrize("scope", ["", "D"])

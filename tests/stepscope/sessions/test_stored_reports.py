@@ -1,0 +1,60 @@
+"""The verdict that is shown of a run is that of its latest attempt, and of every rank that says another thing."""
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import stepscope
+from stepscope.cli import main
+from stepscope.sessions.stored_reports import stored_reports, verdict_in
+
+SOUND, SICK = "healthy (score 1.00)", "critical"
+
+
+def train(run, *, first_step=0, steps=40, sick=False):
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer, run=run, first_step=first_step):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = model(torch.ones(2, 4)).square().mean()
+            (loss * float("nan") if sick else loss).backward()
+            optimizer.step()
+
+
+def verdicts(path):
+    with stepscope.read_run(path) as record:
+        return [(report.title, verdict_in(report.text)) for report in stored_reports(record)]
+
+
+@pytest.mark.parametrize("sick_attempt", [1, 2])
+def test_a_resumed_run_has_the_verdict_of_its_latest_attempt_wherever_that_ended(tmp_path, sick_attempt):
+    for attempt, (first_step, steps) in enumerate([(0, 60), (20, 30)], start=1):
+        with stepscope.open_run(tmp_path, sinks=[], resume=attempt > 1) as run:
+            train(run, first_step=first_step, steps=steps, sick=attempt == sick_attempt)
+
+    ((title, verdict),) = verdicts(tmp_path)
+    assert title == ""
+    assert verdict.startswith(SICK if sick_attempt == 2 else SOUND)
+
+
+@pytest.mark.parametrize(
+    ("sick_rank", "titles"), [(None, [""]), (0, ["", "rank 1"]), (1, ["", "rank 1"]), (2, ["", "rank 2"])]
+)
+def test_ranks_whose_verdict_is_another_one_are_shown_as_well(tmp_path, monkeypatch, sick_rank, titles):
+    for rank in range(3):
+        monkeypatch.setenv("RANK", str(rank))
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=rank > 0) as run:
+            train(run, sick=rank == sick_rank)
+
+    shown = verdicts(tmp_path / "run")
+    assert [title for title, _ in shown] == titles
+    assert any(verdict.startswith(SICK) for _, verdict in shown) is (sick_rank is not None)
+
+    monkeypatch.chdir(tmp_path)
+    report = CliRunner().invoke(main, ["report", "run"]).output
+    assert [line for line in report.splitlines() if line.startswith("run")] == (
+        [f"run (rank {titles[1][-1]})" if title else "run" for title in titles] if len(titles) > 1 else []
+    )
+    listed = CliRunner().invoke(main, ["ls", "."]).output
+    assert (SICK in listed) is (sick_rank is not None)
