@@ -249,7 +249,7 @@ def test_a_place_without_a_run_and_wrong_arguments_are_named(run_folder: Path, t
         query_runs([run_folder], "select 1", steps="x")
     for wrong in (float("nan"), -1, "5"):
         with pytest.raises(QueryError, match=rf"timeout_s is {wrong!r}; expected seconds from 0"):
-            query_runs([run_folder], "select 1", timeout_s=wrong)  # type: ignore[arg-type]
+            query_runs([run_folder], "select 1", timeout_s=wrong)
 
 
 def test_the_stores_stay_as_they_are_while_they_are_read(run_folder: Path) -> None:
