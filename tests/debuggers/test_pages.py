@@ -8,7 +8,7 @@ import joblib
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as array_strategies
 
@@ -66,7 +66,6 @@ def assert_same(expected, found):
         assert (type(expected), expected) == (type(found), found)
 
 
-@settings(max_examples=50)
 @given(st.dictionaries(st.integers(0), st.dictionaries(st.text(), outputs, max_size=3), max_size=4))
 def test_what_was_written_is_read_by_us_and_by_joblib(tmp_path_factory, page):
     folder = tmp_path_factory.mktemp("pages")

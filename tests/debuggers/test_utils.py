@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 import torch
 from digit_models import digit_network
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from debuggers.errors import LayerNotFoundError
@@ -77,7 +77,6 @@ def leaves(value):
     return [int(value) if isinstance(value, torch.Tensor) else value]
 
 
-@settings(max_examples=50)
 @given(structures)
 def test_every_tensor_is_reached_once_and_nothing_else_changes(structure):
     seen = []

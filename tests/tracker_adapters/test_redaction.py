@@ -4,7 +4,7 @@ import io
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters import redaction
 from tracker_adapters.artifacts import RunInfo
@@ -163,13 +163,12 @@ def test_a_stream_redacts_lines_that_come_in_pieces():
     assert kept.getvalue() == "one password=***\ntwo token=***"
 
 
-@settings(max_examples=50)
 @given(st.text(max_size=80))
 def test_any_text_is_redacted_once_and_for_all(text):
-    assert redact(redact(text)) == redact(text)
+    redacted = redact(text)
+    assert redact(redacted) == redacted
 
 
-@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.sampled_from([*SECRET_NAMES, *PLAIN_NAMES]),

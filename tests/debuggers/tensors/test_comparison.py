@@ -27,7 +27,7 @@ def squares_fit(values):
     return not magnitudes.size or magnitudes.min() > 1e-100
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(a=FLOATS.filter(squares_fit), b=FLOATS.filter(squares_fit))
 def test_any_values(a, b):
     assert_elements(compare_tensors(a, b).elements, a, b)

@@ -61,7 +61,7 @@ def models(draw):
     return model
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=200)
 @given(
     model=models(),
     max_norm=st.sampled_from([1e-3, 0.5, 1.0, 7.0, 1e4, math.inf]),

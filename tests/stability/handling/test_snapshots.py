@@ -188,7 +188,7 @@ class TestRing:
         assert ring.age() == 15
 
     @given(st.integers(1, 4), st.integers(1, 6), st.lists(st.integers(0, 40), min_size=1, max_size=4, unique=True))
-    @settings(max_examples=50, deadline=None)
+    @settings(deadline=None)
     def test_faults_that_come_back_with_the_same_batch_are_overcome(self, count, every, bad_ages):
         """Restored generators bring the same batches again: a fault sits at an age until a step is skipped there."""
         ring = Ring(snapshots=count, snapshot_every=every)

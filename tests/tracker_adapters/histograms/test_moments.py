@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.histograms.layout import M2, MAX, MEAN, MIN
 from tracker_adapters.histograms.moments import fold_moments, join_moments
@@ -23,7 +23,6 @@ def moments_of(values: list[float]) -> list[float]:
     return [min(values), max(values), float(mean), float(sum((value - mean) ** 2 for value in exact))]
 
 
-@settings(max_examples=50)
 @pytest.mark.parametrize("scale", SCALES)
 @given(parts=PARTS)
 def test_folded_parts_have_the_moments_of_all_values(scale, parts):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
@@ -91,7 +91,6 @@ def filled_with_nul(content: bytes, place: int) -> bytes:
     return content[:place] + bytes(len(content) - place)
 
 
-@settings(max_examples=50)
 @pytest.mark.parametrize("damage", [cut, filled_with_nul])
 @given(data=st.data(), records=st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=4))
 def test_damage_before_the_place_of_the_token_is_found(tmp_path_factory, damage, data, records):

@@ -49,7 +49,7 @@ def of_values(*arrays: object) -> HistogramColumns:
     return HistogramColumns.of([Histogram.from_values("h", array, step=0, time_ns=0) for array in arrays])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(st.lists(histograms(), max_size=6))
 def test_what_is_decoded_is_what_was_encoded(given_histograms):
     decoded = decode(encode(HistogramColumns.of(given_histograms)))
