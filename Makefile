@@ -34,7 +34,7 @@ fast: $(EXTENSION)
 	$(PYTEST) tests
 
 integrations: $(EXTENSION) browser
-	$(PYTEST) --numprocesses 3 integrations_tests -m "not slow"
+	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests -m "not slow"
 
 # What takes minutes: fifty kills, long outages, a thousand forks, a hundred thousand artifacts, PostgreSQL.
 slow: $(VENV)/dev.ready
