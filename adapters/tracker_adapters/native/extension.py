@@ -14,6 +14,9 @@ from types import ModuleType
 VARIABLE = "STEPSCOPE_NATIVE"
 """``off``, or the instruction set to use, such as ``portable``; by default the widest that the processor has."""
 
+_BLOCK = 4096
+_MAPPED = 1
+
 REMEDY = "pip install --force-reinstall --no-deps stepscope brings it, or builds it where there is a C compiler"
 
 
@@ -41,10 +44,10 @@ def _loaded() -> tuple[ModuleType | None, str]:
     if spec is None or spec.origin is None:
         return None, f"the compiled code was not built; {REMEDY}"
     try:
-        if _ends_early(Path(spec.origin)):
+        if _is_damaged(Path(spec.origin)):
             return None, f"{spec.origin} is damaged; {REMEDY}"
         from tracker_adapters.native import _kernels
-    except (ImportError, OSError, struct.error) as error:
+    except (ImportError, OSError) as error:
         return None, f"the compiled code cannot be loaded ({error}); {REMEDY}"
     available = _kernels.instruction_sets()
     if wanted and wanted not in available:
@@ -53,14 +56,26 @@ def _loaded() -> tuple[ModuleType | None, str]:
     return _kernels, wanted or available[-1]
 
 
-def _ends_early(path: Path) -> bool:
-    """Whether an ELF file lacks some of what is mapped to memory: reading it there would end the process."""
+def _is_damaged(path: Path) -> bool:
+    """Whether an ELF file lacks some of what is mapped to memory, or has a block of zeros there, as after a power cut.
+
+    To load or to run that would end the process.
+    """
     content = path.read_bytes()
     if content[:5] != b"\x7fELF\x02":  # macOS checks its own format
         return False
-    (table,), (entry, entries) = struct.unpack_from("<Q", content, 32), struct.unpack_from("<HH", content, 54)
-    for start in range(table, table + entry * entries, entry):
-        offset, size = struct.unpack_from("<Q16xQ", content, start + 8)
-        if offset + size > len(content):
-            return True
-    return False
+    try:
+        (table,), (entry, entries) = struct.unpack_from("<Q", content, 32), struct.unpack_from("<HH", content, 54)
+        parts = [struct.unpack_from("<I4xQ16xQ", content, table + entry * number) for number in range(entries)]
+    except (struct.error, OverflowError):
+        return True
+    return any(
+        offset + size > len(content) or (kind == _MAPPED and _has_zeros(content[: offset + size], offset))
+        for kind, offset, size in parts
+    )
+
+
+def _has_zeros(content: bytes, start: int) -> bool:
+    """Whether a block of a file has nothing but zeros from ``start`` on; small remainders of blocks may."""
+    blocks = (content[max(start, at) : at + _BLOCK] for at in range(start - start % _BLOCK, len(content), _BLOCK))
+    return any(len(block) >= _BLOCK // 4 and not any(block) for block in blocks)
