@@ -34,7 +34,6 @@ class Spot(nn.Module):
         self.function = function
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values of the same shape."""
         return values if self.function is None or not switch.on else self.function(values)
 
 

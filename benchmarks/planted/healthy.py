@@ -40,7 +40,6 @@ class LogTable(nn.Module):
         self.register_buffer("table", torch.tensor(values))
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values of the same shape."""
         return values + (values[:, :4] + self.table).logsumexp(1, keepdim=True)
 
 
@@ -53,7 +52,6 @@ class Bounds(nn.Module):
         self.register_buffer("high", torch.full((8,), torch.inf))
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values of the same shape."""
         return values.clamp(min=self.low, max=self.high)
 
 
@@ -65,7 +63,6 @@ class BestSoFar(nn.Module):
         self.register_buffer("best", torch.tensor(torch.inf))
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns the values."""
         self.best = torch.minimum(self.best, values.detach().min())
         return values
 
@@ -79,7 +76,6 @@ class Attention(nn.Module):
         self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values of the same shape."""
         return values + self.attention(values, values, values, attn_mask=self.mask)[0]
 
 
@@ -228,7 +224,6 @@ class DropsPadding(nn.Module):
     """Leaves out what is NaN in its argument."""
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values without NaN."""
         return torch.where(values.isnan(), 0, values)
 
 
@@ -240,7 +235,6 @@ class TakesMask(nn.Module):
         self.layer = nn.Linear(4, 4)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns logits."""
         mask = torch.zeros(4).masked_fill(torch.tensor([False, False, False, True]), -torch.inf)
         return (self.layer(values) + mask).softmax(1)
 

@@ -16,7 +16,6 @@ class Decoys(nn.Module):
     """Makes infinities that reach nothing."""
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values or logits."""
         kept = torch.where(values > 0, values.detach().clamp(min=0).log(), values.detach())
         masked = values.masked_fill(values < 0, -torch.inf).flatten(1)
         masked = torch.cat([masked, values.new_zeros(len(values), 1)], 1).softmax(1).sum(1)
@@ -31,7 +30,6 @@ class Spot(nn.Module):
         self.function = function
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values or logits."""
         if self.function is None:
             return values
         return torch.cat([values[:2], self.function(values[2:3]), values[3:]])
@@ -49,7 +47,6 @@ class Images(nn.Module):
         self.head = nn.Linear(4 * 25, 5)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Returns values or logits."""
         return self.head(self.drop(self.blocks(images)).flatten(1))
 
 
@@ -63,7 +60,6 @@ class Attention(nn.Module):
         self.gain = 1.0
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values or logits."""
         queries, keys, contents = self.project(values).chunk(3, -1)
         scores = (self.gain * queries) @ keys.transpose(1, 2) / 4
         causal = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
@@ -84,7 +80,6 @@ class Block(nn.Module):
         self.spot = spot
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values or logits."""
         values = values + self.attention(values)
         values = values + self.builtin(values, values, values, need_weights=False)[0]
         return self.spot(self.norm(values))
@@ -101,7 +96,6 @@ class Tokens(nn.Module):
         self.head = nn.Linear(16, 5)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Returns values or logits."""
         values = self.decoys(self.embedding(tokens))
         for block in self.blocks:
             values = block(values)
@@ -118,7 +112,6 @@ class Cell(nn.Module):
         self.step = 0
 
     def forward(self, values: Tensor, state: Tensor) -> Tensor:
-        """Returns values or logits."""
         self.step += 1
         state = torch.tanh(self.mix(torch.cat([values, state], 1)))
         return state if self.function is None or self.step % 5 != 3 else self.function(state)
@@ -136,7 +129,6 @@ class Steps(nn.Module):
         self.head = nn.Linear(8, 5)
 
     def forward(self, sequences: Tensor) -> Tensor:
-        """Returns values or logits."""
         with torch.autocast("cpu", enabled=False):  # there is no float16 kernel for every CPU
             values, _ = self.lstm(self.decoys(sequences))
         state = values.new_zeros(len(values), 8)
@@ -151,12 +143,10 @@ class BadSlope(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
-        """Returns values or logits."""
         ctx.save_for_backward(values)
         return values.abs()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """Returns gradients."""
         (values,) = ctx.saved_tensors
         return gradient * values / (values - values)

@@ -47,13 +47,11 @@ class LogOfDistance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
-        """Returns values of the same shape."""
         ctx.save_for_backward(values)
         return values * 2
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """Returns the gradient."""
         (values,) = ctx.saved_tensors
         return gradient / (values - values)
 
@@ -63,12 +61,10 @@ class Overflowing(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
-        """Returns values of the same shape."""
         return (values.abs() + 1e3).exp()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """Returns the gradient."""
         return gradient
 
 
@@ -122,7 +118,6 @@ class Scale(nn.Module):
         self.register_buffer("scale", torch.ones(8))
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values of the same shape."""
         return values * self.scale
 
 
@@ -134,7 +129,6 @@ class Checkpointed(nn.Module):
         self.part = Spot(function)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Returns values of the same shape."""
         return checkpoint(self.part, values, use_reentrant=False)
 
 
