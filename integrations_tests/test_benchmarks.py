@@ -1,7 +1,8 @@
-"""Every side of the benchmark of a watched step, on a tiny model, as the command runs it."""
+"""The benchmarks, on tiny models and few values, as their commands run them."""
 
 import functools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,41 +13,51 @@ from watched.cases import GROUPS
 from watched.our_sides import OURS
 from watched.sides import THEIRS
 
-COMMAND = Path(__file__).parent.parent / "benchmarks" / "watched_step.py"
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 STEPS = 2
 FEW = ["floor", "gradients"]
 OTHERS = [side for side in (*THEIRS, *OURS) if side not in FEW]
 TIMEOUT_S = 900
+SHORT_S = 240
 
 
-def run(folder: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
-    command = [sys.executable, str(COMMAND), "--tiny", "--steps", str(STEPS), "--threads", "1", "--json", "found.json"]
-    done = subprocess.run(
-        [*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
+def run(folder: Path, name: str, *arguments: str, timeout_s: float = SHORT_S, code: int = 0) -> tuple[str, str]:
+    """Runs a benchmark; returns what it prints and its errors."""
+    command = [sys.executable, str(BENCHMARKS / name), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+def watched_step(folder: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
+    """Runs the benchmark of a watched step; returns what it prints, and the cases of its file."""
+    few = ["--tiny", "--steps", str(STEPS), "--threads", "1", "--json", "found.json"]
+    printed, _ = run(folder, "watched_step.py", *few, *arguments, timeout_s=TIMEOUT_S)
     assert [path.name for path in folder.iterdir()] == ["found.json"]
-    found: dict[str, Any] = json.loads((folder / "found.json").read_text(encoding="utf-8"))
-    return done.stdout, found["cases"]
+    return printed, json.loads((folder / "found.json").read_text(encoding="utf-8"))["cases"]
+
+
+def last_line(folder: Path, name: str) -> dict[str, Any]:
+    """Runs a benchmark that leaves no file and ends with a line of JSON; returns that."""
+    printed, _ = run(folder, name, "--tiny", "--threads", "1")
+    assert list(folder.iterdir()) == []
+    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return found
 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """What one command prints and measures of several sides; it runs each in a process of its own."""
-
-    @functools.cache
-    def measure(sides: str) -> tuple[str, dict[str, Any]]:
-        return run(tmp_path_factory.mktemp("sides"), "--model", "transformer", "--sides", sides)
-
-    return measure
+    return functools.cache(
+        lambda sides: watched_step(tmp_path_factory.mktemp("sides"), "--model", "transformer", "--sides", sides)
+    )
 
 
 @pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("side", [*FEW, *(pytest.param(side, marks=pytest.mark.slow) for side in OTHERS)])
 def test_a_side_watches_a_step(side, measured):
     _, cases = measured(",".join(FEW if side in FEW else OTHERS))
-    rows = cases["transformer"]
-    row = rows[side]
+    row = cases["transformer"][side]
     assert "error" not in row
     assert [pair["ratio"] for pair in row["pairs"]] == [
         pytest.approx(pair["watched_ms"] / pair["plain_ms"]) for pair in row["pairs"]
@@ -57,7 +68,7 @@ def test_a_side_watches_a_step(side, measured):
 
 @pytest.mark.slow
 def test_all_models_in_one_run(tmp_path):
-    printed, cases = run(tmp_path, "--model", "all", "--sides", "gradients")
+    printed, cases = watched_step(tmp_path, "--model", "all", "--sides", "gradients")
     assert list(cases) == GROUPS["all"]
     assert all(f"\n{name}" in printed for name in cases)
     for rows in cases.values():
@@ -66,17 +77,53 @@ def test_all_models_in_one_run(tmp_path):
 
 
 def test_an_unknown_side_is_named(tmp_path):
-    command = [sys.executable, str(COMMAND), "--sides", "floor,flor"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 2
-    assert "unknown sides flor; expected some of floor, clip," in done.stderr
+    _, errors = run(tmp_path, "watched_step.py", "--sides", "floor,flor", code=2)
+    assert "unknown sides flor; expected some of floor, clip," in errors
 
 
 @pytest.mark.slow
 def test_very_short_steps_are_all_looked_at(tmp_path):
-    command = [sys.executable, str(COMMAND.parent / "small_step.py"), "--steps", "200"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()[-3:]]
+    printed, _ = run(tmp_path, "small_step.py", "--steps", "200", timeout_s=TIMEOUT_S)
+    rows = [line.split() for line in printed.splitlines()[-3:]]
     assert [row[0] for row in rows] == ["economy", "standard", "full"]
     assert [row[-2:] for row in rows] == [["100.0", "yes"]] * 3
+
+
+@pytest.mark.slow
+def test_the_watch_stands_beside_detect_anomaly_and_the_replay_is_counted_in_steps(tmp_path):
+    printed, _ = run(tmp_path, "first_nan.py", "--tiny", "--turns", "2")
+    sides = re.findall(r"^(.+?) +[+-][0-9.]+ ms a step, +[+-][0-9.]+%", printed, re.MULTILINE)
+    assert sides == ["watch", "watch and capture", "detect_anomaly"]
+    found = re.findall(r"^replay, NaN in (\S+) +[0-9.]+ steps .*; (\w+) ", printed, re.MULTILINE)
+    assert found == [("embedding.weight", "embedding"), ("head.weight", "head")]
+
+
+@pytest.mark.slow
+def test_every_way_of_clipping_stands_beside_clip_grad_norm(tmp_path):
+    printed, _ = run(tmp_path, "stability_step.py", "--turns", "1", "--values", "40000")
+    ratios = re.findall(r"^(clipped|below the bound) +(.+?) +[0-9.]+ ms +([0-9.]+) x$", printed, re.MULTILINE)
+    names = [name for _, name, _ in ratios]
+    assert names[-6:] == ["clip_grad_norm_", "value", "global_norm", "layer_wise", "agc", "percentile"]
+    (off,) = re.findall(r"exact [0-9.e-]+: ([0-9.]+) % off", printed)
+    assert float(off) < 7.0
+
+
+@pytest.mark.slow  # eleven processes, each of which imports torch
+def test_pages_are_compared_with_joblib(tmp_path):
+    *written, read, saved = last_line(tmp_path, "pages.py").values()
+    assert len(written) == 2
+    for found in written:
+        assert found["joblib.dump / a page"] == pytest.approx(found["joblib.dump, ms"] / found["a page, ms"])
+        assert 0 < found["  the caller is held up, ms"] < found["a page, ms"]
+    assert 0 < read["one datapoint, new MB at most"] < read["all pages by joblib.load, new MB"]
+    assert saved["pages: growth of the peak, in pages"] > 0
+
+
+@pytest.mark.slow
+def test_debuggers_are_compared_with_plain_steps_and_bare_copies(tmp_path):
+    off, maps = last_line(tmp_path, "debuggers_step.py").values()
+    assert 0 < off["share of the step, %"] < 100
+    assert maps["feature maps of a step, MB"] == pytest.approx(
+        2 * 4 * sum((4 << k) * (8 >> k) ** 2 * 4 for k in range(4)) / 2**20
+    )
+    assert maps["captures / clones, alone"] > 0
