@@ -34,12 +34,14 @@ class ParameterRoles:
         parameters: All of them, without aliases.
         frozen: Those that require no gradient.
         without_gradient: Those that require one and never had it at a step.
+        lost_gradient: Those that require one and had none for the last half of the steps, at least 25, though before.
         outside_optimizer: Those that require one and are in no group of the optimizer; empty without an optimizer.
     """
 
     parameters: tuple[str, ...]
     frozen: tuple[str, ...]
     without_gradient: tuple[str, ...]
+    lost_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
 
 
@@ -72,6 +74,7 @@ class ParameterWatch:
         self._parameters, self._optimizer = parameters, optimizer
         self._arrivals, self._announce = arrivals, announce
         self._seen: set[str] = set()
+        self._absent_since: dict[str, int] = {}
         self._last: list[torch.Tensor] = []
         self._movement = WeightMovement()
         self._moved = False
@@ -93,6 +96,8 @@ class ParameterWatch:
             self.eval_steps += 1
         if found.parameters is not self._last:
             self._last = found.parameters
+            absent = self._seen.difference(found.names)
+            self._absent_since = {name: self._absent_since.get(name, self._steps) for name in absent}
             self._seen.update(found.names)
             self._movement.keep(dict(zip(found.names, found.parameters, strict=True)))
         if self._steps == FIRST_LOOK or (self._steps and self._steps % LOOK_EVERY == 0):
@@ -130,10 +135,14 @@ class ParameterWatch:
         trainable = [name for name, parameter in named.items() if parameter.requires_grad]
         owned = None if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         outside = [] if owned is None else [name for name in trainable if id(named[name]) not in owned]
+        latest = self._steps - max(
+            FIRST_LOOK, self._steps / 2
+        )  # parts that are trained in turn may be without for less
         return ParameterRoles(
             parameters=tuple(named),
             frozen=tuple(name for name, parameter in named.items() if not parameter.requires_grad),
             without_gradient=tuple(name for name in trainable if name not in self._seen),
+            lost_gradient=tuple(name for name in trainable if self._absent_since.get(name, math.inf) <= latest),
             outside_optimizer=tuple(outside),
         )
 

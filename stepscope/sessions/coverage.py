@@ -26,6 +26,7 @@ class Coverage:
             makes are seen.
         frozen: Names of those that require no gradient.
         without_gradient: Names of those that require one, and never had it.
+        lost_gradient: Names of those that require one, and had none for the last half of the steps.
         outside_optimizer: Names of those that require one, and are in no group of the optimizer.
         eval_steps: Steps at which the model was in eval mode, though it has layers that act otherwise there.
         eval_layers: Names of these layers.
@@ -46,6 +47,7 @@ class Coverage:
     skipped: int
     frozen: tuple[str, ...]
     without_gradient: tuple[str, ...]
+    lost_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
     eval_steps: int
     eval_layers: tuple[str, ...]
@@ -81,6 +83,7 @@ class Coverage:
             skipped=instruments.skipped.count(),
             frozen=() if roles is None else roles.frozen,
             without_gradient=() if roles is None else roles.without_gradient,
+            lost_gradient=() if roles is None else roles.lost_gradient,
             outside_optimizer=() if roles is None else roles.outside_optimizer,
             eval_steps=0 if watch is None or not watch.eval_layers else watch.eval_steps,
             eval_layers=() if watch is None else tuple(watch.eval_layers),
@@ -114,6 +117,7 @@ class Coverage:
         for names, how in (
             (self.frozen, "frozen"),
             (self.without_gradient, "without gradient in every step"),
+            (self.lost_gradient, "without gradient in the last half of the steps"),
             (self.outside_optimizer, "in no group of the optimizer"),
         ):
             if names:
@@ -149,7 +153,7 @@ class Coverage:
     def summary(self) -> str:
         """Returns in one sentence what was checked."""
         looked = f"the gradients of {share_of(self.probed, self.steps, 'steps')}"
-        seen = self.parameters - len(self.frozen) - len(self.without_gradient)
+        seen = self.parameters - len(self.frozen) - len(self.without_gradient) - len(self.lost_gradient)
         full = f"{share_of(seen, self.parameters, 'parameters')} in full at {counted(self.measured, 'steps')}"
         text = f"Checked: {looked}, {full}"
         if self.layers:

@@ -191,6 +191,30 @@ def test_weights_that_the_last_step_made_infinite_are_reported(dtype):
     assert "0.weight" in found.name
 
 
+@pytest.mark.parametrize(
+    ("steps", "trained", "lost"),
+    [
+        (60, range(20), True),
+        (60, range(0, 60, 2), False),
+        (60, range(40, 60), False),
+        (60, range(40), False),  # a part that is trained in turn
+        (26, range(13), False),  # too few to say
+    ],
+)
+def test_a_part_that_gets_no_gradient_any_more_is_known(steps, trained, lost):
+    model = nn.ModuleList([nn.Linear(4, 2), nn.Linear(4, 2)])
+    watch = ParameterWatch(parameters := Parameters(model), None, ArrivalQueue(), lambda begun: None)
+    for step in range(steps):
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        if step not in trained:
+            model[1].weight.grad = model[1].bias.grad = None
+        watch.see(step, parameters.gradients())
+
+    assert watch.roles().lost_gradient == (("1.weight", "1.bias") if lost else ())
+    assert watch.roles().without_gradient == ()
+
+
 def test_infinities_that_may_be_masks_are_no_finding():
     model = network()
     model.register_buffer("limits", torch.tensor([-math.inf, math.inf]))

@@ -217,6 +217,25 @@ def test_nothing_is_said_of_what_was_not_looked_at(digits):
     assert str(report.verdict) == "unknown: no step was taken."
 
 
+def test_a_branch_that_the_loss_leaves_out_later_on_is_a_gap():
+    model = nn.ModuleDict({"trunk": nn.Linear(4, 2), "branch": nn.Linear(4, 2)})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for step in range(60):
+            optimizer.zero_grad()
+            inputs = torch.randn(8, 4)
+            output = model["trunk"](inputs)
+            (output + model["branch"](inputs) if step < 20 else output).square().mean().backward()
+            session.step()
+            optimizer.step()
+
+    report = session.report()
+    assert report.verdict.health is Health.PARTIAL
+    names = "branch.weight, branch.bias"
+    assert report.verdict.gaps == (f"2 of 4 parameters are without gradient in the last half of the steps ({names})",)
+    assert "2 of 4 parameters in full at 60 steps" in report.coverage.summary()
+
+
 def test_steps_that_were_only_probed_and_layers_that_were_never_called_are_gaps(digits):
     class Parts(nn.Module):
         def __init__(self):
