@@ -41,11 +41,15 @@ class Demo:
     printed: str
 
 
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder that all workers of this test run have in common."""
+    folder = factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """Returns a folder that the first worker fills by ``make`` and nobody changes; the others wait for it."""
-    folder = factory.getbasetemp() / name
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = factory.getbasetemp().parent / name
+    folder = shared_folder(factory) / name
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         made = folder.with_suffix(".made")
@@ -69,9 +73,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 
 @pytest.fixture(scope="session")
-def warm_python() -> Iterator[WarmPython]:
+def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
     """For programs that import torch, where that import is not what is tested."""
-    with WarmPython() as python:
+    with WarmPython(shared_folder(tmp_path_factory)) as python:
         yield python
 
 

@@ -7,15 +7,19 @@ there already, with one thread.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import json
 import os
 import select
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import types
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,24 +28,24 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class WarmPython:
-    """The process that forks; a context manager that ends it."""
+    """A connection to the process that forks; a context manager that closes it. The process ends after the last one.
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | ONE_THREAD,
-            start_new_session=True,
-        )
+    Args:
+        folder: The tests that have a folder in common share one process, which the first of them starts.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        with (folder / "warm_python.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._connection = _connected(str(folder / "warm")) or _started(str(folder / "warm"))
+        self._replies = self._connection.makefile("r")
 
     def __enter__(self) -> WarmPython:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._replies.close()
+        self._connection.close()
 
     def run(
         self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], timeout_s: float = 240.0
@@ -52,21 +56,18 @@ class WarmPython:
             arguments: Its file, from ``folder``, and its arguments.
             folder: The working directory.
             environment: All its variables but those for the number of threads.
-            timeout_s: After so long everything is killed, and later programs fail.
+            timeout_s: After so long it is killed, and later programs of this connection fail.
 
         Raises:
             subprocess.TimeoutExpired: It took longer.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         with TemporaryDirectory() as said:
             task = {"arguments": list(arguments), "folder": str(folder), "environment": dict(environment), "said": said}
-            self._process.stdin.write(json.dumps(task) + "\n")
-            self._process.stdin.flush()
-            if not select.select([self._process.stdout], [], [], timeout_s)[0]:
-                os.killpg(self._process.pid, signal.SIGKILL)
+            self._connection.sendall(f"{json.dumps(task)}\n".encode())
+            if not select.select([self._connection], [], [], timeout_s)[0]:
+                self._connection.shutdown(socket.SHUT_RDWR)
                 raise subprocess.TimeoutExpired(list(arguments), timeout_s)
-            code = int(self._process.stdout.readline())
+            code = int(self._replies.readline())
             output, errors = ((Path(said) / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
         return subprocess.CompletedProcess(list(arguments), code, output, errors)
 
@@ -82,15 +83,76 @@ class WarmPython:
         assert done.returncode == 0, done.stderr[-3000:]
 
 
-def serve() -> dict[str, Any]:
-    """Forks for each line of standard input; returns the line's task in the fork, and never in the first process."""
-    while line := sys.stdin.readline():
-        task: dict[str, Any] = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            return task
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+def _connected(address: str) -> socket.socket | None:
+    """Connects to the process if there is one; it greets, unless it is about to end."""
+    connection = socket.socket(socket.AF_UNIX)
+    with suppress(OSError):
+        connection.connect(address)
+        if connection.recv(1):
+            return connection
+    connection.close()
+    return None
+
+
+def _started(address: str) -> socket.socket:
+    """Starts the process, with its first connection as standard input."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        subprocess.Popen(
+            [sys.executable, __file__, address], stdin=theirs, env=os.environ | ONE_THREAD, start_new_session=True
+        )
+    assert ours.recv(1), "the process that forks did not start"
+    return ours
+
+
+def serve(address: str) -> dict[str, Any]:
+    """Forks for each line of a connection; returns the line's task in the fork, and never in the first process."""
+    Path(address).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(address)
+    listener.listen()
+    events = selectors.DefaultSelector()
+    events.register(listener, selectors.EVENT_READ)
+    clients = {_greeted(socket.socket(fileno=os.dup(0)), events)}
+    while clients:
+        for key, _ in events.select():
+            if key.fileobj is listener:
+                clients.add(_greeted(listener.accept()[0], events))
+            elif key.fileobj not in clients:  # a program that has ended
+                events.unregister(key.fileobj)
+                os.close(key.fd)
+                pid, client = key.data
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                with suppress(OSError):  # nobody waits any more
+                    client.sendall(f"{code}\n".encode())
+            elif line := key.data.readline():
+                pid = os.fork()
+                if pid == 0:
+                    os.setsid()
+                    events.close()
+                    for connection in (listener, *clients):
+                        connection.close()
+                    return json.loads(line)
+                events.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, key.fileobj))
+            else:
+                events.unregister(key.fileobj)
+                clients.remove(key.fileobj)
+                _kill_programs(key.fileobj, events)
+                key.fileobj.close()
     os._exit(0)
+
+
+def _greeted(client: socket.socket, events: selectors.BaseSelector) -> socket.socket:
+    client.sendall(b"\n")
+    events.register(client, selectors.EVENT_READ, client.makefile("r"))
+    return client
+
+
+def _kill_programs(client: socket.socket, events: selectors.BaseSelector) -> None:
+    for key in events.get_map().values():
+        if isinstance(key.data, tuple) and key.data[1] is client:
+            with suppress(ProcessLookupError):
+                os.killpg(key.data[0], signal.SIGKILL)
 
 
 def become(task: dict[str, Any]) -> None:
@@ -131,4 +193,4 @@ if __name__ == "__main__":
 
     gc.collect()
     gc.freeze()  # else each fork copies all that is in memory when it ends: a second and a half of a processor
-    become(serve())
+    become(serve(sys.argv[1]))
