@@ -12,7 +12,6 @@ import pandas as pd
 import psutil
 import pytest
 from click.testing import CliRunner
-from delivery import export_side
 from readback_export import read_table
 from s3_server import BUCKET, s3_endpoint
 from tracker_adapters.artifacts import sha256_of
@@ -140,13 +139,6 @@ def test_duckdb_and_pandas_read_the_tables(runs, tmp_path):
     frame = pd.read_parquet(tmp_path / "out" / "images.parquet")
     assert frame["png"][0].startswith(b"\x89PNG")
     assert str(frame["time"].dt.tz) == "UTC"
-
-
-def test_the_benchmark_runs_every_side(tmp_path):
-    figures = export_side.sides(tmp_path, rounds=1, rows=2_000, native_rows=1_000)
-    assert len(figures) == 6
-    assert all(rate > 0 for rate in figures.values())
-    assert len((tmp_path / "native.csv").read_text().splitlines()) == 1_000
 
 
 def test_without_its_package_a_format_names_the_extra(runs, tmp_path):
