@@ -21,7 +21,7 @@ TIMEOUT_S = 900
 SHORT_S = 240
 
 
-def run(folder: Path, name: str, *arguments: str, timeout_s: float = SHORT_S, code: int = 0) -> tuple[str, str]:
+def run(folder, name, *arguments, timeout_s=SHORT_S, code=0):
     """Runs a benchmark; returns what it prints and its errors."""
     command = [sys.executable, str(BENCHMARKS / name), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False)
@@ -29,7 +29,7 @@ def run(folder: Path, name: str, *arguments: str, timeout_s: float = SHORT_S, co
     return done.stdout, done.stderr
 
 
-def watched_step(folder: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
+def watched_step(folder, *arguments):
     """Runs the benchmark of a watched step; returns what it prints, and the cases of its file."""
     few = ["--tiny", "--steps", str(STEPS), "--threads", "1", "--json", "found.json"]
     printed, _ = run(folder, "watched_step.py", *few, *arguments, timeout_s=TIMEOUT_S)
@@ -37,7 +37,7 @@ def watched_step(folder: Path, *arguments: str) -> tuple[str, dict[str, Any]]:
     return printed, json.loads((folder / "found.json").read_text(encoding="utf-8"))["cases"]
 
 
-def last_line(folder: Path, name: str) -> dict[str, Any]:
+def last_line(folder, name):
     """Runs a benchmark that leaves no file and ends with a line of JSON; returns that."""
     printed, _ = run(folder, name, "--tiny", "--threads", "1")
     assert list(folder.iterdir()) == []

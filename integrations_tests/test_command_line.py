@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +9,7 @@ import torch
 import stepscope
 
 
-def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments, cwd):
     return subprocess.run(
         [sys.executable, "-m", "stepscope", *arguments],
         cwd=cwd,

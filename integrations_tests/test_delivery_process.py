@@ -22,12 +22,12 @@ def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path):
         assert run.flush(60)
         (event_file,) = (tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*")
 
-        def delay(step: int) -> float:
+        def delay(step):
             size = event_file.stat().st_size
             run.scalar("loss", 1.0, step=step)
             return until(lambda: event_file.stat().st_size > size, every_s=0.005)
 
-        def all_soon() -> bool:
+        def all_soon():
             delays = [delay(next(steps)) for _ in range(10)]
             return statistics.median(delays) < 0.5 and max(delays) < 1.0
 

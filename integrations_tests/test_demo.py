@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +24,7 @@ SINKS = ("tensorboard", "mlflow", "wandb", "local")
 TENSORBOARD_TEXTS = ("alert", "table", "page", "file")
 
 
-def emitted(folder: Path) -> MemorySink:
+def emitted(folder):
     sink, reader, after = MemorySink(), StoreReader(folder), 0
     while batch := reader.read(after):
         sink.write(batch)

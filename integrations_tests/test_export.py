@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -33,12 +32,12 @@ print(exported.rows["scalars"], len(seen), max(seen[len(seen) // 4 :]) - seen[le
 """
 
 
-def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments, cwd):
     command = [sys.executable, "-m", "stepscope", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
-def is_half_written(folder: Path) -> bool:
+def is_half_written(folder):
     return any(path.stat().st_size > 2**20 for path in folder.glob(".*.part/scalars.csv"))
 
 

@@ -8,8 +8,6 @@ import importlib
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +31,7 @@ FLOAT32 = 1e-6
 TENSORBOARD_TEXTS = ("alert", "table", "page", "file")
 
 
-def emit_all(run: stepscope.Run, sources: Path) -> Iterator[Shown]:
+def emit_all(run, sources):
     """Emits 100,000 artifacts, and yields what a tracker without limits shows of each."""
     rng = np.random.default_rng(0)
     for step in range(STEPS):
@@ -79,11 +77,11 @@ def emit_all(run: stepscope.Run, sources: Path) -> Iterator[Shown]:
                 yield Shown(kind, kind, step, Page(name="x", path=path, step=0).sha256)
 
 
-def key(one: Shown) -> tuple[str, str, int]:
+def key(one):
     return one.kind, one.name, one.step
 
 
-def assert_same_value(wanted: Shown, seen: Shown, sink: str) -> None:
+def assert_same_value(wanted, seen, sink):
     value = wanted.value
     if wanted.kind == "scalar":
         if sink == "tensorboard":
@@ -100,7 +98,7 @@ def assert_same_value(wanted: Shown, seen: Shown, sink: str) -> None:
         assert json.dumps(seen.value) == json.dumps(value), (wanted, seen)
 
 
-def assert_text_stands_for(wanted: Shown, text: str) -> None:
+def assert_text_stands_for(wanted, text):
     match wanted.kind:
         case "alert":
             assert wanted.value[1] in text

@@ -2,7 +2,6 @@
 
 import importlib
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ NAMES = ("grad/fc1", "grad/fc2", "update")
 LIMIT = 10
 
 
-def train(folder: Path, steps: range, *, resume: bool = False) -> None:
+def train(folder, steps, *, resume=False):
     sinks = [{"type": sink, "histograms": LIMIT} for sink in SINKS]
     with stepscope.open_run(folder, sinks=sinks, resume=resume) as run:
         for step in steps:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from stepscope.cli import main
 from stepscope.importing import import_runs
 
 
-def run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments, cwd):
     command = [sys.executable, "-m", "stepscope", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 

@@ -38,7 +38,7 @@ def test_names_that_the_locale_cannot_write_reach_every_sink(tmp_path):
     script.write_text(TRAINING, encoding="utf-8")
     environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
-    def run(*command: object) -> str:
+    def run(*command):
         words = [sys.executable, *map(str, command)]
         done = subprocess.run(words, env=environment, capture_output=True, encoding="utf-8", timeout=240, check=False)
         assert done.returncode == 0, done.stderr

@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -24,7 +23,7 @@ ELSEWHERE = re.compile(r"https?://|s3://")
 """What other tests start servers for: here only the usage is looked at."""
 
 
-def printed() -> Iterator[tuple[str, str]]:
+def printed():
     """Yields each command with the page that prints it."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
@@ -45,7 +44,7 @@ def printed() -> Iterator[tuple[str, str]]:
                 yield f"stepscope {name} --help", line.strip()
 
 
-def commands() -> list[tuple[str, str]]:
+def commands():
     found = [(where, shlex.join(shlex.split(line, comments=True))) for where, line in printed()]
     return [(where, line) for where, line in dict.fromkeys(found) if line and not any(p in line for p in PLACEHOLDERS)]
 

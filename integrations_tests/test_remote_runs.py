@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -13,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from fault_training import emitted_by
 from faults import stored_counts, training
-from s3_server import BUCKET, FAULTS, S3, s3_endpoint
+from s3_server import BUCKET, FAULTS, s3_endpoint
 from tracker_adapters.errors import RunError, RunExistsError
 from waiting import until
 
@@ -47,12 +46,12 @@ def elsewhere(s3, tmp_path, monkeypatch):
     return tmp_path / "elsewhere"
 
 
-def variables(s3: S3, tmp_path: Path) -> dict[str, str]:
+def variables(s3, tmp_path):
     timeouts = '{"config_kwargs": {"read_timeout": 1, "connect_timeout": 1}}'  # in place of half a minute
     return {**s3.variables, "STEPSCOPE_CACHE": str(tmp_path / "cache"), "FSSPEC_S3": timeouts}
 
 
-def counts_there(url: str) -> Counter[str]:
+def counts_there(url):
     with stepscope.read_run(url) as record:
         counts: Counter[str] = Counter()
         for info in record.names("all"):
@@ -61,12 +60,12 @@ def counts_there(url: str) -> Counter[str]:
         return counts
 
 
-def is_complete(s3: S3, url: str) -> bool:
+def is_complete(s3, url):
     index = f"{url}/sealed.json"
     return s3.direct.exists(index) and b'"writer": null' in s3.direct.cat_file(index)
 
 
-def uploading(pid: int) -> list[psutil.Process]:
+def uploading(pid):
     found = []
     for child in psutil.Process(pid).children(recursive=True):
         try:
@@ -121,7 +120,7 @@ else:
 NATIVE_TIMEOUT_S = 120
 
 
-def native_summary_writer(s3: S3, url: str, mode: str) -> str:
+def native_summary_writer(s3, url, mode):
     """Does the same to TensorBoard's own client of S3; returns what it did. Only for the report: it takes long."""
     if "STEPSCOPE_FAULT_REPORT" not in os.environ:
         return ""
@@ -199,7 +198,7 @@ def test_a_killed_run_goes_on_on_another_machine(s3, tmp_path, url, elsewhere, f
     fault_report.add("object store: run killed, resumed on another machine")
 
 
-def until_some(found: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
+def until_some(found):
     until(found)
     return found()
 

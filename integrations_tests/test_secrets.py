@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,7 +115,7 @@ def outputs(tmp_path_factory):
     return Outputs(folder, done.stdout + done.stderr, config)
 
 
-def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
+def contents(folder):
     """Yields the bytes of every file, and what is packed in it."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():

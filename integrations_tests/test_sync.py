@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import odd_sinks
 import pytest
@@ -27,20 +26,20 @@ STEPS = 100
 IN_FOLDERS = ("local", "tensorboard")
 
 
-def make_run(folder: Path, steps: int = STEPS) -> Path:
+def make_run(folder, steps=STEPS):
     with training(folder, [], steps=steps) as run:
         run.result()
     return folder
 
 
-def shown(sink: str, run: Path) -> Counter[str]:
+def shown(sink, run):
     options = load_sink(sink).resolve({}, run)
     seen = READERS[sink](options)
     assert len({(one.kind, one.name, one.step) for one in seen}) == len(seen)
     return Counter(one.kind for one in seen)
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+def command(*arguments):
     line = [sys.executable, "-m", "stepscope", "sync", *map(str, arguments)]
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
 

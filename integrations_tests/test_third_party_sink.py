@@ -20,7 +20,7 @@ broken = nowhere:Sink
 """
 
 
-def run_python(arguments: list[str], folder: Path, site: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_python(arguments, folder, site, **variables):
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -32,7 +32,7 @@ def run_python(arguments: list[str], folder: Path, site: Path, **variables: str)
     )
 
 
-def pip_install(site: Path, source: Path) -> None:
+def pip_install(site, source):
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target", str(site)]
     done = run_python(["-m", "pip", "install", *options, str(source)], site.parent, site)
     assert done.returncode == 0, done.stderr

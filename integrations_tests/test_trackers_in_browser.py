@@ -87,7 +87,7 @@ def test_mlflow_shows_metrics_and_artifacts(demo, tmp_path):
         page.locator(".js-plotly-plot path.js-line").nth(2).wait_for(state="attached")
         screenshot(page, "mlflow_metrics", tmp_path)
 
-        def open_artifact(*path: str) -> None:
+        def open_artifact(*path):
             page.goto(f"{run_page}/artifacts{training}")
             for name in path:
                 page.locator(f'[data-testid="artifact-tree-node"][artifact-name="{name}"]').first.click()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +31,7 @@ STEPS = 1500
 NAMES = ("a", "b", "c")
 
 
-def write_run(folder: Path, steps: int = STEPS) -> None:
+def write_run(folder, steps=STEPS):
     """A closed run of six names in several segments."""
     folder.mkdir(parents=True)
     Manifest(RunInfo(id="run", name="run", status="finished")).save(folder)
@@ -49,7 +48,7 @@ def write_run(folder: Path, steps: int = STEPS) -> None:
     writer.close()
 
 
-def check_readable(folder: Path, steps: int = STEPS) -> None:
+def check_readable(folder, steps=STEPS):
     """Every name, over its whole range, each number once or absent."""
     with RunRecord(folder) as record:
         assert {(info.name, info.count, info.last_step) for info in record.names()} == {
@@ -151,7 +150,7 @@ def test_gc_makes_a_finished_run_smaller(tmp_path):
     write_run(folder)
     before = run_bytes(folder)
 
-    def gc(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def gc(*arguments):
         command = [sys.executable, "-m", "stepscope", "gc", "r*", *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
 

@@ -12,13 +12,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-def pip(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def pip(*arguments, **variables):
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
     environment = os.environ | variables
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
 
 
-def copy_of_sources(folder: Path) -> Path:
+def copy_of_sources(folder):
     """What an earlier build left in the checkout would find its way into the wheel."""
     left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so")
     return shutil.copytree(ROOT, folder / "source", ignore=left_out)
@@ -87,5 +87,5 @@ def test_it_can_be_installed_beside_the_published_adapters(wheel, tmp_path):
     assert imported.stdout.startswith(str(tmp_path))
 
 
-def modules_of(package: str) -> list[Path]:
+def modules_of(package):
     return list((ROOT / ("adapters" if package == "tracker_adapters" else ".") / package).rglob("*.py"))

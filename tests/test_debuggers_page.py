@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ WORDS = set(re.findall(r"\w+", PAGE))
 class Attention(nn.Module):
     """Attention of four heads between the columns of maps (B, 4, H, W), as more maps."""
 
-    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+    def forward(self, maps):
         return nn.functional.scaled_dot_product_attention(maps, maps, maps)
 
 
@@ -39,7 +38,7 @@ def slots():
     return found
 
 
-def keys_of(slot: dict[str, Any]) -> set[str]:
+def keys_of(slot):
     return set(slot) | {key for value in slot.values() if isinstance(value, dict) for key in keys_of(value)}
 
 

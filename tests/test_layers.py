@@ -18,7 +18,7 @@ BROUGHT = {"wandb": {"google"}}  # protobuf, which the sink's SDK needs
 CORE_PACKAGES = {"msgspec", "numpy"} | sys.stdlib_module_names
 
 
-def sink_of(module: str) -> str | None:
+def sink_of(module):
     """The sink that a module belongs to: ``local`` for ``tracker_adapters.sinks.local.files``."""
     match = re.match(r"tracker_adapters\.sinks\.(\w+)", module)
     return match and match[1]

@@ -1,7 +1,6 @@
 """Who touches private names of others, read from the source: those of torch ``debuggers.torch_internals`` alone."""
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,20 +17,20 @@ UNDOCUMENTED = ("torch.amp.grad_scaler", "torch.multiprocessing.reductions")
 """Modules of torch without an underscore that its documentation does not have."""
 
 
-def _is_private(name: str) -> bool:
+def _is_private(name):
     return name.startswith("_") and not name.startswith("__") and name != "_"
 
 
-def _is_private_of_torch(module: str, names: tuple[str, ...] = ()) -> bool:
+def _is_private_of_torch(module, names=()):
     parts = [*module.split("."), *names]
     return parts[0] == "torch" and (module in UNDOCUMENTED or any(map(_is_private, parts)))
 
 
-def _own_classes(tree: ast.AST) -> set[str]:
+def _own_classes(tree):
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)} | {"self", "cls", "super()"}
 
 
-def _without_slots(tree: ast.AST) -> Iterator[ast.AST]:
+def _without_slots(tree):
     """All nodes but those of ``__slots__``, whose names are a class's own."""
     waiting = [tree]
     while waiting:
@@ -41,7 +40,7 @@ def _without_slots(tree: ast.AST) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def private_names(source: str, known: frozenset[str] = frozenset()) -> set[str]:
+def private_names(source, known=frozenset()):
     """The private names of others in a source, and strings that are one of the ``known`` private names of torch."""
     tree, found = ast.parse(source), set()
     own = _own_classes(tree)
@@ -62,7 +61,7 @@ def private_names(source: str, known: frozenset[str] = frozenset()) -> set[str]:
 
 
 @cache
-def names_of_torch() -> frozenset[str]:
+def names_of_torch():
     """The private names that the room speaks of, as attributes and in strings."""
     found = set()
     for path in files_of(INTERNALS):
@@ -98,7 +97,7 @@ def test_every_module_of_the_room_has_its_tests():
             assert not untested, f"{path.name}: {sorted(untested)}"
 
 
-def _targets(node: ast.AST) -> list[ast.Name]:
+def _targets(node):
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return [target for target in targets if isinstance(target, ast.Name)]
 

@@ -5,13 +5,12 @@ import importlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from source_imports import HOMES, ROOT
 
 
-def public_names() -> dict[str, list[str]]:
+def public_names():
     """The table of public names in docs/architecture.md: the names of each module."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("\n## Public names\n")[2].partition("\n## ")[0]
@@ -49,7 +48,7 @@ NO_PATHS = {"stepscope.debuggers", "stepscope.sinks", "stepscope.infinity", "ste
 HEAVY = ("torch", "tensorboard", "mlflow", "wandb", "matplotlib")
 
 
-def run_python(code: str) -> str:
+def run_python(code):
     return subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
     ).stdout.strip()
@@ -80,7 +79,7 @@ def test_the_pages_and_examples_name_public_paths_only_and_all_that_are_document
         assert getattr(importlib.import_module(module), name) is not None
 
 
-def paths_of_page(text: str) -> Iterator[str]:
+def paths_of_page(text):
     """The dotted paths of our packages in a page's Python code and between backticks."""
     for block in re.findall(r"^ *```python\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
         yield from paths_of_code(block)
@@ -89,7 +88,7 @@ def paths_of_page(text: str) -> Iterator[str]:
             yield path
 
 
-def paths_of_code(code: str) -> Iterator[str]:
+def paths_of_code(code):
     """What code imports from our packages, and what it reads of them by a dot."""
     nodes = list(ast.walk(ast.parse(code)))
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} & set(HOMES)

@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text(enc
 ROW = re.compile(r"^\| (?P<name>[\w. ]+?)(?:: (?P<files>`[^|]+`))? \| [^|]+ \| (?P<imports>[^|]*) \|$", re.MULTILINE)
 
 
-def _table(package: str) -> dict[str, tuple[list[str], set[str]]]:
+def _table(package):
     """The rooms of a package: which files are in each, as patterns, and which rooms it imports."""
     section = re.search(rf"^### `{package}`\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert section, package
@@ -24,7 +24,7 @@ def _table(package: str) -> dict[str, tuple[list[str], set[str]]]:
     return rooms
 
 
-def _rooms_of_modules(package: str) -> dict[str, str]:
+def _rooms_of_modules(package):
     """The room of each module; the package's own ``__init__.py``, which names what is public, belongs to none."""
     home, found = HOMES[package], {}
     for room, (patterns, _) in _table(package).items():

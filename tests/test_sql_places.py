@@ -16,7 +16,7 @@ STATEMENT = re.compile(
 )
 
 
-def sql_in(source: str) -> list[str]:
+def sql_in(source):
     """What of a source is SQL: each call that runs some, and each text with a statement; docstrings are left out."""
     tree = ast.parse(source)
     nodes = list(ast.walk(tree))

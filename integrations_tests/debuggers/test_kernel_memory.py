@@ -25,7 +25,7 @@ LOADER = CONTROL[CONTROL.index("==1== Invalid") :]
 CAUGHT = {"freed memory": OURS, "behind the end": OURS, "written behind the end": OURS.replace("read", "write")}
 
 
-def judged(**parts: str) -> int:
+def judged(**parts):
     given = {"control": CONTROL, "measured": "", **CAUGHT} | {
         name.replace("_", " "): part for name, part in parts.items()
     }

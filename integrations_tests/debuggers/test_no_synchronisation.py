@@ -12,7 +12,7 @@ from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabil
 STEPS = 6
 
 
-def network() -> torch.nn.Module:
+def network():
     torch.manual_seed(0)
     return torch.nn.Sequential(
         torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.ReLU(), torch.nn.Linear(16, 16), torch.nn.Tanh(),

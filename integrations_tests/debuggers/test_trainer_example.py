@@ -4,7 +4,6 @@ import importlib.util
 import json
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,11 +51,11 @@ class Trained:
     printed: str
     python: WarmPython
 
-    def start(self, program: str, config: str) -> subprocess.CompletedProcess[str]:
+    def start(self, program, config):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STEPSCOPE_")}
         return self.python.run([program, "--config-filepath", config], folder=self.folder, environment=environment)
 
-    def call(self, program: str, config: str) -> str:
+    def call(self, program, config):
         done = self.start(program, config)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -71,15 +70,15 @@ def trained(tmp_path_factory, warm_python):
     return replace(example, printed=example.call("eval.py", "configs/digits_evaluation.py"))
 
 
-def files_of(folder: Path) -> set[str]:
+def files_of(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def scores_of(path: Path) -> dict[str, float]:
+def scores_of(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def misclassified(folder: Path) -> dict[int, float]:
+def misclassified(folder):
     """The test digits that the checkpoint gets wrong, with their losses, computed without any page."""
     spec = importlib.util.spec_from_file_location("digit_task", folder / "digit_task.py")
     task = importlib.util.module_from_spec(spec)

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -24,14 +23,14 @@ def folder(tmp_path):
     return prepared(tmp_path / "run")
 
 
-def has_ended(process: psutil.Process) -> bool:
+def has_ended(process):
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
-def sync_to_each(folder: Path) -> None:
+def sync_to_each(folder):
     command = [sys.executable, "-m", "stepscope", "sync", str(folder)]
     command += [argument for sink in SINKS for argument in ("--to", sink)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -130,7 +129,7 @@ def test_packages_that_are_missing_leave_everything_for_a_later_sync(folder, tmp
     )
 
 
-def native_import(package: str, environment: dict[str, str]) -> str:
+def native_import(package, environment):
     """Imports a tracker's own client; returns what ends the program."""
     script = [sys.executable, "-c", f"import {package}"]
     done = subprocess.run(script, env=os.environ | environment, capture_output=True, text=True, check=False)

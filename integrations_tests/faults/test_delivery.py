@@ -21,7 +21,7 @@ pytestmark = pytest.mark.fault
 STEPS = 120
 
 
-def assert_all_there(run: Path, *, refused: Counter[str] | None = None) -> None:
+def assert_all_there(run, *, refused=None):
     """Asserts that the odd sink shows everything that was emitted exactly once, but what it refuses."""
     target = run / "odd.jsonl"
     shown = odd_sinks.read_back(target)
@@ -31,18 +31,18 @@ def assert_all_there(run: Path, *, refused: Counter[str] | None = None) -> None:
     assert (account.pending, account.state) == (0, "done")
 
 
-def delivered(run: Path) -> int:
+def delivered(run):
     """Returns how many artifacts the odd sink has taken."""
     with Ledger(rank_folder(run, 0)) as ledger:
         return sum(position.delivered for position in ledger.positions().values())
 
 
-def misbehaved(run: Path) -> int:
+def misbehaved(run):
     """Returns how often the odd sink came to where it misbehaves."""
     return int((run / "odd.jsonl.count").read_text())
 
 
-def synced(run: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def synced(run, environment):
     command = [sys.executable, "-m", "stepscope", "sync", str(run), "--to", "odd"]
     return subprocess.run(
         command, env=os.environ | environment, capture_output=True, text=True, check=False, timeout=60

@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from all_sinks import wait_until_each_has
@@ -52,14 +51,14 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
-def linked(disk: Path, name: str) -> Path:
+def linked(disk, name):
     """A folder on a disk; what a program says goes beside the link that is returned, where there is room for it."""
     (disk / name).mkdir()
     (disk.parent / name).symlink_to(disk / name)
     return disk.parent / name
 
 
-def fill(disk: Path) -> Path:
+def fill(disk):
     """Takes what is left of a disk; removing the file that it returns gives it back."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as stream:

@@ -3,10 +3,8 @@
 import os
 import random
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import readback_tensorboard
@@ -53,7 +51,7 @@ class Killed:
     recovery_s: float
 
 
-def kill_once(folder: Path, seed: int, sinks: Sequence[str] = SINKS) -> Killed:
+def kill_once(folder, seed, sinks=SINKS):
     """Kills a training at a random moment, and checks what its orphans deliver and that the run can be resumed."""
     moment = random.Random(seed)
     step, begun = moment.randrange(LATEST_STEP), moment.randrange(len(sinks) + 1)
@@ -85,7 +83,7 @@ def kill_once(folder: Path, seed: int, sinks: Sequence[str] = SINKS) -> Killed:
     return Killed(max(0, step - last), recovery)
 
 
-def resume(folder: Path, last: int) -> None:
+def resume(folder, last):
     """Goes on in a killed run, ten steps before its end."""
     before = stored_counts(folder).total()
     first = max(0, last - 10)
@@ -120,7 +118,7 @@ def test_fifty_kills_at_random_moments(tmp_path, fault_report):
     """MLflow is on each fifth time, since its package takes seconds to load, and each time in a whole matrix."""
     with_mlflow = range(0, 50, 1 if WHOLE else 5)
 
-    def kill(number: int) -> Killed:
+    def kill(number):
         sinks = SINKS if number in with_mlflow else tuple(sink for sink in SINKS if sink != "mlflow")
         return kill_once(tmp_path / f"run{number}" / "run", number + 1, sinks)
 
@@ -138,7 +136,7 @@ def test_fifty_kills_at_random_moments(tmp_path, fault_report):
     assert lost == 0
 
 
-def what_the_native_clients_lose(folder: Path) -> str:
+def what_the_native_clients_lose(folder):
     """Kills each tracker's own client after it has logged 500 scalars; returns what its reader misses of them."""
     found = []
     for client, source in NATIVE.items():

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 import readback_local
 import readback_tensorboard
 from fault_training import emitted_by
-from faults import Training, accounts, stored_counts, training
+from faults import accounts, stored_counts, training
 from summary_writer import killed, under_fault
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 from waiting import until
@@ -29,11 +29,11 @@ READERS: dict[str, Callable[[dict[str, Any]], list[Any]]] = {
 }
 
 
-def sinks_in(folder: Path) -> list[str]:
+def sinks_in(folder):
     return [f"{sink}:{folder / sink}" for sink in READERS]
 
 
-def assert_exactly_once(folder: Path) -> None:
+def assert_exactly_once(folder):
     """Asserts that both sinks show everything once, as their own readers see it."""
     for sink, read in READERS.items():
         seen = read({"target": str(folder / sink)})
@@ -41,13 +41,13 @@ def assert_exactly_once(folder: Path) -> None:
         assert len({(one.kind, one.name, one.step) for one in seen}) == len(seen), sink
 
 
-def assert_delivered(run: Path) -> None:
+def assert_delivered(run):
     for sink in READERS:
         account = accounts(run)[sink]
         assert (account.pending, account.failed, account.state, account.error) == (0, {}, "done", "")
 
 
-def assert_recovers(run: Training, targets: Path) -> float:
+def assert_recovers(run, targets):
     """Lets a training go on, asserts that both sinks show everything once at its end; returns the seconds it took."""
     start = time.monotonic()
     run.go_on()
@@ -58,20 +58,20 @@ def assert_recovers(run: Training, targets: Path) -> float:
     return seconds
 
 
-def until_both_have_something(run: Training) -> None:
+def until_both_have_something(run):
     until(lambda: [one.delivered > 0 for one in accounts(run.folder).values()] == [True] * len(READERS))
 
 
-def until_both_fail_with(run: Training, message: str) -> None:
+def until_both_fail_with(run, message):
     until(lambda: sum(message in error for error in errors(run.folder)) == len(READERS))
 
 
-def errors(run: Path) -> list[str]:
+def errors(run):
     return [account.error for account in accounts(run).values() if account.error]
 
 
 @contextmanager
-def mounted(path: Path, options: str) -> Iterator[Path]:
+def mounted(path, options):
     """A small file system of its own at ``path``; skips the test where that is not allowed."""
     path.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
@@ -88,7 +88,7 @@ def test_a_full_disk_that_is_freed(tmp_path, fault_report):
     with mounted(tmp_path / "disk", "size=4m") as disk:
         filler = disk / "filler"
 
-        def fill() -> None:
+        def fill():
             with filler.open("wb") as stream, pytest.raises(OSError, match="No space"):
                 while True:
                     stream.write(bytes(65536))
@@ -126,7 +126,7 @@ def test_a_limit_on_the_size_of_files(tmp_path, fault_report):
     fault_report.add(fault, runs=len(READERS), recovery_s=seconds, native=beside)
 
 
-def _limit(processes: Iterable[int], size: int) -> None:
+def _limit(processes, size):
     for pid in processes:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
@@ -204,7 +204,7 @@ def test_two_runs_with_one_target_at_once(tmp_path, fault_report):
     fault_report.add("two runs in one target folder at once", runs=2, native=beside)
 
 
-def _native_at_once(folder: Path) -> str:
+def _native_at_once(folder):
     """What TensorBoard shows of two SummaryWriters that log 100 points each into one folder."""
     from torch.utils.tensorboard import SummaryWriter
 
@@ -216,7 +216,7 @@ def _native_at_once(folder: Path) -> str:
     return f"SummaryWriter: {200 - len(points)} of 200 points not shown"
 
 
-def _folders(at: Path) -> list[str]:
+def _folders(at):
     return [path.name for path in at.iterdir() if path.is_dir()]
 
 
@@ -249,7 +249,7 @@ def test_a_clock_that_is_put_back_an_hour_between_two_openings(tmp_path, fault_r
     fault_report.add("clock put back an hour between two openings", native=_native_clock(tmp_path / "native"))
 
 
-def _native_clock(folder: Path) -> str:
+def _native_clock(folder):
     """What TensorBoard shows of two SummaryWriters, the second of which begins an hour earlier."""
     from torch.utils.tensorboard import SummaryWriter
 

@@ -3,7 +3,6 @@
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterator
 
 import pytest
 from faults import training
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.fault
 
 
 @contextlib.contextmanager
-def locked(database: str) -> Iterator[None]:
+def locked(database):
     """Holds SQLite's exclusive lock: others neither read nor write."""
     with contextlib.closing(sqlite3.connect(database, isolation_level=None, timeout=60)) as connection:
         connection.execute("BEGIN EXCLUSIVE")

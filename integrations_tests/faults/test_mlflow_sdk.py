@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from fault_training import emitted_by
@@ -44,12 +43,12 @@ def test_a_broken_package_waits_for_a_later_delivery(tmp_path, fault_report, wha
     fault_report.add(f"MLflow package {what}", native=native_import(environment))
 
 
-def deliver_now(folder: Path, target: str, options: dict[str, str]) -> None:
+def deliver_now(folder, target, options):
     """Carries a run that has ended into MLflow, with the package as it should be."""
     assert DeliveryWorker(folder, 0, "mlflow", target, lambda: MLflowSink(**options)).run() == "done"
 
 
-def native_import(environment: dict[str, str]) -> str:
+def native_import(environment):
     """Imports the package as a training script does; returns how that ended."""
     script = [sys.executable, "-c", "import mlflow"]
     done = subprocess.run(script, env=os.environ | environment, capture_output=True, text=True, check=False)

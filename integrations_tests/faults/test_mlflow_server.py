@@ -1,12 +1,10 @@
 """A tracking server that is down, slow, overloaded, silent or forgetful while a run trains."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 from fault_training import emitted_by
-from faults import Training, training
+from faults import training
 from mlflow_faults import (
     assert_shown_exactly_once,
     position,
@@ -56,25 +54,25 @@ def options(place, tmp_path):
     return MLflowSink.resolve({"target": place.proxy.address, "experiment": str(tmp_path)}, tmp_path / "run")
 
 
-def sink(options: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+def sink(options, **more):
     return [{"type": "mlflow", **options, **more}]
 
 
 class Steps:
     """Moves a training from pause to pause."""
 
-    def __init__(self, run: Training, folder: Path, size: int) -> None:
+    def __init__(self, run, folder, size):
         self.run, self.folder, self.size = run, folder, size
         self.done = size
         run.wait_for_step(size - 1)
 
-    def more(self) -> None:
+    def more(self):
         """Lets the training take as many steps as before the first pause."""
         self.run.go_on()
         self.done += self.size
         self.run.wait_for_step(self.done - 1)
 
-    def delivered(self) -> float:
+    def delivered(self):
         """Waits until all that was emitted so far is delivered; returns the seconds that it took."""
         return wait_until_delivered(self.folder, self.done)
 
@@ -89,7 +87,7 @@ def test_refused_silent_overloaded_and_restarted_servers(place, options, tmp_pat
         steps = Steps(run, folder, size)
         steps.delivered()
 
-        def endure(name: str) -> None:
+        def endure(name):
             """Takes steps under the fault that now prevails; returns once the sink has failed."""
             native[name] = place.native.call("metric")
             steps.more()

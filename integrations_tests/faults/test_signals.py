@@ -3,7 +3,6 @@
 import signal
 import time
 
-import psutil
 import pytest
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared
 from faults import accounts, program, stored_counts
@@ -33,7 +32,7 @@ with stepscope.open_run(sys.argv[1], sinks={SINKS!r}) as run:
 )
 
 
-def drained(children: list[psutil.Process]) -> float:
+def drained(children):
     """Waits until the delivery processes have left; returns the seconds that it took."""
     return until(lambda: not any(child.is_running() for child in children))
 

@@ -99,7 +99,7 @@ if {how == "close"}:
     assert {account.pending for account in accounts(folder).values()} == {1000}
 
 
-def kill(children: list[psutil.Process]) -> None:
+def kill(children):
     for child in children:
         child.kill()
     psutil.wait_procs(children, 30)

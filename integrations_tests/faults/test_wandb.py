@@ -6,12 +6,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import psutil
 import pytest
 from fault_training import emitted_by
-from faults import Training, accounts, stored_counts, training
+from faults import accounts, stored_counts, training
 from native_wandb import PAUSE_AFTER, NativeClient
 from readback_wandb import history, read_back, run_folders
 from tracker_adapters.store.layout import rank_folder
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.fault
 STEPS = 400
 
 
-def assert_shown_once(folder: Path, stored: Counter[str] | None = None) -> None:
+def assert_shown_once(folder, stored=None):
     """Asserts that W&B's files show what is stored, each artifact once, in one run that was never started again."""
     options = {"target": str(folder)}
     shown = Counter((one.kind, one.name, one.step) for one in read_back(options))
@@ -35,7 +34,7 @@ def assert_shown_once(folder: Path, stored: Counter[str] | None = None) -> None:
     assert len(run_folders(options)) == 1
 
 
-def assert_done(run: Training) -> None:
+def assert_done(run):
     """Asserts that a training ended undisturbed, with all of it stored, delivered and shown."""
     found = run.result()
     assert found["complete"], found
@@ -46,20 +45,20 @@ def assert_done(run: Training) -> None:
     assert_shown_once(run.folder, emitted_by(STEPS))
 
 
-def deliver_rest(folder: Path) -> float:
+def deliver_rest(folder):
     """Opens a run again without news, which delivers what is left; returns the seconds that it took."""
     started = time.monotonic()
     assert stepscope.open_run(folder, sinks=["wandb"], resume=True).close(60)
     return time.monotonic() - started
 
 
-def delivered(folder: Path) -> int:
+def delivered(folder):
     """Returns how many artifacts are delivered by now."""
     with Ledger(rank_folder(folder, 0)) as ledger:
         return sum(position.delivered for position in ledger.positions().values())
 
 
-def shown_by(client: NativeClient) -> int:
+def shown_by(client):
     """Returns how many rows the client's own file holds."""
     (folder,) = (client.folder / "wandb").glob("offline-run-*")
     return len(history(folder))
@@ -175,7 +174,7 @@ def test_a_broken_sdk_is_never_imported(tmp_path, fault_report, package, request
     fault_report.add(f"W&B: its SDK {request.node.callspec.id}", native=native_import(environment))
 
 
-def native_import(environment: dict[str, str]) -> str:
+def native_import(environment):
     """Returns what ``wandb.init`` does to a program in which W&B's package is what ``environment`` brings."""
     program = [sys.executable, "-c", "import wandb; wandb.init(mode='offline')"]
     try:

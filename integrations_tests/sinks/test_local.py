@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,7 @@ from tracker_adapters.artifacts import Page, Scalar, Table
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.local import LocalSink
 from tracker_adapters.sinks.local.folder import STREAMS
-from tracker_adapters.testing.contract import INFO, ODD_NAMES, TIME_NS, Shown, SinkContract, one_of_each
+from tracker_adapters.testing.contract import INFO, ODD_NAMES, TIME_NS, SinkContract, one_of_each
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 CELLS = st.one_of(TEXTS, st.integers(-(2**63), 2**63), st.floats(), st.booleans(), st.none())
@@ -25,7 +24,7 @@ CELLS = st.one_of(TEXTS, st.integers(-(2**63), 2**63), st.floats(), st.booleans(
 class TestLocalSink(SinkContract):
     sink_class = LocalSink
 
-    def read_back(self, options: dict[str, Any]) -> list[Shown]:
+    def read_back(self, options):
         return read_back(options)
 
 

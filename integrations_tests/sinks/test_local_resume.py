@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_folder import opened, snapshot
 from readback_local import read_back
-from tracker_adapters.artifacts import RunInfo, Scalar, Text
+from tracker_adapters.artifacts import Scalar, Text
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkConfigError, SinkError, SinkUnavailable, StartOver
 from tracker_adapters.sinks.local import LocalSink
@@ -55,7 +55,7 @@ def test_of_runs_that_begin_at_the_same_moment_one_has_the_folder(target):
     runs = [replace(INFO, id=f"run {number}", name=f"run {number}") for number in range(8)]
     together = threading.Barrier(len(runs))
 
-    def begin(info: RunInfo) -> str:
+    def begin(info):
         sink = LocalSink(str(target))
         together.wait(60)
         try:
@@ -176,7 +176,7 @@ def test_whatever_a_power_cut_must_not_take_is_put_on_the_disk(target, tmp_path,
     """Contents and the folders that name them; ``run_info.json`` too, since a torn one makes the folder nobody's."""
     synced: set[int] = set()
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         synced.add(os.fstat(descriptor).st_ino)
 
     monkeypatch.setattr(os, "fsync", fsync)
@@ -247,7 +247,7 @@ def test_a_sink_that_is_not_open_says_so(target):
         LocalSink(str(target)).write(Batch.of([]))
 
 
-def open_below(folder: Path) -> int:
+def open_below(folder):
     """How many files and folders below ``folder`` this process has open."""
     found = 0
     for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208

@@ -3,19 +3,17 @@
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import numpy as np
 import pytest
 from mlflow_delivery import client_of, deliver, opened, the_run, with_database
 from readback_mlflow import artifact_paths, read_back
-from tracker_adapters.artifacts import Alert, Artifact, Histogram, Image, Page, PageEntry, Scalar, Table, Text
+from tracker_adapters.artifacts import Alert, Histogram, Image, Page, PageEntry, Scalar, Table, Text
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
-from tracker_adapters.testing.contract import TIME_NS, Shown, SinkContract, one_of_each
+from tracker_adapters.testing.contract import TIME_NS, SinkContract, one_of_each
 
 MAX = 1.7976931348623157e308
 
@@ -23,10 +21,10 @@ MAX = 1.7976931348623157e308
 class TestMLflowSink(SinkContract):
     sink_class = MLflowSink
 
-    def options(self, folder: Path) -> dict[str, Any]:
+    def options(self, folder):
         return with_database(MLflowSink.resolve({}, folder))
 
-    def read_back(self, options: dict[str, Any]) -> list[Shown]:
+    def read_back(self, options):
         return read_back(options)
 
 
@@ -43,7 +41,7 @@ def fluent(options):
     mlflow.set_tracking_uri(None)
 
 
-def histograms(name: str, steps: Sequence[int]) -> list[Artifact]:
+def histograms(name, steps):
     return [Histogram.from_values(name, np.arange(10) * (step + 1), step=step, time_ns=TIME_NS) for step in steps]
 
 

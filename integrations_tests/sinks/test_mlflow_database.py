@@ -8,8 +8,6 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
@@ -31,18 +29,18 @@ LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 
 ODD_FOLDERS = ["50%?x", "a%41b", "a#b", "Läufe und Versuche", 'it\'s "quoted"']
 
 
-def start(program: str, *arguments: object) -> subprocess.Popen[str]:
+def start(program, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
-def execute(path: Path, statement: str) -> list[Any]:
+def execute(path, statement):
     with closing(sqlite3.connect(path)) as database, database:
         return database.execute(statement).fetchall()
 
 
-def half_made(path: Path) -> Path:
+def half_made(path):
     """Makes what MLflow leaves when it is killed while it makes a database: a schema between two versions."""
     process = start(MADE_IN_PLACE, f"sqlite:///{path}")
     until(lambda: path.exists() and path.stat().st_size > 200_000, every_s=0.001)
@@ -51,13 +49,13 @@ def half_made(path: Path) -> Path:
     return path
 
 
-def age(path: Path) -> None:
+def age(path):
     """Makes a database look as if it had not been written for a while."""
     for one in path.parent.glob(f"{path.name}*"):
         os.utime(one, (past := time.time() - 2 * SETTLED_S, past))
 
 
-def assert_usable(path: Path) -> None:
+def assert_usable(path):
     assert execute(path, "pragma integrity_check") == [("ok",)]
     assert [one.name for one in MlflowClient(tracking_uri=sqlite_uri(path)).search_experiments()] == ["Default"]
 
@@ -164,6 +162,6 @@ def test_the_database_lies_beside_the_run_whatever_the_folder_is_called(tmp_path
     assert {entry.name for entry in tmp_path.iterdir()} == {folder, "ready"}
 
 
-def _empty(folder: Path) -> Path:
+def _empty(folder):
     with_database({"target": f"sqlite:///{folder / 'ready' / 'mlflow.db'}"})
     return folder / "ready" / "mlflow.db"

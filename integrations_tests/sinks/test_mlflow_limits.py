@@ -3,8 +3,6 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,10 +29,10 @@ LIMIT_OF_AN_OLD_SERVER = 500
 class OldServer:
     """Takes what a server takes: 100 entries and 1 MB a request, values of 500 characters, no key of ours."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.shown: dict[str, str] = {}
 
-    def take(self, entries: Sequence[Entry]) -> None:
+    def take(self, entries):
         too_large = len(entries) > 100 or len(json.dumps(entries)) > 1_000_000
         bad = [key for _, key, value in entries if len(value) > LIMIT_OF_AN_OLD_SERVER or key.startswith("bad")]
         if too_large or bad:
@@ -62,7 +60,7 @@ def test_an_entry_that_is_left_out_is_named(caplog):
 
 
 def test_a_server_that_is_down_is_not_taken_for_one_that_refuses():
-    def down(_: Sequence[Entry]) -> None:
+    def down(_):
         raise MlflowException("down", error_code=INTERNAL_ERROR)
 
     with pytest.raises(MlflowException, match="down"):
@@ -74,7 +72,7 @@ def options(tmp_path):
     return with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
 
 
-def histograms(steps: range) -> list[Any]:
+def histograms(steps):
     return [Histogram.from_values("h", np.arange(9.0), step=step, time_ns=TIME_NS) for step in steps]
 
 

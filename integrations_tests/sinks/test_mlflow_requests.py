@@ -2,14 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from mlflow_delivery import opened
-from mlflow_server import TrackingServer, tracking_server
+from mlflow_server import tracking_server
 from readback_mlflow import read_back
-from tracker_adapters.artifacts import Artifact, Histogram, Image, Scalar
+from tracker_adapters.artifacts import Histogram, Image, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.testing.contract import TIME_NS, one_of_each
@@ -33,22 +32,22 @@ def options(server, tmp_path):
 class Requests:
     """Counts a server's requests by method and endpoint."""
 
-    def __init__(self, server: TrackingServer) -> None:
+    def __init__(self, server):
         self._server = server
         self._seen = len(server.requests())
 
-    def new(self) -> Counter[str]:
+    def new(self):
         """Returns the requests since it was last asked."""
         found = self._server.requests()
         new, self._seen = found[self._seen :], len(found)
         return Counter(SHORTENED.sub("", request) for request in new)
 
 
-def scalars(step: int, names: Sequence[str] = ("loss", "accuracy")) -> list[Artifact]:
+def scalars(step, names=("loss", "accuracy")):
     return [Scalar(name=name, value=step / 8, step=step, time_ns=TIME_NS + step * 10**6) for name in names]
 
 
-def scalars_histogram_and_image(step: int) -> list[Artifact]:
+def scalars_histogram_and_image(step):
     return [
         *scalars(step),
         Histogram.from_values("grad", np.arange(9.0), step=step, time_ns=TIME_NS),

@@ -8,7 +8,7 @@ import mlflow
 import pytest
 from mlflow_delivery import client_of, deliver, opened, scalars, the_run, with_database
 from readback_mlflow import artifact_paths, our_runs, read_back, read_index
-from tracker_adapters.artifacts import Artifact, RunInfo, Table
+from tracker_adapters.artifacts import RunInfo, Table
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkError, StartOver
 from tracker_adapters.sinks.mlflow import MLflowSink
@@ -193,7 +193,7 @@ class TestRewind:
 
     @pytest.mark.parametrize("kind", ["histogram", "image"])
     def test_going_back_without_scalars_counts_too(self, options, tmp_path, kind):
-        def only(step: int) -> list[Artifact]:
+        def only(step):
             return [artifact for artifact in one_of_each(tmp_path, step=step) if artifact.kind == kind]
 
         sink = opened(options)

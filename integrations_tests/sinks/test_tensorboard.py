@@ -7,11 +7,10 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from readback_tensorboard import as_rendered, read_back
 from tensorboard_runs import carried, opened
-from tracker_adapters.artifacts import Alert, Artifact, Histogram, RunInfo, Scalar, Table
+from tracker_adapters.artifacts import Alert, Histogram, Scalar, Table
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkConfigError, SinkError, StartOver
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
-from tracker_adapters.testing.contract import INFO, Shown, SinkContract, one_of_each
+from tracker_adapters.testing.contract import INFO, SinkContract, one_of_each
 
 
 class TestTensorBoardSink(SinkContract):
@@ -32,11 +31,11 @@ class TestTensorBoardSink(SinkContract):
     degraded: ClassVar = {"alert": "text", "table": "text", "page": "text", "file": "text", "curve": "image"}
     drops_late_steps = True
 
-    def read_back(self, options: dict[str, Any]) -> list[Shown]:
+    def read_back(self, options):
         return read_back(options)
 
 
-def deliver(folder: Path, artifacts: Sequence[Artifact]) -> tuple[dict[str, Any], Counter[str]]:
+def deliver(folder, artifacts):
     options = TensorBoardSink.resolve({}, folder)
     sink = opened(options["target"])
     unshown = Counter(sink.write(Batch.of(artifacts)))
@@ -45,7 +44,7 @@ def deliver(folder: Path, artifacts: Sequence[Artifact]) -> tuple[dict[str, Any]
     return options, unshown
 
 
-def scalars(name: str, steps: Sequence[int]) -> list[Artifact]:
+def scalars(name, steps):
     return [Scalar(name=name, value=float(step), step=step) for step in steps]
 
 
@@ -152,7 +151,7 @@ class TestFolders:
         runs = [replace(INFO, id=f"run {number}", name=f"run {number}") for number in range(8)]
         together = threading.Barrier(len(runs))
 
-        def begin(info: RunInfo) -> None:
+        def begin(info):
             sink = TensorBoardSink(str(tmp_path))
             together.wait(60)
             sink.open(info, None)

@@ -7,14 +7,13 @@ import pytest
 from tensorboard_runs import opened, tensorboard
 from tracker_adapters.artifacts import Scalar
 from tracker_adapters.batch import Batch
-from tracker_adapters.sinks.tensorboard import TensorBoardSink
 from tracker_adapters.testing.contract import TIME_NS
 from waiting import until
 
 Points = list[tuple[int, float]]
 
 
-def shown(address: str) -> Points:
+def shown(address):
     with urlopen(f"{address}data/plugin/scalars/tags", timeout=30) as reply:
         if "loss" not in json.load(reply).get("exp1", {}):
             return []
@@ -22,7 +21,7 @@ def shown(address: str) -> Points:
         return [(step, value) for _, step, value in json.load(reply)]
 
 
-def write(sink: TensorBoardSink, steps: range, attempt: int, *, first_seq: int) -> None:
+def write(sink, steps, attempt, *, first_seq):
     scalars = [Scalar(name="loss", value=float(attempt), step=step, time_ns=TIME_NS) for step in steps]
     sink.write(Batch.of(scalars, attempt=attempt, first_seq=first_seq))
     sink.flush()

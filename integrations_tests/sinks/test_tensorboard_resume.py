@@ -3,7 +3,6 @@
 import resource
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +21,16 @@ from tracker_adapters.testing.contract import INFO, TIME_NS
 FOREIGN = "events.out.tfevents.1700000000.host.1.0"
 
 
-def series(steps: Sequence[int]) -> Batch:
+def series(steps):
     return Batch.of([Scalar(name="loss", value=step / 4, step=step, time_ns=TIME_NS + step) for step in steps])
 
 
-def event_file(folder: Path) -> Path:
+def event_file(folder):
     (path,) = (path for path in folder.iterdir() if path.name != FOREIGN)
     return path
 
 
-def shown_steps(folder: Path) -> list[int]:
+def shown_steps(folder):
     return [s.step for s in read_back({"target": str(folder)})]
 
 
@@ -87,11 +86,11 @@ def test_lost_output_asks_to_start_over(tmp_path, damage, message):
     sink.close()
 
 
-def cut(content: bytes, place: int) -> bytes:
+def cut(content, place):
     return content[:place]
 
 
-def filled_with_nul(content: bytes, place: int) -> bytes:
+def filled_with_nul(content, place):
     return content[:place] + bytes(len(content) - place)
 
 
@@ -126,7 +125,7 @@ def test_a_power_cut_at_any_place_costs_nothing(damage, data, flushed):
     shutil.rmtree(folder)
 
 
-def one_each(step: int) -> list[Artifact]:
+def one_each(step):
     return [
         Scalar(name="loss", value=step / 4, step=step, time_ns=TIME_NS),
         Histogram.from_values("grad", [1.0, step], step=step, time_ns=TIME_NS),
@@ -135,7 +134,7 @@ def one_each(step: int) -> list[Artifact]:
 
 
 @contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
+def file_size_limit(size):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -20,15 +19,15 @@ from tracker_adapters.testing.contract import TIME_NS
 import stepscope
 
 
-def scalars(name: str, steps: Sequence[int], value: float) -> list[Artifact]:
+def scalars(name, steps, value):
     return [Scalar(name=name, value=value, step=step, time_ns=TIME_NS) for step in steps]
 
 
-def points(folder: Path, name: str) -> list[tuple[int, float]]:
+def points(folder, name):
     return [(seen.step, seen.value) for seen in read_back({"target": str(folder)}) if seen.name == name]
 
 
-def deliver(folder: Path, *attempts: Sequence[Artifact]) -> list[int]:
+def deliver(folder, *attempts):
     """Delivers one batch an attempt; returns how many artifacts of each came too late."""
     sink, token = opened(folder), b""
     late = []
@@ -153,7 +152,7 @@ kinds_and_names = st.sampled_from(
 )
 
 
-def artifact(kind_and_name: tuple[str, str], step: int, number: int) -> Artifact:
+def artifact(kind_and_name, step, number):
     kind, name = kind_and_name
     match kind:
         case "scalar":
@@ -173,7 +172,7 @@ deliveries = st.builds(
 )
 
 
-def expected_after(plan: Sequence[Delivery]) -> tuple[dict[tuple[str, str], list[tuple[int, Artifact]]], int]:
+def expected_after(plan):
     """What each name shows, by the rule that the sink states, and how many came late."""
     shown: dict[tuple[str, str], list[tuple[int, Artifact]]] = {}
     late, begun = 0, set()
@@ -231,7 +230,7 @@ def test_rewinds_and_crashes_at_any_moment_show_what_the_rule_says(plan):
     shutil.rmtree(folder)
 
 
-def _value(one: Artifact) -> float | str:
+def _value(one):
     match one:
         case Scalar():
             return one.value

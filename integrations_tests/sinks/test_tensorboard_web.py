@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
@@ -32,7 +32,7 @@ def get(request, artifacts, tmp_path_factory):
     carried(runs / "exp1", Batch.of(artifacts))
     with tensorboard(runs, "--load_fast", request.param) as address:
 
-        def fetch(path: str, **query: object) -> bytes:
+        def fetch(path, **query):
             with urlopen(f"{address}data/{path}{'?' if query else ''}{urlencode(query)}", timeout=30) as reply:
                 content: bytes = reply.read()
             return content
@@ -41,7 +41,7 @@ def get(request, artifacts, tmp_path_factory):
         yield fetch
 
 
-def decoded(get: Get, path: str, **query: object) -> Any:
+def decoded(get, path, **query):
     return json.loads(get(path, **query))
 
 

@@ -4,18 +4,15 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from readback_wandb import history, read_back, records, run_folders
-from tracker_adapters.artifacts import Artifact, Curve, Histogram, RunInfo, Scalar, Table, Text
+from tracker_adapters.artifacts import Curve, Histogram, RunInfo, Scalar, Table, Text
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkConfigError
 from tracker_adapters.sinks.wandb import WandbSink
-from tracker_adapters.testing.contract import INFO, Shown, SinkContract, one_of_each
+from tracker_adapters.testing.contract import INFO, SinkContract, one_of_each
 
 
 @pytest.fixture(autouse=True)
@@ -27,11 +24,11 @@ def _no_settings_of_the_user(monkeypatch):
 class TestWandbSink(SinkContract):
     sink_class = WandbSink
 
-    def read_back(self, options: dict[str, Any]) -> list[Shown]:
+    def read_back(self, options):
         return read_back(options)
 
 
-def deliver(folder: Path, artifacts: Sequence[Artifact], *, status: Any = "finished", info: RunInfo = INFO) -> Path:
+def deliver(folder, artifacts, *, status="finished", info=INFO):
     """Delivers a run in one go; returns the folder that W&B made."""
     options = WandbSink.resolve({}, folder)
     sink = WandbSink(**options)
@@ -45,7 +42,7 @@ def deliver(folder: Path, artifacts: Sequence[Artifact], *, status: Any = "finis
     return run_folders(options)[-1]
 
 
-def record_of(folder: Path, kind: str) -> Any:
+def record_of(folder, kind):
     return next(getattr(record, kind) for record in records(folder) if record.WhichOneof("record_type") == kind)
 
 

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from readback_wandb import history, read_back, records, run_folders
@@ -166,7 +165,7 @@ sink.close()
     assert max(rss) - rss[5] < 8 * 2**20
 
 
-def _staged_table(options: dict[str, Any]) -> str:
+def _staged_table(options):
     found = records(run_folders(options)[0])
     artifacts = [record.artifact for record in found if record.WhichOneof("record_type") == "artifact"]
     (*_, table) = [artifact for artifact in artifacts if artifact.type == "run_table"]

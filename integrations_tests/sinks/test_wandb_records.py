@@ -24,7 +24,7 @@ from wandb.proto import wandb_internal_pb2
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=400)
 
 
-def parsed(content: bytes) -> Any:
+def parsed(content):
     record = wandb_internal_pb2.Record.FromString(content)
     message = getattr(record, record.WhichOneof("record_type"))
     assert not len(UnknownFieldSet(record))
@@ -32,18 +32,18 @@ def parsed(content: bytes) -> Any:
     return record
 
 
-def row_of(record: Any) -> dict[str, Any]:
+def row_of(record):
     return {item.nested_key[0]: json.loads(item.value_json) for item in record.history.item}
 
 
-def encoded_at_once(histograms: list[Histogram], keys: Keys, first_row: int = 0) -> Encoded:
+def encoded_at_once(histograms, keys, first_row=0):
     encoder = HistogramEncoder(keys, HistoryEncoder(start_ns=10**18))
     parts = list(encoder.encode(HistogramRows.of(histograms), first_row))
     last = {key: item for part in parts for key, item in part.last.items()}
     return Encoded([content for part in parts for content in part.records], last)
 
 
-def nested(items: Any) -> dict[str, Any]:
+def nested(items):
     found: dict[str, Any] = {}
     for item in items:
         *path, last = item.nested_key

@@ -7,14 +7,13 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from readback_wandb import history, read_back, run_folders, run_of
-from tracker_adapters.artifacts import Artifact, Histogram, Image, RunInfo, Scalar
+from tracker_adapters.artifacts import Histogram, Image, RunInfo, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.errors import SinkError, SinkUnavailable, StartOver
 from tracker_adapters.sinks.wandb import WandbSink
@@ -28,11 +27,11 @@ def options(tmp_path):
     return WandbSink.resolve({"mode": "offline", "project": "p", "target": str(tmp_path / "run")}, tmp_path / "run")
 
 
-def log_of(folder: Path) -> Path:
+def log_of(folder):
     return next(folder.glob("*.wandb"))
 
 
-def upload(folder: Path) -> None:
+def upload(folder):
     """Leaves the mark that ``wandb sync`` leaves."""
     log_of(folder).with_suffix(".wandb.synced").touch()
 
@@ -237,7 +236,7 @@ class TestSameFolder:
         assert steps_shown(options) == [0, 1]
 
 
-def series(kind: str, steps: range) -> Sequence[Artifact]:
+def series(kind, steps):
     match kind:
         case "scalar":
             return [Scalar(name="x", value=float(step), step=step) for step in steps]

@@ -1,7 +1,5 @@
 """A run that is opened again at an earlier step: W&B shows each attempt that went back as a run of its own."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from readback_wandb import history, run_folders, run_of
@@ -15,7 +13,7 @@ import stepscope
 KINDS = ("scalar", "histogram", "image")
 
 
-def emit(run: stepscope.Run, kind: str, step: int) -> None:
+def emit(run, kind, step):
     match kind:
         case "scalar":
             run.scalar("x", step / 2, step=step)
@@ -25,7 +23,7 @@ def emit(run: stepscope.Run, kind: str, step: int) -> None:
             run.image("x", np.full((4, 4), step, np.uint8), step=step, layout="HW")
 
 
-def train(folder: Path, kinds: tuple[str, ...], steps: range, *, resume: bool) -> None:
+def train(folder, kinds, steps, *, resume):
     run = stepscope.open_run(folder, sinks=["wandb"], resume=resume)
     run.text("started", "the same at each start", step=0)
     for step in steps:
@@ -34,7 +32,7 @@ def train(folder: Path, kinds: tuple[str, ...], steps: range, *, resume: bool) -
     assert run.close(60)
 
 
-def steps_by_run(folder: Path) -> dict[str, list[int]]:
+def steps_by_run(folder):
     """Returns each W&B run's steps, of the artifacts named x."""
     found: dict[str, list[int]] = {}
     for one in run_folders({"target": str(folder)}):

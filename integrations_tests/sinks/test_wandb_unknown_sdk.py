@@ -52,7 +52,7 @@ def unknown_sdk(tmp_path_factory):
 def test_nothing_is_doubled_or_missing_when_the_writer_changes_or_is_killed(server_of_wandb, tmp_path, unknown_sdk):
     options = WandbSink.resolve({"project": "p"}, tmp_path / "run")
 
-    def shown(token: str, first: int, last: int, *, known: bool = False, end: str = "") -> list[str | bool]:
+    def shown(token, first, last, *, known=False, end=""):
         environment = {} if known else {"PYTHONPATH": unknown_sdk}
         done = in_python(SHOW, *map(json.dumps, (options, token, first, last, end)), **environment)
         assert done.returncode == (-signal.SIGKILL if end else 0), done.stderr

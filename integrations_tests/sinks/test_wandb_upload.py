@@ -11,7 +11,7 @@ from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.wandb import WandbSink
 from tracker_adapters.testing.contract import ODD_VALUES, one_of_each
 from wandb_runs import batch, carried, opened
-from wandb_server import Server, UploadedRun
+from wandb_server import UploadedRun
 
 _DRAWN = {"_runtime", "_timestamp", "runtime"}
 
@@ -21,11 +21,11 @@ def options(tmp_path):
     return WandbSink.resolve({"project": "p", "tags": ["a", "b"], "group": "g"}, tmp_path / "run")
 
 
-def upload(server: Server, options: dict[str, Any]) -> str:
+def upload(server, options):
     return server.sync(Path(options["target"], "wandb"))
 
 
-def plain(value: Any) -> Any:
+def plain(value):
     """Leaves out the times, and the ids that the SDK draws; NaN becomes a text, so that it equals itself."""
     if isinstance(value, dict):
         ids = {"artifact_path", "_latest_artifact_path", "path"}
@@ -62,14 +62,14 @@ def test_every_kind_is_uploaded_as_the_sdk_has_it(server_of_wandb, options, tmp_
     assert [_said(one) for one in tracked[0]] == [_said(one) for one in tracked[1]]
 
 
-def _settings_of(run: UploadedRun) -> dict[str, Any]:
+def _settings_of(run):
     config = json.loads(run.about["config"])
     return {key: value for key, value in config.items() if key != "_wandb"} | {
         "metrics": config["_wandb"]["value"]["m"]
     }
 
 
-def _said(artifact: dict[str, Any]) -> dict[str, Any]:
+def _said(artifact):
     drawn = ("clientID", "sequenceClientID", "historyStep", "entityName")
     said = {key: value for key, value in artifact.items() if key not in drawn}
     return said | {"metadata": json.loads(artifact["metadata"] or "null")}

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from stability import FirstNaNFinder, GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 
-def find(*, sharded: bool, with_replay: bool) -> dict:
+def find(*, sharded, with_replay):
     torch.manual_seed(0)
     model: nn.Module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
     if sharded:
@@ -50,7 +50,7 @@ def find(*, sharded: bool, with_replay: bool) -> dict:
     }
 
 
-def main(folder: str) -> None:
+def main(folder):
     dist.init_process_group("gloo")
     found = {
         "ddp": find(sharded=False, with_replay=False),

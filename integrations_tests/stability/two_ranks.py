@@ -35,24 +35,24 @@ class Scenario:
     alone: bool = False
 
 
-def average(gradients: list[torch.Tensor]) -> None:
+def average(gradients):
     """Averages gradients over the ranks, as a training without DDP does before its optimizer's step."""
     for gradient in gradients:
         dist.all_reduce(gradient)
         gradient /= dist.get_world_size()
 
 
-def local(tensor: torch.Tensor) -> torch.Tensor:
+def local(tensor):
     """Returns this rank's part of a sharded tensor."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def weights(model: nn.Module) -> list:
+def weights(model):
     """Returns whole weights as numbers."""
     return [(p.full_tensor() if hasattr(p, "full_tensor") else p).tolist() for p in model.parameters()]
 
 
-def train(scenario: Scenario) -> dict:
+def train(scenario):
     rank, emitter = dist.get_rank(), MemoryEmitter()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -91,7 +91,7 @@ def train(scenario: Scenario) -> dict:
     return {"actions": actions, "ranks": ranks, "changed": changed, "alerts": alerts, "weights": weights(model)}
 
 
-def main() -> None:
+def main():
     folder, scenarios = Path(sys.argv[1]), json.loads(sys.argv[2])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")

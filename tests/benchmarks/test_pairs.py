@@ -1,9 +1,7 @@
 """A plain and a watched copy of one model, stepped in turn; and the models and data of the benchmark."""
 
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,8 +14,8 @@ STEPS = 3
 
 
 @contextmanager
-def meddler(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
-    def change(step: int, loss: float) -> None:
+def meddler(model, optimizer, folder):
+    def change(step, loss):
         for parameter in model.parameters():
             assert parameter.grad is not None
             parameter.grad.mul_(1 + 1e-6)
@@ -41,13 +39,13 @@ def test_a_side_hears_of_every_watched_step_and_is_paused_for_the_plain_ones(tmp
     pauses: list[float] = []
 
     @contextmanager
-    def pause() -> Iterator[None]:
+    def pause():
         begun = time.perf_counter()
         yield
         pauses.append(1e3 * (time.perf_counter() - begun))
 
     @contextmanager
-    def listener(model: nn.Module, optimizer: torch.optim.Optimizer, folder: Path) -> Iterator[Watching]:
+    def listener(model, optimizer, folder):
         yield Watching(lambda step, loss: steps.append(step), pause)
 
     case = TINY["many"]

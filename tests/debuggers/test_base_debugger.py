@@ -7,7 +7,7 @@ from debuggers.base_debugger import BaseDebugger
 
 
 class Counter(BaseDebugger):
-    def __init__(self, start: int):
+    def __init__(self, start):
         self.count = start
 
     def __call__(self, datapoint, model):

@@ -16,12 +16,12 @@ from tracker_adapters.testing import MemoryEmitter
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, StabilityError
 
 
-def network() -> nn.Module:
+def network():
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Dropout(0.3), nn.ReLU(), nn.Linear(16, 3))
 
 
-def manager(*, emitter=None, max_norm=1.0, clipping_type="norm", **keywords) -> NumericalStabilityManager:
+def manager(*, emitter=None, max_norm=1.0, clipping_type="norm", **keywords):
     clipping = GradientClippingConfig(clipping_type=clipping_type, max_norm=max_norm)
     return NumericalStabilityManager(clipping, NaNHandlingConfig(), emitter=emitter, **keywords)
 

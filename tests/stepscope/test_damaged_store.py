@@ -4,7 +4,6 @@ import logging
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -60,14 +59,14 @@ def sound(tmp_path_factory):
     return folder / "run"
 
 
-def copied(sound: Path, run: Path) -> Path:
+def copied(sound, run):
     """A copy of the run to damage."""
     shutil.rmtree(run, ignore_errors=True)
     shutil.copytree(sound, run)
     return run
 
 
-def damage_cell(segment: Path, table: str, column: str, value: object, row: int) -> bool:
+def damage_cell(segment, table, column, value, row):
     """Puts a value into a cell; false when the table refuses it."""
     key = {"meta": "key", "attempt": "attempt", "series": "id", "rollup": "bucket"}.get(table, "seq")
     chosen = f"(SELECT {key} FROM {table} ORDER BY {key} LIMIT 1 OFFSET {row} % (SELECT max(count(*), 1) FROM {table}))"
@@ -79,7 +78,7 @@ def damage_cell(segment: Path, table: str, column: str, value: object, row: int)
     return True
 
 
-def damage_bytes(segment: Path, at: int, mask: int, length: int) -> None:
+def damage_bytes(segment, at, mask, length):
     content = bytearray(segment.read_bytes())
     start = at % len(content)
     for place in range(start, min(start + length, len(content))):
@@ -87,11 +86,11 @@ def damage_bytes(segment: Path, at: int, mask: int, length: int) -> None:
     segment.write_bytes(content)
 
 
-def ended(call: Callable[[], object]) -> None:
+def ended(call):
     """Calls it, and accepts our own errors only."""
     found: list[BaseException] = []
 
-    def work() -> None:
+    def work():
         try:
             call()
         except StepscopeError:
@@ -107,11 +106,11 @@ def ended(call: Callable[[], object]) -> None:
         raise found[0]
 
 
-def read_everything(run: Path, output: Path) -> MemorySink:
+def read_everything(run, output):
     """All readers; returns what was delivered."""
     shutil.rmtree(output, ignore_errors=True)
 
-    def read() -> None:
+    def read():
         with stepscope.read_run(run) as record:
             for info in record.names():
                 reads = {"scalar": record.scalars, "histogram": record.histograms, "text": record.texts}
@@ -120,7 +119,7 @@ def read_everything(run: Path, output: Path) -> MemorySink:
             for call in (record.alerts, record.files, lambda: record.scalar_ranges("loss"), reports):
                 ended(call)
 
-    def query(sql: str) -> None:
+    def query(sql):
         with query_runs([run], sql, timeout_s=30) as rows:
             list(rows)
 
@@ -203,7 +202,7 @@ def test_a_damaged_cell_of_a_run_that_was_resumed_costs_no_more_than_its_row(res
         assert abs(count - STEPS) <= 1, value
 
 
-def values_of(run: Path) -> dict[int, str]:
+def values_of(run):
     """What can be read of the losses, by step, with NaN as a text that equals itself."""
     try:
         with stepscope.read_run(run) as record:
@@ -213,7 +212,7 @@ def values_of(run: Path) -> dict[int, str]:
         return {}
 
 
-def compacted_and_resumed(run: Path) -> None:
+def compacted_and_resumed(run):
     """Whatever is damaged, compacting and going on lose nothing that could be read before."""
     before, beside = values_of(run), sorted(path.name for path in (run / "blobs").rglob("*") if path.is_file())
     damaged: dict[Path, str] = {}
@@ -264,7 +263,7 @@ def test_a_damaged_schema_that_sqlite_quotes_in_no_utf_8_is_one_clear_word(sound
 
 
 def test_a_damaged_ledger_is_named_and_without_it_each_sink_gets_everything(tmp_path):
-    def opened(**options: object) -> stepscope.Run:
+    def opened(**options):
         return stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread", **options)  # type: ignore[arg-type]
 
     with opened() as run:

@@ -48,7 +48,7 @@ def test_a_session_takes_its_configuration_alone():
         stepscope.DebugSession(config, config="full")
 
 
-def documented_loop(session: stepscope.DebugSession, steps: int, *, passes: int = 1) -> torch.nn.Module:
+def documented_loop(session, steps, *, passes=1):
     """The loop of the original documents: tensors and gradients are handed over, and no step is told."""
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

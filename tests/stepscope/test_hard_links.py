@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tracker_adapters.store.lock import is_locked
@@ -39,11 +38,11 @@ def run_folder(tmp_path, request):
     return folder
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def copy_by_links(run_folder: Path) -> Path:
+def copy_by_links(run_folder):
     other = run_folder.with_name("other")
     shutil.copytree(run_folder, other, copy_function=os.link)
     return other

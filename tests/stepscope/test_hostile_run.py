@@ -6,9 +6,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
 from contextlib import closing, suppress
-from pathlib import Path
 
 import pytest
 from tracker_adapters.delivery.worker import DeliveryWorker
@@ -48,21 +46,21 @@ def run(sound, tmp_path):
     return tmp_path / "run"
 
 
-def use_everything(run: Path) -> None:
+def use_everything(run):
     """Whatever somebody would do with the run; errors are fine where they are ours."""
 
-    def attempt(call: Callable[[], object]) -> None:
+    def attempt(call):
         with suppress(StepscopeError):
             call()
 
-    def read() -> None:
+    def read():
         with stepscope.read_run(run) as record:
             for info in record.names():
                 attempt(lambda: record.scalars("loss"))
                 attempt(lambda name=info.name: record.texts(name))
             attempt(record.files)
 
-    def deliver(sink: str) -> None:
+    def deliver(sink):
         options = load_sink(sink).resolve({}, run)
         worker = DeliveryWorker(run, 0, sink, options["target"], lambda: load_sink(sink)(**options), until="caught_up")
         thread = threading.Thread(target=lambda: attempt(worker.run), daemon=True)
@@ -80,7 +78,7 @@ def use_everything(run: Path) -> None:
     for sink in ("local", "tensorboard"):
         attempt(lambda sink=sink: deliver(sink))
 
-    def resume() -> None:
+    def resume():
         with stepscope.open_run(run, sinks=["local", "tensorboard"], resume=True, delivery="thread") as again:
             again.scalar("loss", 1.0, step=30)
             again.text("long", "y" * 300_000, step=2)
@@ -89,7 +87,7 @@ def use_everything(run: Path) -> None:
     attempt(resume)
 
 
-def link(run: Path, relative: str) -> None:
+def link(run, relative):
     """Puts a link in the place of a part of the run: to the secret, or to its folder."""
     path = run / relative
     is_folder = path.is_dir()

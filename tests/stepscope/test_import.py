@@ -2,14 +2,13 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import stepscope
 
 
-def run_script(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+def run_script(folder, code):
     (folder / "train.py").write_text(code, encoding="utf-8")
     return subprocess.run(
         [sys.executable, "train.py"], cwd=folder, capture_output=True, text=True, timeout=60, check=False

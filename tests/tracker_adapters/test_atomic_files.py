@@ -3,7 +3,7 @@
 import errno
 import os
 import threading
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import pytest
 from tracker_adapters.atomic_files import atomic_file, finished_name, unfinished_folder, write_atomically
@@ -13,7 +13,7 @@ from waiting import in_threads
 Synced = list[tuple[int | str, list[str]]]
 
 
-def seen_names(folder: Path) -> list[str]:
+def seen_names(folder):
     """The names in a folder, of unfinished files with what they are to be."""
     return [f"unfinished {name}" if (name := finished_name(path.name)) else path.name for path in folder.iterdir()]
 
@@ -24,7 +24,7 @@ def synced(monkeypatch, tmp_path):
     seen: Synced = []
     sync = os.fsync
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         folder = os.path.samestat(os.fstat(descriptor), tmp_path.stat())
         seen.append(("folder" if folder else os.fstat(descriptor).st_size, seen_names(tmp_path)))
         sync(descriptor)
@@ -60,7 +60,7 @@ def test_what_fails_leaves_what_was_there(tmp_path, error):
 
 
 def test_what_cannot_be_synced_leaves_what_was_there(tmp_path, monkeypatch):
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(errno.ENOSPC, "no space left on device")
 
     (tmp_path / "a").write_bytes(b"old")
@@ -103,7 +103,7 @@ def test_no_path_leads_out_of_the_folder(tmp_path):
 
 @pytest.mark.parametrize("has_links", [True, False])
 def test_one_that_does_not_replace_leaves_what_came_first(tmp_path, monkeypatch, has_links):
-    def refuse(*args: object, **kwargs: object) -> None:
+    def refuse(*args, **kwargs):
         raise OSError(errno.EPERM, "this file system has no hard links")
 
     if not has_links:
@@ -120,7 +120,7 @@ def test_of_several_writers_at_once_each_writes_a_whole_file(tmp_path):
     contents = [bytes([number]) * 500_000 for number in range(4)]
     ready = threading.Barrier(len(contents))
 
-    def write(content: bytes) -> None:
+    def write(content):
         ready.wait(10)
         for _ in range(20):
             write_atomically(tmp_path, "a", content, sync="nothing")

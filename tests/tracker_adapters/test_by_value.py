@@ -18,14 +18,14 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 
-def kinds(values: object, **options: object) -> dict[str, str]:
+def kinds(values, **options):
     emitter = MemoryEmitter()
     emitter.log(values, step=3, **options)  # type: ignore[arg-type]
     assert {artifact.step for artifact in emitter.artifacts} <= {3}
     return {artifact.name: artifact.kind for artifact in emitter.artifacts}
 
 
-def figure() -> object:
+def figure():
     made, axes = plt.subplots(figsize=(3, 2), dpi=50)
     axes.plot([1, 2])
     return made

@@ -13,7 +13,7 @@ def folder(tmp_path):
     return tmp_path / "runs" / "exp1"
 
 
-def types(chosen: list[object]) -> list[str]:
+def types(chosen):
     return [config.type for config in chosen if isinstance(config, SinkConfig)]
 
 

@@ -5,7 +5,6 @@ import math
 import pickle
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ def emitter():
     return MemoryEmitter()
 
 
-def emit_every_kind(emitter: Emitter, folder: Path, **step: int) -> None:
+def emit_every_kind(emitter, folder, **step):
     (folder / "page_0.pkl").write_bytes(b"page")
     (folder / "notes.html").write_bytes(b"file")
     emitter.scalar("loss", 0.5, **step)
@@ -169,7 +168,7 @@ def test_training_goes_on_and_changes_nothing_that_was_recorded(make):
 def test_many_threads_can_emit_at_once(emitter):
     start = threading.Barrier(8)
 
-    def work(number: int) -> None:
+    def work(number):
         mine = emitter.scoped(f"thread{number}")
         start.wait(60)
         for step in range(500):

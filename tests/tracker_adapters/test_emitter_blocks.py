@@ -1,7 +1,6 @@
 """Many artifacts at once: the same as one by one, checked at the caller's line."""
 
 import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ def emitter():
     return MemoryEmitter()
 
 
-def columns(**changes: Any) -> HistogramColumns:
+def columns(**changes):
     made = HistogramColumns.of([Histogram.from_values("h", array, step=0) for array in ARRAYS])
     parts = {key: getattr(made, key).copy() for key in ("tallies", "moments", "ends", "bins", "counts")}
     return HistogramColumns(**(parts | changes))

@@ -21,11 +21,11 @@ KNOWN_WITHOUT_VALUES = frozenset(
 class FarTensor:
     """What the adapters see of a tensor on a device; reading its values fails, as synchronising would be a fault."""
 
-    def __init__(self, values: Any) -> None:
+    def __init__(self, values):
         self._here = torch.as_tensor(values)
         self.device = torch.device("cuda")
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         if name not in KNOWN_WITHOUT_VALUES:
             raise AssertionError(f"{name} was asked of a tensor on a device")
         return getattr(self._here, name)
@@ -34,11 +34,11 @@ class FarTensor:
 class Copy:
     """A pending copy; ``taken`` holds what the tensor held when it was deferred."""
 
-    def __init__(self, tensor: FarTensor) -> None:
+    def __init__(self, tensor):
         self._taken = tensor._here.clone()
         self.nbytes = self._taken.nbytes
 
-    def resolve(self) -> npt.NDArray[Any]:
+    def resolve(self):
         array: npt.NDArray[Any] = (
             self._taken.float().numpy() if self._taken.is_floating_point() else self._taken.numpy()
         )

@@ -7,7 +7,6 @@ import textwrap
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -33,7 +32,7 @@ class Block:
     text: str
 
     @property
-    def row(self) -> tuple[str, str, str]:
+    def row(self):
         """Its language, its first line, and a checksum that changes with the text."""
         digest = hashlib.sha256(self.text.encode()).hexdigest()
         return self.language, self.text.partition("\n")[0], digest[:8]
@@ -46,20 +45,20 @@ class Document:
     Python, the row names the file that checks it.
     """
 
-    def __init__(self, name: str, table: list[tuple[str, str, str, Any]]) -> None:
+    def __init__(self, name, table):
         text = (FOLDER / name).read_text(encoding="utf-8")
         found = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         self.name = name
         self.blocks = [Block(*each) for each in found]
         self._table = table
 
-    def check_table(self) -> None:
+    def check_table(self):
         """Asserts that each block is listed as it stands, and that the files that check the others exist."""
         assert [block.row for block in self.blocks] == [row[:3] for row in self._table]
         for language, _, _, how in self._table:
             assert language == "python" or (ROOT / how).is_file(), how
 
-    def run(self, index: int, **names: Any) -> dict[str, Any]:
+    def run(self, index, **names):
         """Runs a block of Python; returns ``names`` and all that it defines."""
         ways = self._table[index][3]
         text = self.blocks[index].text
@@ -73,7 +72,7 @@ class Document:
 def open_document():
     """Opens a document, or skips where the documents are not at hand."""
 
-    def opened(name: str, table: list[tuple[str, str, str, Any]]) -> Document:
+    def opened(name, table):
         if not (FOLDER / name).is_file():
             pytest.skip(f"no {FOLDER / name}: the environment variable STEPSCOPE_DOCUMENTS names the documents' folder")
         return Document(name, table)
@@ -84,11 +83,11 @@ def open_document():
 class Attention(nn.Module):
     """Returns attention weights, as the documents' AttentionDebugger expects."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.query = nn.Linear(4, 4)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens):
         """(B, N, 4) to (B, N, N)."""
         return (self.query(tokens) @ tokens.transpose(1, 2)).softmax(-1)
 
@@ -96,7 +95,7 @@ class Attention(nn.Module):
 class Model(nn.Module):
     """Has the layers that the documents name: ``backbone.layer2`` to ``4`` and ``head.attention``."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         channels = (1, 4, 4, 4, 4)
         self.backbone = nn.Sequential()
@@ -106,7 +105,7 @@ class Model(nn.Module):
         self.head.attention = Attention()
         self.head.classifier = nn.Linear(4, 10)
 
-    def activations(self, images: torch.Tensor) -> dict[str, torch.Tensor]:
+    def activations(self, images):
         """Returns what each layer makes of images (B, 1, 8, 8), and the (B, 10) ``outputs``."""
         values, made = images, {}
         for name, layer in self.backbone.named_children():
@@ -116,7 +115,7 @@ class Model(nn.Module):
         made["head.attention"] = weights = self.head.attention(tokens)
         return {**made, "outputs": self.head.classifier((weights @ tokens).mean(1))}
 
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
+    def forward(self, images):
         """(B, 1, 8, 8) to (B, 10)."""
         return self.activations(images)["outputs"]
 

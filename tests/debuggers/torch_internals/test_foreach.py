@@ -8,7 +8,7 @@ import torch
 from debuggers.torch_internals import foreach
 
 
-def _tensors() -> list[torch.Tensor]:
+def _tensors():
     return [torch.arange(4.0), torch.full((2, 2), -3.0)]
 
 

@@ -16,7 +16,7 @@ class Derived(torch.optim.SGD):
         return super().step(closure)
 
 
-def _made(kind: type[torch.optim.Optimizer]) -> torch.optim.Optimizer:
+def _made(kind):
     weight = torch.nn.Parameter(torch.ones(2))
     weight.grad = torch.ones(2)
     return kind([weight], lr=0.1)

@@ -14,14 +14,14 @@ from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabil
 SHAPES = ((3,), (4, 5), (2, 3, 4), (1,), (17,))
 
 
-def model_of(parameters: list[nn.Parameter]) -> nn.Module:
+def model_of(parameters):
     model = nn.Module()
     for number, parameter in enumerate(parameters):
         model.register_parameter(f"p{number}", parameter)
     return model
 
 
-def twin_of(model: nn.Module) -> nn.Module:
+def twin_of(model):
     """Copies gradients too, which deepcopy leaves out."""
     twin = copy.deepcopy(model)
     for copied, parameter in zip(twin.parameters(), model.parameters(), strict=True):
@@ -29,15 +29,15 @@ def twin_of(model: nn.Module) -> nn.Module:
     return twin
 
 
-def manager(**clipping) -> NumericalStabilityManager:
+def manager(**clipping):
     return NumericalStabilityManager(GradientClippingConfig(**clipping), NaNHandlingConfig())
 
 
-def step(model: nn.Module, stability: NumericalStabilityManager):
+def step(model, stability):
     return stability.step(model, 0.5, torch.optim.SGD(model.parameters(), lr=0.1))
 
 
-def bits(tensor: torch.Tensor) -> bytes:
+def bits(tensor):
     return tensor.contiguous().view(torch.uint8).numpy().tobytes()
 
 

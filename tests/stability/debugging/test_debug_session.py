@@ -22,11 +22,11 @@ from stability import (
 )
 
 
-def manager(debug_config=None, **keywords) -> NumericalStabilityManager:
+def manager(debug_config=None, **keywords):
     return NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), debug_config, **keywords)
 
 
-def in_memory(**fields) -> PyTorchDebuggingConfig:
+def in_memory(**fields):
     return PyTorchDebuggingConfig(save_debug_info=False, **fields)
 
 

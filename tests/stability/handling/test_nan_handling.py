@@ -23,20 +23,20 @@ def model():
     return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
 
 
-def manager(emitter=None, **keywords) -> NumericalStabilityManager:
+def manager(emitter=None, **keywords):
     return NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), emitter=emitter, **keywords)
 
 
-def fill_gradients(model: nn.Module) -> None:
+def fill_gradients(model):
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
 
 
-def step(stability: NumericalStabilityManager, model: nn.Module, loss=0.5):
+def step(stability, model, loss=0.5):
     return stability.step(model, loss, torch.optim.SGD(model.parameters(), lr=0.1))
 
 
-def alerts(emitter: MemoryEmitter) -> list[Alert]:
+def alerts(emitter):
     return [artifact for artifact in emitter.artifacts if isinstance(artifact, Alert)]
 
 

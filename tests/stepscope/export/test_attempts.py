@@ -1,8 +1,6 @@
 """What an export and a query leave out where a run was resumed and recorded steps again."""
 
 import sqlite3
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +44,7 @@ def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path):
     assert everything.rows["scalars"] == 10 + 1 + 6 + 2
 
 
-def by_step(run: Path, tmp_path: Path) -> list[list[tuple[int, float]]]:
+def by_step(run, tmp_path):
     """What the run's readers, an export and a query show of ``loss``: steps and values."""
     with stepscope.read_run(run) as record:
         series = record.scalars("loss")
@@ -91,7 +89,7 @@ def test_what_is_recorded_again_during_an_export_does_not_double_a_step(tmp_path
         run.scalar("loss", 2.0, step=10)
         assert run.flush_store(60)
 
-        def meanwhile(number: int, rows: int) -> None:
+        def meanwhile(number, rows):
             run.scalar("loss", 2.0, step=11)
             assert run.flush_store(60)
 
@@ -109,14 +107,14 @@ def test_many_lists_of_steps_are_looked_through_once(tmp_path):
                 run.scalars(names, [value] * len(names), step=step)
     read = 0
 
-    def note(statement: str) -> None:
+    def note(statement):
         nonlocal read
         read += "FROM scalar" in statement
 
     connect = sqlite3.connect
     with pytest.MonkeyPatch.context() as patch:
 
-        def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        def traced(*arguments, **options):
             connection: sqlite3.Connection = connect(*arguments, **options)
             connection.set_trace_callback(note)
             return connection

@@ -2,7 +2,6 @@
 
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ VALUES = [0.1, float("nan"), float("inf"), float("-inf"), 5e-324, 1.797693134862
 NAMES = ["loss", '=cmd|"x",\n1', "+plus", "@at", "grad/ä b", " ", "-1"]
 
 
-def fill(run: stepscope.Run) -> None:
+def fill(run):
     for step, value in enumerate(VALUES):
         for name in NAMES:
             run.scalar(name, value, step=step)
@@ -111,7 +110,7 @@ def test_pictures_keep_their_bytes(run_folder, tmp_path, file_format):
 def test_texts_alerts_tables_and_files_have_tables_of_their_own(run_folder, tmp_path, file_format):
     export_runs([run_folder], tmp_path / "out", format=file_format)
 
-    def table(name: str) -> list[dict[str, Any]]:
+    def table(name):
         return read_table(tmp_path / "out", name, file_format)
 
     assert [row["text"] for row in table("texts")] == ['a "quoted"\r\nline, and ünïcode', ""]

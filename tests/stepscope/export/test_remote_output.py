@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from pathlib import Path
 
 import fsspec
 import pytest
@@ -66,7 +65,7 @@ def test_the_manifest_there_has_the_checksum_of_each_file(run, tmp_path):
 def test_a_connection_that_breaks_now_and_then_is_tried_again(run, monkeypatch):
     upload, broken = RemotePlace.upload, []
 
-    def shaky(self: RemotePlace, source: Path, name: str) -> None:
+    def shaky(self, source, name):
         if broken.count(name) < len(remote_output.RETRY_AFTER_S):
             broken.append(name)
             raise OSError("the connection broke")
@@ -82,7 +81,7 @@ def test_an_export_that_is_cut_has_no_manifest(run, monkeypatch):
     monkeypatch.setattr(remote_output, "RETRY_AFTER_S", ())
     upload = RemotePlace.upload
 
-    def cut(self: RemotePlace, source: Path, name: str) -> None:
+    def cut(self, source, name):
         if name == "scalars.csv":
             raise OSError("the connection broke")
         upload(self, source, name)

@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import tracemalloc
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +41,7 @@ def test_names_kinds_ranks_and_steps_choose_rows(tmp_path):
                 run.scalars(["grad/a", "grad/b", "weights[0]", "weights0"], [step] * 4, step=step)
                 run.text("grad/a", "x", step=step)
 
-    def exported(**selection: Any) -> list[tuple[int, str, int]]:
+    def exported(**selection):
         export_runs([tmp_path / "run"], tmp_path / "out", overwrite=True, **selection)
         rows = read_table(tmp_path / "out", "scalars", "csv")
         return [(row["rank"], row["name"], row["step"]) for row in rows]
@@ -85,7 +84,7 @@ def test_many_runs_lie_in_one_table(tmp_path):
         with stepscope.open_run(tmp_path / "runs" / place, sinks=[]) as run:
             run.scalar("loss", 1.0, step=0)
 
-    def labels(*runs: str) -> list[str]:
+    def labels(*runs):
         export_runs([tmp_path / run for run in runs], tmp_path / "out", overwrite=True)
         return [row["run"] for row in read_table(tmp_path / "out", "scalars", "csv")]
 
@@ -200,7 +199,7 @@ def test_a_run_whose_segments_are_compacted_meanwhile_loses_and_doubles_nothing(
     folder = tmp_path / "run" / "store" / "rank_00000"
     compacted = []
 
-    def between(run: int, rows: int) -> None:
+    def between(run, rows):
         if rows == 3:
             left = [path for path in segments(folder) if path not in compacted][2:4]
             compacted.append(compact(tmp_path / "run", left, 0, notes_bytes=10**6))
@@ -263,7 +262,7 @@ def test_only_an_export_is_overwritten(run_folder, tmp_path):
 def test_an_export_that_fails_leaves_the_old_one(run_folder, tmp_path):
     export_runs([run_folder], tmp_path / "out")
 
-    def stop(run: int, rows: int) -> None:
+    def stop(run, rows):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

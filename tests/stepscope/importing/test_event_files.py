@@ -2,10 +2,7 @@
 
 import struct
 import tracemalloc
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -17,16 +14,15 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_FLOAT, DT_STRING
 from tracker_adapters.artifacts import Image
 from tracker_adapters.errors import RunExistsError
-from tracker_adapters.store.reading.record import RunRecord
 
 import stepscope
-from stepscope.importing import Imported, ImportingError, import_runs
+from stepscope.importing import ImportingError, import_runs
 
 FILE = "events.out.tfevents.1.host"
 
 
-def framed(data: bytes) -> bytes:
-    def masked(part: bytes) -> bytes:
+def framed(data):
+    def masked(part):
         crc = google_crc32c.value(part)
         return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
@@ -34,26 +30,26 @@ def framed(data: bytes) -> bytes:
     return length + masked(length) + data + masked(data)
 
 
-def event(step: int = 0, wall_time: float = 1.5, **value: Any) -> bytes:
+def event(step=0, wall_time=1.5, **value):
     content = Event(step=step, wall_time=wall_time, summary=Summary(value=[Summary.Value(**value)]))
     return framed(content.SerializeToString())
 
 
-def scalar_events(count: int) -> list[bytes]:
+def scalar_events(count):
     return [event(step, wall_time=step / 4, tag="loss", simple_value=step / 2) for step in range(count)]
 
 
-def tensor(shape: Sequence[int], **content: Any) -> TensorProto:
+def tensor(shape, **content):
     dims = [TensorShapeProto.Dim(size=size) for size in shape]
     return TensorProto(tensor_shape=TensorShapeProto(dim=dims), **content)
 
 
-def plugin(name: str, content: bytes = b"") -> SummaryMetadata:
+def plugin(name, content=b""):
     return SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=name, content=content))
 
 
 @contextmanager
-def imported(folder: Path, *records: bytes) -> Iterator[tuple[RunRecord, Imported]]:
+def imported(folder, *records):
     (folder / "logs").mkdir(parents=True)
     (folder / "logs" / FILE).write_bytes(b"".join(records))
     (one,) = import_runs(folder / "logs", folder / "runs")
@@ -192,7 +188,7 @@ def test_an_import_that_is_interrupted_leaves_no_run(tmp_path):
     for place in ("", "a"):
         (tmp_path / "logs" / place / FILE).write_bytes(b"".join(scalar_events(3)))
 
-    def stop(root: Path) -> None:
+    def stop(root):
         if root.name == "a":
             raise KeyboardInterrupt
 

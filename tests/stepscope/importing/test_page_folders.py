@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -16,7 +15,7 @@ from debuggers.pages import load_page, write_page
 from stepscope.importing import import_runs
 
 
-def fill(folder: Path, epochs: int = 2) -> None:
+def fill(folder, epochs=2):
     for epoch in range(epochs):
         pages = folder / f"epoch_{epoch}" / "debugger"
         pages.mkdir(parents=True)
@@ -30,7 +29,7 @@ def fill(folder: Path, epochs: int = 2) -> None:
             write_index(pages, records)
 
 
-def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+def snapshot(folder):
     return {str(path): (path.read_bytes(), path.stat().st_nlink) for path in folder.rglob("*") if path.is_file()}
 
 

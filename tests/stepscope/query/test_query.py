@@ -4,8 +4,6 @@ import hashlib
 import io
 import json
 import sqlite3
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +17,13 @@ from stepscope.query import QueryError, query_runs
 from stepscope.query.output import write_json_lines
 
 
-def answer(runs: Path | list[Path], sql: str, **options: Any) -> list[tuple[Any, ...]]:
+def answer(runs, sql, **options):
     with query_runs(runs if isinstance(runs, list) else [runs], sql, **options) as result:
         return list(result)
 
 
 @pytest.fixture
-def run_folder(tmp_path: Path) -> Path:
+def run_folder(tmp_path):
     (tmp_path / "report.html").write_bytes(b"<p>hello")
     with stepscope.open_run(tmp_path / "run", sinks=[], name="digits", config={"lr": 0.1}, tags=["a"]) as run:
         for step in range(10):
@@ -44,7 +42,7 @@ def run_folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_scalars_are_a_table(run_folder: Path) -> None:
+def test_scalars_are_a_table(run_folder):
     with stepscope.read_run(run_folder) as record:
         series = record.scalars("loss")
     rows = answer(run_folder, "select run, rank, attempt, step, time_ns, value from scalars where name = 'loss'")
@@ -60,7 +58,7 @@ def test_scalars_are_a_table(run_folder: Path) -> None:
     ]
 
 
-def test_histograms_have_their_statistics_and_functions(run_folder: Path) -> None:
+def test_histograms_have_their_statistics_and_functions(run_folder):
     with stepscope.read_run(run_folder) as record:
         expected = record.histograms("grad")
     rows = answer(
@@ -75,7 +73,7 @@ def test_histograms_have_their_statistics_and_functions(run_folder: Path) -> Non
         assert (json.loads(row[7]), json.loads(row[8])) == (edges.tolist(), counts.tolist())
 
 
-def test_other_kinds_have_tables_of_their_own(run_folder: Path) -> None:
+def test_other_kinds_have_tables_of_their_own(run_folder):
     with stepscope.read_run(run_folder) as record:
         pngs = {name: record.images(name)[0].png for name in ("input", "large")}
     rows = answer(run_folder, "select name, width, height, png from images order by name")
@@ -92,7 +90,7 @@ def test_other_kinds_have_tables_of_their_own(run_folder: Path) -> None:
     assert hashlib.sha256((run_folder / file).read_bytes()).hexdigest() == sha256
 
 
-def test_series_attempts_and_runs_say_what_there_is(run_folder: Path) -> None:
+def test_series_attempts_and_runs_say_what_there_is(run_folder):
     assert answer(run_folder, "select kind, count, last_step, last_value from series where name = 'loss'") == [
         ("scalar", 10, 9, 9 / 7)
     ]
@@ -103,7 +101,7 @@ def test_series_attempts_and_runs_say_what_there_is(run_folder: Path) -> None:
     assert answer(run_folder, "select iso(1500000000123456789)") == [("2017-07-14T02:40:00.123456789Z",)]
 
 
-def test_several_runs_and_ranks_are_asked_at_once(tmp_path: Path) -> None:
+def test_several_runs_and_ranks_are_asked_at_once(tmp_path):
     for seed in range(3):
         for rank in range(2):
             with stepscope.open_run(tmp_path / "runs" / f"seed{seed}", sinks=[], rank=rank) as run:
@@ -113,7 +111,7 @@ def test_several_runs_and_ranks_are_asked_at_once(tmp_path: Path) -> None:
     assert answer(tmp_path / "runs", sql, ranks=[1])[0] == ("seed0", 0.5)
 
 
-def test_a_run_of_more_segments_than_sqlite_attaches_is_one_table(tmp_path: Path) -> None:
+def test_a_run_of_more_segments_than_sqlite_attaches_is_one_table(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]):
         pass
     store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
@@ -128,7 +126,7 @@ def test_a_run_of_more_segments_than_sqlite_attaches_is_one_table(tmp_path: Path
     assert answer(tmp_path / "run", sql, names=["name1"], steps="10:20") == [(5, 75.0, 11, 19)]
 
 
-def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path: Path) -> None:
+def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(10):
             run.scalar("loss", 1.0, step=step)
@@ -142,7 +140,7 @@ def test_what_was_recorded_again_after_a_resume_replaces_the_rest(tmp_path: Path
     assert answer(tmp_path / "run", "select value from scalars where name = 'once'") == [(5.0,)]
 
 
-def test_a_run_is_asked_while_it_is_written(tmp_path: Path) -> None:
+def test_a_run_is_asked_while_it_is_written(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
         assert run.flush_store(60)
@@ -171,7 +169,7 @@ def test_a_run_is_asked_while_it_is_written(tmp_path: Path) -> None:
         "update segment_0.scalar set value = 0",
     ],
 )
-def test_nothing_but_reading_is_allowed(run_folder: Path, sql: str) -> None:
+def test_nothing_but_reading_is_allowed(run_folder, sql):
     (segment,) = (run_folder / "store" / "rank_00000").glob("segment_*.db")
     before = segment.read_bytes()
     with pytest.raises(QueryError, match=r"can only read|no such|not"):
@@ -193,26 +191,26 @@ def test_nothing_but_reading_is_allowed(run_folder: Path, sql: str) -> None:
         ("select zeroblob(1000000000)", "too big"),
     ],
 )
-def test_wrong_sql_is_one_clear_error(run_folder: Path, sql: str, message: str) -> None:
+def test_wrong_sql_is_one_clear_error(run_folder, sql, message):
     with pytest.raises(QueryError) as caught:
         answer(run_folder, sql)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_names_that_match_nothing_are_told(run_folder: Path) -> None:
+def test_names_that_match_nothing_are_told(run_folder):
     with query_runs([run_folder], "select name from series", names=["los*", "acc*"]) as rows:
         assert (rows.unmatched, list(rows)) == (("acc*",), [("loss",)])
 
 
-def test_a_query_without_end_is_given_up(run_folder: Path) -> None:
+def test_a_query_without_end_is_given_up(run_folder):
     endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select {} from n"
     for what in ("count(*)", "x"):
         with pytest.raises(QueryError, match=r"took longer than 0\.2 s"):
             answer(run_folder, endless.format(what), timeout_s=0.2)
 
 
-def test_a_query_is_given_up_while_it_copies_too(tmp_path: Path) -> None:
+def test_a_query_is_given_up_while_it_copies_too(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]):
         pass
     store = RunStore(tmp_path / "run", resume=True, segment_bytes=1)
@@ -224,7 +222,7 @@ def test_a_query_is_given_up_while_it_copies_too(tmp_path: Path) -> None:
         answer(tmp_path / "run", "select count(*) from scalars", timeout_s=0)
 
 
-def test_bins_and_tables_are_taken_apart_by_the_functions_of_json(run_folder: Path) -> None:
+def test_bins_and_tables_are_taken_apart_by_the_functions_of_json(run_folder):
     sql = "select sum(bin.value) from histograms, json_each(histogram_counts(data)) as bin where step = 5"
     assert answer(run_folder, sql) == [(6,)]
     assert answer(run_folder, "select cell.value from tables, json_tree(rows) as cell where cell.path = '$[0]'") == [
@@ -232,7 +230,7 @@ def test_bins_and_tables_are_taken_apart_by_the_functions_of_json(run_folder: Pa
     ]  # fmt: skip
 
 
-def test_json_lines_lose_no_column(run_folder: Path) -> None:
+def test_json_lines_lose_no_column(run_folder):
     stream = io.StringIO()
     with (
         query_runs([run_folder], "select a.step, b.step from scalars a, scalars b") as result,
@@ -242,7 +240,7 @@ def test_json_lines_lose_no_column(run_folder: Path) -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_place_without_a_run_and_wrong_arguments_are_named(run_folder: Path, tmp_path: Path) -> None:
+def test_a_place_without_a_run_and_wrong_arguments_are_named(run_folder, tmp_path):
     with pytest.raises(NotARunError, match="is not a folder"):
         query_runs([tmp_path / "missing"], "select 1")
     with pytest.raises(ExportError, match="steps are 'x'"):
@@ -252,7 +250,7 @@ def test_a_place_without_a_run_and_wrong_arguments_are_named(run_folder: Path, t
             query_runs([run_folder], "select 1", timeout_s=wrong)
 
 
-def test_the_stores_stay_as_they_are_while_they_are_read(run_folder: Path) -> None:
+def test_the_stores_stay_as_they_are_while_they_are_read(run_folder):
     (segment,) = (run_folder / "store" / "rank_00000").glob("segment_*.db")
     with query_runs([run_folder], "select * from scalars") as result:
         assert len(list(result)) == 12

@@ -17,7 +17,7 @@ from waiting import in_threads
 import stepscope
 
 
-def open_and_close(path: Path, **options: object) -> stepscope.Run:
+def open_and_close(path, **options):
     options.setdefault("sinks", [])
     with stepscope.open_run(path, **options) as run:  # type: ignore[arg-type]
         run.scalar("loss", 1.0, step=0)

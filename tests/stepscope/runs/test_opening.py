@@ -19,7 +19,7 @@ from waiting import in_threads, until
 import stepscope
 
 
-def emit_some(run: stepscope.Run, steps: range) -> None:
+def emit_some(run, steps):
     for step in steps:
         run.scalar("loss", 1 / (step + 1), step=step)
         run.histogram("weights/fc1", np.arange(10.0), step=step)
@@ -226,7 +226,7 @@ def test_only_the_store_thread_lives_on_in_process_mode(tmp_path):
 def test_counts_add_up_at_every_moment(tmp_path):
     run, stop = stepscope.open_run(tmp_path, sinks=[MemorySink()]), threading.Event()
 
-    def emit() -> None:
+    def emit():
         step = 0
         while not stop.wait(0.0005):
             step += 1

@@ -20,15 +20,15 @@ class Simulation:
     taken: list[int] = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)
 
-    def takes(self, first: int, last: int) -> bool:
+    def takes(self, first, last):
         self.calls += 1
         return self.calls not in self.outages and not any(first <= number <= last for number in self.poison)
 
-    def another_works(self, suspect: int) -> bool:
+    def another_works(self, suspect):
         """Whether the sink takes some artifact that is not the suspect and not refused itself."""
         return self.takes(0, 0)
 
-    def run(self) -> Bisection:
+    def run(self):
         found, seq = Bisection(), 0
         while seq < self.last:
             assert self.calls < 100_000
@@ -101,7 +101,7 @@ def test_a_sink_that_takes_nothing_is_down_and_nothing_is_skipped():
         assert not found.is_proven_to_refuse("text")
 
 
-def failures_until_proven(found: Bisection, suspect: int, *, same_kind: bool) -> int:
+def failures_until_proven(found, suspect, *, same_kind):
     failures = 0
     while not found.is_proven_to_refuse("text"):
         found.failed(suspect, suspect)

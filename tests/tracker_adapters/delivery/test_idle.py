@@ -23,7 +23,7 @@ def test_work_does_not_count():
 def test_waiting_counts_and_is_seen_by_another_thread():
     clock, entered, leave = IdleClock(), threading.Event(), threading.Event()
 
-    def call() -> None:
+    def call():
         clock.start("flush")
         entered.set()
         leave.wait()

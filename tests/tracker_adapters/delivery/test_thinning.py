@@ -1,6 +1,5 @@
 """Histogram thinning: how many a sink shows, that merging loses nothing, and that a crash changes nothing."""
 
-from collections.abc import Sequence
 from functools import reduce
 from itertools import pairwise
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tracker_adapters.artifacts import Artifact, Histogram, Scalar
+from tracker_adapters.artifacts import Histogram, Scalar
 from tracker_adapters.batch import Batch, Column, HistogramRows
 from tracker_adapters.delivery.thinning import Thinning
 from tracker_adapters.errors import RunError
@@ -18,12 +17,12 @@ from tracker_adapters.histograms.faults import fault_in
 VALUES = [[1.0, -2.0, 0.0], [float("nan"), 3e-3], [float("inf")], [1e300, -1e-300, 5.0], [], [7.5] * 40]
 
 
-def histogram(name: str, step: int, values: Sequence[float] | None = None) -> Histogram:
+def histogram(name, step, values=None):
     found = VALUES[step % len(VALUES)] if values is None else values
     return Histogram.from_values(name, np.array(found, np.float64), step=step, time_ns=1000 + step)
 
 
-def as_columns(batch: Batch) -> Batch:
+def as_columns(batch):
     """The batch as the store's reader makes it."""
     column = batch.histograms
     rows = HistogramRows.of(column.artifacts)
@@ -33,12 +32,12 @@ def as_columns(batch: Batch) -> Batch:
     )  # fmt: skip
 
 
-def batches(artifacts: Sequence[Artifact], cuts: Sequence[int]) -> list[Batch]:
+def batches(artifacts, cuts):
     bounds = sorted({0, *(cut for cut in cuts if cut < len(artifacts)), len(artifacts)})
     return [as_columns(Batch.of(artifacts[start:stop], first_seq=start + 1)) for start, stop in pairwise(bounds)]
 
 
-def shown(thinned: Sequence[Batch]) -> list[tuple[int, Histogram]]:
+def shown(thinned):
     return [
         pair for batch in thinned for pair in zip(batch.histograms.seqs, list(batch.histograms.artifacts), strict=True)
     ]

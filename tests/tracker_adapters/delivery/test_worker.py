@@ -1,16 +1,13 @@
 """A worker between a real store and sinks that misbehave."""
 
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from tracker_adapters.artifacts import Artifact, Histogram, RunInfo, Scalar, Text
-from tracker_adapters.batch import Batch
 from tracker_adapters.delivery import retry_policy
 from tracker_adapters.delivery.idle import IdleClock
-from tracker_adapters.delivery.worker import DeliveryWorker, Until
-from tracker_adapters.sink import Sink, Unshown
+from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.ledger import Ledger, Position
 from tracker_adapters.store.manifest import Manifest
@@ -33,24 +30,24 @@ def short_pauses(monkeypatch):
     monkeypatch.setattr(retry_policy, "FIRST_RETRY_S", 0.001)
 
 
-def fill(store: RunStore, names: list[str]) -> None:
+def fill(store, names):
     for step, name in enumerate(names):
         store.put(Scalar(name=name, value=step / 2, step=step), 0)
     assert store.flush(60)
 
 
-def worker_of(store: RunStore, sink: Sink, *, until: Until = "caught_up", histograms: int = 1000) -> DeliveryWorker:
+def worker_of(store, sink, *, until="caught_up", histograms=1000):
     target = str(getattr(sink, "target", ""))
     return DeliveryWorker(store.run_folder, 0, "memory", target, lambda: sink, until=until, histograms=histograms)
 
 
-def position(store: RunStore) -> Position:
+def position(store):
     with Ledger(rank_folder(store.run_folder, 0)) as ledger:
         return next(iter(ledger.positions().values()), Position("memory", ""))
 
 
 @contextmanager
-def running(worker: DeliveryWorker) -> Iterator[threading.Thread]:
+def running(worker):
     thread = threading.Thread(target=worker.run)
     thread.start()
     try:
@@ -215,7 +212,7 @@ class SlowSink(MemorySink):
     clock: IdleClock
     idle_after_answer = -1.0
 
-    def write(self, batch: Batch) -> Unshown:
+    def write(self, batch):
         until(lambda: self.clock.seconds() >= 0.2)
         self.progressed()
         self.idle_after_answer = self.clock.seconds()

@@ -2,7 +2,6 @@
 
 import os
 import struct
-from pathlib import Path
 
 import google_crc32c
 import numpy as np
@@ -14,7 +13,7 @@ RECORDS = [bytes([number]) * (7 * number) for number in range(10)]
 ENDS = np.cumsum([len(data) + 16 for data in RECORDS]).tolist()
 
 
-def read(path: Path, **limits: int) -> tuple[list[bytes], list[str]]:
+def read(path, **limits):
     """What a file holds, and what is wrong with it."""
     with path.open("rb") as stream:
         found = list(read_records(stream, **limits))
@@ -24,7 +23,7 @@ def read(path: Path, **limits: int) -> tuple[list[bytes], list[str]]:
 def test_a_record_is_framed_as_tensorflow_does():
     """Length, its checksum, data, its checksum; each checksum masked as record_writer.h says."""
 
-    def masked(data: bytes) -> bytes:
+    def masked(data):
         crc = google_crc32c.value(data)
         return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 

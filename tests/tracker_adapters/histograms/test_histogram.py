@@ -18,17 +18,17 @@ from tracker_adapters.histograms import histogram as histogram_module
 COUNTS = ("nan", "pos_inf", "neg_inf", "zero", "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow")
 
 
-def counts_of(histogram: Histogram) -> dict[str | int, int]:
+def counts_of(histogram):
     bins = zip(histogram.bins.tolist(), histogram.counts.tolist(), strict=True)
     return {**dict(bins), **{key: getattr(histogram, key) for key in COUNTS if getattr(histogram, key)}}
 
 
-def reference(values: list[float]) -> dict[str | int, int]:
+def reference(values):
     """Counts each value on its own, by packing it into four bytes."""
     return dict(Counter(map(place, values)))
 
 
-def place(value: float) -> str | int:
+def place(value):
     if math.isnan(value):
         return "nan"
     sign = "neg" if math.copysign(1, value) < 0 else "pos"
@@ -106,13 +106,13 @@ def test_long_doubles_beyond_float64_count_as_infinite():
 # Moments.
 
 
-def exact_moments(values: list[float]) -> tuple[Fraction, Fraction]:
+def exact_moments(values):
     exact = [Fraction(value) for value in values]
     mean = sum(exact, Fraction()) / len(exact)
     return mean, sum(((value - mean) ** 2 for value in exact), Fraction())
 
 
-def assert_moments(histogram: Histogram, values: list[float]) -> None:
+def assert_moments(histogram, values):
     """Mean within 1e-12 of the largest value; m2 within 1e-9 of itself and what that error of the mean costs."""
     mean, m2 = (float(value) for value in exact_moments(values))
     largest = max(map(abs, values))

@@ -23,7 +23,7 @@ def way(request, monkeypatch):
         pytest.skip(why_not())
 
 
-def assert_same(ours: HistogramColumns, expected: HistogramColumns) -> None:
+def assert_same(ours, expected):
     for key in ("tallies", "moments", "ends", "bins", "counts"):
         np.testing.assert_array_equal(getattr(ours, key), getattr(expected, key), err_msg=key)
         assert getattr(ours, key).dtype == getattr(expected, key).dtype, key

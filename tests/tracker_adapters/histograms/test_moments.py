@@ -14,7 +14,7 @@ SCALES = (1e-150, 1e-30, 1.0, 1e30, 1e150)
 PARTS = st.lists(st.lists(st.floats(-1, 1), max_size=6), min_size=1, max_size=8)
 
 
-def moments_of(values: list[float]) -> list[float]:
+def moments_of(values):
     """Exact, but for the last rounding."""
     if not values:
         return [math.nan, math.nan, math.nan, 0.0]

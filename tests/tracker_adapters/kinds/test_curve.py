@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from tracker_adapters.store.reading.record import RunRecord
 import stepscope
 
 
-def curve(x: Any = (0, 1), y: Any = (2, 3), **fields: Any) -> Curve:
+def curve(x=(0, 1), y=(2, 3), **fields):
     return Curve(name="roc", step=4, time_ns=5, x=x, y=y, **fields)
 
 

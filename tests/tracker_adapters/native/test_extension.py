@@ -27,7 +27,7 @@ print(dict(row for title, rows in examine() if title == "training" for row in ro
 """
 
 
-def run(home: Path, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(home, code, **variables):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(home), str(ROOT)])} | variables
     command = [sys.executable, "-c", code]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
@@ -74,7 +74,7 @@ def test_where_it_was_not_built_torch_measures_and_it_is_told_once_with_the_reme
     assert done.stderr.splitlines() == [f"measures {how}"]
 
 
-def damaged(content: bytes) -> dict[str, bytes]:
+def damaged(content):
     of_arm = bytearray(content)
     of_arm[18:20] = (183).to_bytes(2, "little")  # the field of the processor
     cut = {f"{share} of 4": content[: len(content) * share // 4] for share in (0, 1, 2, 3)}

@@ -4,8 +4,6 @@ import contextlib
 import json
 import logging
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import fsspec
 import pytest
@@ -26,7 +24,7 @@ from tracker_adapters.store.writing.run_store import RunStore
 URL = "memory://bucket/runs/exp1"
 
 
-def claim(place: RemotePlace, folder: Path, writer: str = "one", host: str = "here") -> Home:
+def claim(place, folder, writer="one", host="here"):
     index = read_index(place) or SealedIndex(manifest={})
     here = Writer.here(writer)
     index.writer, index.last_writer = Writer(writer, host, here.pid, here.seen_ns), writer
@@ -36,14 +34,14 @@ def claim(place: RemotePlace, folder: Path, writer: str = "one", host: str = "he
     return home
 
 
-def open_store(folder: Path, *, resume: bool = False, segment_bytes: int = 120_000) -> RunStore:
+def open_store(folder, *, resume=False, segment_bytes=120_000):
     folder.mkdir(parents=True, exist_ok=True)
     if not resume:
         Manifest(RunInfo(id="r1", name="run")).save(folder)
     return RunStore(folder, resume=resume, segment_bytes=segment_bytes)
 
 
-def put(store: RunStore, steps: range) -> None:
+def put(store, steps):
     for step in steps:
         store.put(("loss", step, 1000 + step, step / 8), 0)
         if step % 200 == 199:
@@ -51,7 +49,7 @@ def put(store: RunStore, steps: range) -> None:
     assert store.flush(60)
 
 
-def copied_run(place: RemotePlace, steps: int) -> tuple[Path, Home]:
+def copied_run(place, steps):
     """A run that has ended and is at its place: its local copy, and what that knows of the place."""
     folder = written_copy(place.url)
     store = open_store(folder)
@@ -62,14 +60,14 @@ def copied_run(place: RemotePlace, steps: int) -> tuple[Path, Home]:
     return folder, home
 
 
-def listed(place: RemotePlace) -> SealedIndex:
+def listed(place):
     """The index of the place, which there must be."""
     index = read_index(place)
     assert index is not None
     return index
 
 
-def steps_there(place: RemotePlace) -> list[int]:
+def steps_there(place):
     with RemoteRecord(Download(place, read_copy(place.url))) as record:
         return record.scalars("loss").steps.tolist()
 
@@ -157,11 +155,11 @@ def test_copying_that_is_cut_anywhere_ends_with_exactly_the_run(at, resumed):
         assert there == {*keys, *(f"/bucket/runs/exp1/{name}" for name in ("run.json", "sealed.json"))}
 
 
-def _copy_until_cut(folder: Path, home: Home, cut: int) -> None:
+def _copy_until_cut(folder, home, cut):
     requests = [0]
 
-    def counted(call: Callable[..., object]) -> Callable[..., object]:
-        def wrapped(*args: object) -> object:
+    def counted(call):
+        def wrapped(*args):
             requests[0] += 1
             if requests[0] > cut:
                 raise CutError("cut")

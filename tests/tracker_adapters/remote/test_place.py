@@ -64,7 +64,7 @@ def test_a_url_that_cannot_be_is_explained(url, error, message):
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
-    def missing(name: str) -> None:
+    def missing(name):
         raise ImportError(name)
 
     monkeypatch.setattr(place_module, "import_module", missing)
@@ -87,7 +87,7 @@ class Folders(LocalFileSystem):
     protocol = "folders"
 
     @classmethod
-    def _strip_protocol(cls, path: str) -> str:
+    def _strip_protocol(cls, path):
         return str(path).removeprefix("folders://")
 
 

@@ -12,18 +12,18 @@ from tracker_adapters.remote.sealed import INDEX, SealedFile, SealedIndex, read_
 URL = "memory://bucket/runs/exp1"
 
 
-def entry(number: int) -> SealedFile:
+def entry(number):
     return SealedFile(number, f"{number:064x}", f"blobs/{number}")
 
 
-def listed(place: RemotePlace) -> SealedIndex:
+def listed(place):
     """The index of the place, which there must be."""
     index = read_index(place)
     assert index is not None
     return index
 
 
-def ignore(key: str) -> None:
+def ignore(key):
     """For indexes whose leftovers do not matter."""
 
 
@@ -113,7 +113,7 @@ def test_a_part_that_is_replaced_while_it_is_read_is_found(place, monkeypatch):
     (old,) = index.parts
     read = place.read
 
-    def read_late(name: str) -> bytes | None:
+    def read_late(name):
         if name == old and read(old) is not None:
             index.files["a"] = entry(7)
             index.write(place, ignore)

@@ -71,7 +71,7 @@ def test_what_the_place_does_not_find_is_no_file_that_vanished_here(tmp_path, mo
     url = "memory://no/bucket"
     mirror = Mirror(tmp_path, RemotePlace(url), Home(url, "one"))
 
-    def no_such_bucket(*_: object) -> None:
+    def no_such_bucket(*_):
         raise FileNotFoundError("no such bucket")
 
     monkeypatch.setattr(RemotePlace, "upload", no_such_bucket)

@@ -9,7 +9,7 @@ from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.store.writing.run_store import RunStore
 
 
-def blobs(run_folder: Path) -> list[Path]:
+def blobs(run_folder):
     return [path for path in (run_folder / "blobs").rglob("*") if path.is_file()]
 
 
@@ -45,7 +45,7 @@ def test_a_file_that_cannot_be_copied_is_counted_and_leaves_nothing(run_folder, 
     (tmp_path / "notes.txt").write_bytes(b"text")
     file = File(name="notes", path=tmp_path / "notes.txt", step=0)
 
-    def full(*_: object, **__: object) -> None:
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)

@@ -5,9 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from tracker_adapters.store.connections import connect, write_ahead
@@ -18,12 +16,12 @@ from tracker_adapters.store.segments.schema import open_for_writing
 OPENERS, WRITES = 6, 50
 
 
-def open_ledger(folder: Path) -> None:
+def open_ledger(folder):
     with Ledger(folder) as ledger:
         ledger.register("memory", "here")
 
 
-def open_segment(folder: Path) -> None:
+def open_segment(folder):
     open_for_writing(folder / "segment_000000.db", log_bytes=2**20).close()
 
 
@@ -47,7 +45,7 @@ def folder(run_folder):
     return made
 
 
-def write_again_and_again(path: Path, holds: Callable[[], object]) -> None:
+def write_again_and_again(path, holds):
     """Holds what SQLite reports to a switch at once, again and again."""
     with closing(sqlite3.connect(path, isolation_level=None, timeout=60)) as connection:
         for number in range(WRITES):
@@ -64,7 +62,7 @@ def test_threads_open_a_new_database_that_another_one_writes(folder, name):
 
     all_begin = threading.Barrier(OPENERS + 1)
 
-    def run() -> None:
+    def run():
         try:
             all_begin.wait(60)
             DATABASES[name](folder)

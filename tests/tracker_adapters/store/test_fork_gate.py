@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 HEAD = """
 import os, select, signal, sqlite3, sys, threading, time, warnings
@@ -97,7 +96,7 @@ print(good and FORK_WAIT_S <= took < FORK_WAIT_S + 30 and min(aside) < FORK_WAIT
 """
 
 
-def outcome(folder: Path, source: str, forks: int = 0, timeout: float = 120) -> str:
+def outcome(folder, source, forks=0, timeout=120):
     command = [sys.executable, "-c", HEAD + source, str(folder), str(forks)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr

@@ -2,7 +2,6 @@
 
 import decimal
 import math
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -58,12 +57,12 @@ def test_tensors_of_every_make_are_read(tensor, wanted):
     assert as_array("x", tensor).tolist() == wanted
 
 
-def fake_tensor() -> torch.Tensor:
+def fake_tensor():
     with FakeTensorMode():
         return torch.ones(2)
 
 
-def ragged(**options: Any) -> torch.Tensor:
+def ragged(**options):
     return torch.nested.nested_tensor([torch.ones(1), torch.ones(2)], **options)
 
 

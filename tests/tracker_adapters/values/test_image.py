@@ -2,7 +2,6 @@
 
 import io
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +18,13 @@ MAGENTA = [255, 0, 255]
 SIDES = st.integers(1, 6)
 
 
-def decoded(image: Image) -> np.ndarray[Any, Any]:
+def decoded(image):
     picture = PillowImage.open(io.BytesIO(image.png))
     assert picture.size == (image.width, image.height)
     return np.asarray(picture)
 
 
-def shapes(layout: str) -> st.SearchStrategy[tuple[int, ...]]:
+def shapes(layout):
     channels = st.sampled_from([1, 3, 4])
     axes = {"CHW": (channels, SIDES, SIDES), "HWC": (SIDES, SIDES, channels), "HW": (SIDES, SIDES)}
     return st.tuples(*axes[layout])

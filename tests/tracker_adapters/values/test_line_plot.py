@@ -1,14 +1,13 @@
 """Drawn lines: where they are and where they have gaps, for every float64."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from tracker_adapters.values.line_plot import line_plot
 
 BLUE = (31, 119, 180)
 
 
-def inked(x: list[float], y: list[float], **texts: str) -> npt.NDArray[np.intp]:
+def inked(x, y, **texts):
     """The (row, column) of each pixel of the line, shape (n, 2)."""
     words = {"title": "t", "x_label": "x", "y_label": "y"} | texts
     drawn = line_plot(np.array(x, np.float64), np.array(y, np.float64), **words)

@@ -3,7 +3,6 @@
 import io
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ SIDES = st.integers(1, 20)
 SHAPES = st.one_of(st.tuples(SIDES, SIDES), st.tuples(SIDES, SIDES, st.sampled_from([3, 4])))
 
 
-def decoded(png: bytes) -> npt.NDArray[np.uint8]:
+def decoded(png):
     picture = PillowImage.open(io.BytesIO(png))
     picture.verify()
     return np.asarray(PillowImage.open(io.BytesIO(png)))

@@ -19,12 +19,12 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 ROWS = st.lists(st.tuples(NAMES, st.integers(0, 2**63 - 1), TIMES, st.floats()), min_size=1, max_size=20)
 
 
-def rows_of(scalars: ScalarColumns, attempt: int) -> list[dict[str, str]]:
+def rows_of(scalars, attempt):
     text = (SCALAR_HEADER + scalar_lines(scalars, attempt)).decode()
     return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
 
 
-def digits(number: str) -> str:
+def digits(number):
     """The significant digits of a number's text."""
     return re.sub(r"e.*|[-.]", "", number).strip("0")
 

@@ -29,7 +29,7 @@ def figure():
     return HeatMapFigure()
 
 
-def histogram(step: int, values: object = (1.0, 2.0), name: str = "h") -> Histogram:
+def histogram(step, values=(1.0, 2.0), name="h"):
     return Histogram.from_values(name, np.asarray(values, dtype=float), step=step, time_ns=step)
 
 

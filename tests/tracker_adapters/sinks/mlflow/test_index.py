@@ -21,23 +21,23 @@ def _small_parts():
 class Files(dict[str, bytes]):
     """Files in memory, by path; ``reads`` are the paths of those that were read."""
 
-    def __init__(self, *args: dict[str, bytes]) -> None:
+    def __init__(self, *args):
         super().__init__(*args)
         self.reads: list[str] = []
 
-    def names(self, folder: str) -> list[str]:
+    def names(self, folder):
         return [path.removeprefix(f"{folder}/") for path in self]
 
-    def read(self, path: str) -> bytes:
+    def read(self, path):
         self.reads.append(path)
         return self[path]
 
 
-def lines(first: int, last: int) -> bytes:
+def lines(first, last):
     return "".join(json.dumps({"seq": seq}) + "\n" for seq in range(first, last + 1)).encode()
 
 
-def seqs_in(index: Index) -> list[int]:
+def seqs_in(index):
     return [line["seq"] for line in index.lines(budget_s=60)]
 
 

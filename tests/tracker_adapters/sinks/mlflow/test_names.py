@@ -21,7 +21,7 @@ NAMES = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=
 )
 
 
-def mlflow_takes(key: str) -> bool:
+def mlflow_takes(key):
     """The rule of mlflow.utils.validation (3.17), with the colon that Windows refuses left to us."""
     norm = posixpath.normpath(key)
     return bool(re.fullmatch(r"[/\w.\- :]*", key)) and norm == key and norm != "." and not norm.startswith(("..", "/"))

@@ -2,7 +2,6 @@
 
 import base64
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,20 +17,20 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror='alert(2)'>"
 class Elements(HTMLParser):
     """Collects the elements with their attributes, and the text."""
 
-    def __init__(self, document: str) -> None:
+    def __init__(self, document):
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
         self.feed(document)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
 
 
-def page(tmp_path: Path, *entries: PageEntry, name: str = "page_0") -> Page:
+def page(tmp_path, *entries, name="page_0"):
     path = tmp_path / "page_0.pkl"
     path.write_bytes(b"page")
     return Page(name=name, path=path, contents=entries, step=1)

@@ -1,7 +1,5 @@
 """Where TensorBoard is started, so that it calls a run by the run's name and searches nothing else."""
 
-from pathlib import Path
-
 import pytest
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
 
@@ -17,7 +15,7 @@ def runs(tmp_path):
     return tmp_path / "runs"
 
 
-def command(options: dict[str, str], run: Path) -> str:
+def command(options, run):
     return TensorBoardSink.look(TensorBoardSink.resolve(options, run)).split(" --samples_per_plugin")[0]
 
 

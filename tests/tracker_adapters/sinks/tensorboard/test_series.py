@@ -3,7 +3,7 @@
 from tracker_adapters.sinks.tensorboard.series import MAX_FURTHER_TAGS, SeriesIndex
 
 
-def take(index: SeriesIndex, step: int) -> str | None:
+def take(index, step):
     series = index.with_room("text", "notes", step)
     if series is None:
         return None

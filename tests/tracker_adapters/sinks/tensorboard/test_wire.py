@@ -18,12 +18,12 @@ TIMES = st.integers(1, 2**63 - 1)
 STEPS = st.integers(1, 2**63 - 1)
 
 
-def protobuf_event(time_ns: int, step: int, tag: str) -> Event:
+def protobuf_event(time_ns, step, tag):
     seconds = float(np.array([time_ns], np.int64)[0] / 1e9)
     return Event(wall_time=seconds, step=step, summary=Summary(value=[Summary.Value(tag=tag)]))
 
 
-def fields(time_ns: int, step: int, tag: str) -> tuple[bytes, bytes, bytes]:
+def fields(time_ns, step, tag):
     (wall,) = wire.wall_times(np.array([time_ns], np.int64))
     return wall, wire.step_fields([step])[step], wire.tag_field(tag)
 
@@ -83,11 +83,11 @@ def test_records_read_back_with_their_places(tmp_path_factory, records):
     file.close()
 
 
-def cut(content: bytes, place: int) -> bytes:
+def cut(content, place):
     return content[:place]
 
 
-def filled_with_nul(content: bytes, place: int) -> bytes:
+def filled_with_nul(content, place):
     return content[:place] + bytes(len(content) - place)
 
 

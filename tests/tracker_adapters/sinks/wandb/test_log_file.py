@@ -19,11 +19,11 @@ SIZES = st.one_of(
 RECORDS = st.lists(SIZES, max_size=5)
 
 
-def filled(sizes: list[int]) -> list[bytes]:
+def filled(sizes):
     return [bytes([1 + number]) * size for number, size in enumerate(sizes)]
 
 
-def contents(path: Path) -> list[bytes]:
+def contents(path):
     """Returns the records, read as LevelDB's documentation says; checksums are checked with the real files."""
     data = path.read_bytes()
     assert data[:7] == HEADER

@@ -11,7 +11,7 @@ from tracker_adapters.sinks.wandb.sdk_format import why_unknown
 INSTALLED = version("wandb")
 
 
-def generated() -> str:
+def generated():
     """The newest form of the installed SDK's messages."""
     spec = find_spec("wandb")
     assert spec is not None
@@ -20,7 +20,7 @@ def generated() -> str:
     return sorted(package.glob("proto/v*/wandb_internal_pb2.py"))[-1].read_text()
 
 
-def reason(folder: Path, messages: str | None, called: str) -> str:
+def reason(folder, messages, called):
     """What is said of an SDK with these messages that calls itself ``called``."""
     (folder / "wandb" / "proto" / "v9").mkdir(parents=True)
     (folder / "wandb" / "__init__.py").write_text("raise SystemExit('imported')")

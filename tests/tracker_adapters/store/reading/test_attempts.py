@@ -1,7 +1,5 @@
 """Which rows a later attempt replaces, compared with the rule as it reads."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ Row = tuple[int, int, int, bool]
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(0, 12), st.booleans()), max_size=40)
 
 
-def is_replaced(row: Row, rows: Sequence[Row]) -> bool:
+def is_replaced(row, rows):
     rank, attempt, step, _ = row
     later = [other for other in rows if other[0] == rank and other[1] > attempt]
     if any(other[2] == step for other in later):

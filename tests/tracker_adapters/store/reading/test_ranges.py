@@ -3,7 +3,6 @@
 import math
 import sqlite3
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ points = st.lists(
 )
 
 
-def record_of(run_folder: Path, commits: list[list[object]], *, segment_bytes: int) -> RunRecord:
+def record_of(run_folder, commits, *, segment_bytes):
     folder = rank_folder(run_folder, 0)
     folder.mkdir(parents=True)
     writer = SegmentWriter(folder, lambda _: "", segment_bytes=segment_bytes)

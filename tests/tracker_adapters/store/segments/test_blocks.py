@@ -20,13 +20,13 @@ from tracker_adapters.store.writing.run_store import RunStore
 NAMES = [f"layers.{number}.weight" for number in range(53)]
 
 
-def histograms(seed: int, step: int) -> list[Histogram]:
+def histograms(seed, step):
     draw = np.random.default_rng(seed)
     arrays = [draw.normal(0, 1e-3, 100 * (1 + row % 7)).astype(np.float32) for row in range(len(NAMES))]
     return [Histogram.from_values(n, array, step=step, time_ns=5) for n, array in zip(NAMES, arrays, strict=True)]
 
 
-def emit(emitter: Emitter, step: int) -> list[Histogram]:
+def emit(emitter, step):
     """Emits 106 artifacts in two blocks, and returns the histograms."""
     made = histograms(step, step)
     emitter.histograms(NAMES, HistogramColumns.of(made), step=step, time_ns=5)
@@ -73,7 +73,7 @@ def test_blocks_and_single_artifacts_are_counted_alike(run_folder):
     store = RunStore(run_folder, queue_bytes=400_000)
     emitter, building, release = Emitter(store), threading.Event(), threading.Event()
 
-    def build() -> Text:
+    def build():
         building.set()
         release.wait(60)
         return Text(name="slow", text="", step=0)

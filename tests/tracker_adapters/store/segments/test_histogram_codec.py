@@ -31,7 +31,7 @@ counts = st.integers(0, 2**40) | st.sampled_from([2**62, 63, 64, 8191, 8192])
 
 
 @st.composite
-def histograms(draw: st.DrawFn) -> Histogram:
+def histograms(draw):
     bins = sorted(draw(st.sets(st.integers(0, N_BINS - 1), max_size=30)))
     sizes = [draw(st.integers(1, 2**40)) if draw(st.booleans()) else draw(st.integers(1, 200)) for _ in bins]
     beside = [draw(counts) // 16 for _ in range(5)]
@@ -45,7 +45,7 @@ def histograms(draw: st.DrawFn) -> Histogram:
     )  # fmt: skip
 
 
-def of_values(*arrays: object) -> HistogramColumns:
+def of_values(*arrays):
     return HistogramColumns.of([Histogram.from_values("h", array, step=0, time_ns=0) for array in arrays])
 
 

@@ -15,7 +15,7 @@ def connection():
         yield connection
 
 
-def steps_of(connection: sqlite3.Connection, query: str) -> str:
+def steps_of(connection, query):
     numbers = [1] * max((number for number in (1, 2, 3) if f"?{number}" in query), default=0)
     return "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", numbers))
 

@@ -1,9 +1,7 @@
 """Thinning rows: what stays of scalars and histograms, however the rows are cut and how often it is done."""
 
 import math
-from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,21 +16,21 @@ values = st.one_of(st.floats(-10, 10), st.sampled_from([math.nan, math.inf, -mat
 series_of = st.lists(st.tuples(st.integers(1, 3), values), max_size=150)
 
 
-def scalar_rows(picks: Sequence[tuple[int, float]]) -> list[tuple[Any, ...]]:
+def scalar_rows(picks):
     return [
         (seq, series, 1, 10 * seq, 1000 + seq, None if math.isnan(value) else value)
         for seq, (series, value) in enumerate(picks, 1)
     ]
 
 
-def thinned(rows: Sequence[tuple[Any, ...]], thinner: Any, at_once: int) -> list[tuple[Any, ...]]:
+def thinned(rows, thinner, at_once):
     found = []
     for start in range(0, len(rows), at_once):
         found += thinner.push(rows[start : start + at_once])
     return sorted([*found, *thinner.finish()])
 
 
-def of_series(rows: Sequence[tuple[Any, ...]], series: int) -> list[tuple[Any, ...]]:
+def of_series(rows, series):
     return [(*row[:5], math.nan if row[5] is None else row[5]) for row in rows if row[1] == series]
 
 

@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -32,15 +31,15 @@ STEPS = 4000
 KEPT_SMALL = 0.5
 
 
-def values(step: int) -> list[float]:
+def values(step):
     return [step * 0.001, step * -1.0]
 
 
-def made_histogram(step: int) -> Histogram:
+def made_histogram(step):
     return Histogram.from_values("grad", values(step), step=step, time_ns=step)
 
 
-def write(run_folder: Path, steps: Sequence[int], *, segment_bytes: int = 190_000) -> SegmentWriter:
+def write(run_folder, steps, *, segment_bytes=190_000):
     """Writes some of each kind, in segments of ``segment_bytes``; returns the closed writer."""
     folder = layout.rank_folder(run_folder, 0)
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +71,7 @@ def run(run_folder, written):
     return shutil.copytree(written, run_folder, dirs_exist_ok=True)
 
 
-def sequence_numbers(run_folder: Path, max_rows: int = 700) -> tuple[list[int], int]:
+def sequence_numbers(run_folder, max_rows=700):
     """The numbers that a reader gets in order, and how many it is told are absent."""
     reader, after, absent, seqs = StoreReader(run_folder), 0, 0, []
     while batch := reader.read(after, max_rows=max_rows):
@@ -191,7 +190,7 @@ def test_a_compaction_that_fails_changes_nothing(run, monkeypatch):
     folder = layout.rank_folder(run, 0)
     before, files = RunRecord(run).scalars("loss").values, set(folder.iterdir())
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(compaction.os, "fsync", full)
@@ -258,7 +257,7 @@ def test_only_files_that_no_segment_refers_to_are_removed(run_folder, tmp_path):
     folder.mkdir(parents=True)
     writer = SegmentWriter(folder, lambda content: store_bytes(run_folder, content), segment_bytes=60_000)
 
-    def stored(cls: type[File] | type[Page], name: str, content: bytes, step: int) -> File | Page:
+    def stored(cls, name, content, step):
         path = tmp_path / f"{step}.bin"
         path.write_bytes(content)
         made = cls(name=name, path=path, step=step)

@@ -2,7 +2,6 @@
 
 import hashlib
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ def run(run_folder, written):
     return shutil.copytree(written, run_folder, dirs_exist_ok=True)
 
 
-def content(run: Path) -> dict[Path, str]:
+def content(run):
     return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in segments(rank_folder(run, 0))}
 
 

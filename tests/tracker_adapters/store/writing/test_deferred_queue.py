@@ -1,11 +1,10 @@
 """While something is built, such as a large picture, everything else is committed; each name keeps its order."""
 
 import threading
-from collections.abc import Generator
 
 import numpy as np
 import pytest
-from tracker_adapters.artifacts import Artifact, PageEntry, Scalar, Text
+from tracker_adapters.artifacts import PageEntry, Scalar, Text
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.recording import Deferred
 from tracker_adapters.store.reading.record import RunRecord
@@ -16,15 +15,15 @@ from waiting import until
 class Slow:
     """Is built in parts that go on for as long as the gate is closed."""
 
-    def __init__(self, name: str, step: int) -> None:
+    def __init__(self, name, step):
         self.gate = threading.Event()
         self.deferred = Deferred("text", name, 100, self._built, self._parts)
         self._name, self._step = name, step
 
-    def _built(self) -> Artifact:
+    def _built(self):
         return Text(name=self._name, text=str(self._step), step=self._step)
 
-    def _parts(self) -> Generator[bool, None, Artifact]:
+    def _parts(self):
         while not self.gate.is_set():
             yield False
         return self._built()
@@ -73,7 +72,7 @@ def test_a_name_keeps_its_order_and_a_barrier_waits(store, run_folder):
 
 
 def test_what_fails_while_it_is_built_is_counted_and_frees_its_memory(store):
-    def parts() -> Generator[bool, None, Artifact]:
+    def parts():
         yield True
         raise ValueError("no such pixel")
 

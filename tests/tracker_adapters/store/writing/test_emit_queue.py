@@ -11,7 +11,7 @@ from tracker_adapters.store.writing.emit_queue import SCALAR_BYTES, EmitQueue
 ROW = ("loss", 0, 0, 1.0)
 
 
-def filled(rows: int) -> EmitQueue:
+def filled(rows):
     queue = EmitQueue(rows * SCALAR_BYTES, stored=0)
     for _ in range(rows):
         queue.put(ROW, 0)
@@ -21,7 +21,7 @@ def filled(rows: int) -> EmitQueue:
 def test_a_writer_that_makes_room_is_waited_for():
     queue = filled(3)
 
-    def make_room() -> None:
+    def make_room():
         items = queue.take(5)
         queue.settle(stored=len(items), nbytes=len(items) * SCALAR_BYTES)
 

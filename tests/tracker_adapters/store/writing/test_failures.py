@@ -88,7 +88,7 @@ def test_an_artifact_that_the_store_cannot_hold_costs_only_itself(run_folder):
 def test_a_slow_artifact_does_not_delay_the_commit_of_earlier_ones(run_folder):
     store, reader, release = RunStore(run_folder), StoreReader(run_folder), threading.Event()
 
-    def build() -> Text:
+    def build():
         release.wait()
         return Text(name="slow", text="", step=0)
 
@@ -160,7 +160,7 @@ def test_a_flush_that_meets_a_close_returns(run_folder):
     store = RunStore(run_folder)
     release, results = threading.Event(), []
 
-    def build() -> Text:
+    def build():
         release.wait()
         return Text(name="slow", text="", step=0)
 
@@ -178,7 +178,7 @@ def test_what_threads_emit_during_a_close_is_stored_or_counted(run_folder):
     store = RunStore(run_folder)
     emitter, closed, emitted = Emitter(store), threading.Event(), [0] * 4
 
-    def emit(thread: int) -> None:
+    def emit(thread):
         while not closed.is_set():
             emitter.scalar("loss", 0, step=0)
             emitted[thread] += 1

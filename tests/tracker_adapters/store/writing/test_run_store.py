@@ -57,7 +57,7 @@ def test_numbers_are_consecutive_across_threads_kinds_and_segments(run_folder):
     store = RunStore(run_folder, segment_bytes=200_000)
     emitter = Emitter(store)
 
-    def emit(thread: int) -> None:
+    def emit(thread):
         for step in range(2000):
             emitter.scalar(f"loss/{thread}", step, step=step)
             if step % 100 == 0:
@@ -85,7 +85,7 @@ def test_a_full_queue_waits_at_most_50_ms_then_drops_and_counts(run_folder):
     store = RunStore(run_folder, queue_bytes=2000)
     blocked, release = threading.Event(), threading.Event()
 
-    def block() -> Text:
+    def block():
         blocked.set()
         release.wait()
         return Text(name="slow", text="", step=0)
