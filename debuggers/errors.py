@@ -33,3 +33,7 @@ class HistoryError(StepscopeError, ValueError):
 
 class UnknownTensorError(StepscopeError, LookupError):
     """The tensor inspector has no such tensor: it was never inspected, left out by sampling, or dropped since."""
+
+
+class CapturedGraphError(StepscopeError, RuntimeError):
+    """Something was to be measured while a CUDA graph is being captured, and would have become a part of it."""

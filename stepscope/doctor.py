@@ -21,7 +21,7 @@ CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "psutil
 def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yields titled sections of (what, finding) rows; packages are really imported, since a found one can be broken."""
     yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
-    yield "training", [("torch", _torch()), ("measuring", _measuring())]
+    yield "training", [("torch", _torch()), ("measuring", _measuring()), *_measuring_on_devices()]
     yield "run store", [("SQLite", sqlite3.sqlite_version), (f"WAL in {Path.cwd()}", _wal())]
     distributions = packages_distributions()
     yield "sinks", [(name, _sink(name, spec, distributions)) for name, spec in sorted(known_sinks().items())]
@@ -49,6 +49,18 @@ def _measuring() -> str:
     if kernels() is None:
         return f"with torch operations, tens of times slower: {why_not()}"
     return f"with compiled code ({instructions()})"
+
+
+def _measuring_on_devices() -> Iterator[tuple[str, str]]:
+    try:
+        import torch
+
+        from debuggers.measurement.gpu import why_not
+    except ImportError:
+        return
+    for index in range(torch.cuda.device_count()):
+        reason = why_not(torch.device("cuda", index))
+        yield f"on cuda:{index}", f"with torch operations, slower: {reason}" if reason else "with Triton's kernel"
 
 
 def _wal() -> str:

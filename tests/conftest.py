@@ -1,8 +1,17 @@
-"""What the fast tests draw at random."""
+"""What the fast tests draw at random, and which need a device."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How fast a machine is decides no test, nor does chance: what a test draws depends on the test alone. With
 # --hypothesis-profile=default it draws anew each time, to search for more.
 settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("cuda") is not None:
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA device")

@@ -20,6 +20,7 @@ from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue, Measurement
+from debuggers.measurement.gpu import is_readable
 from debuggers.measurement.measure import Difference, measure
 from debuggers.measurement.series_names import statistic_names
 from debuggers.measurement.summary_stream import SummaryStream
@@ -226,11 +227,13 @@ def _fit(buffers: list[torch.Tensor], values: list[torch.Tensor]) -> bool:
 
 
 def _changes(before: list[torch.Tensor], after: list[torch.Tensor]) -> Sequence[torch.Tensor | Difference]:
-    """Returns after minus before; a device, where each operation is launched, puts it in the place of before.
+    """Returns after minus before; a device whose kernel cannot subtract puts it in the place of before.
 
     Not so where the dtype would round it: of a step in bfloat16 little more than its magnitude would be left.
     """
-    in_place = [not value.is_cpu and value.dtype in _WIDE for value in after]
+    in_place = [
+        not value.is_cpu and value.dtype in _WIDE and not is_readable(value.device, value.dtype) for value in after
+    ]
     if any(in_place):
         places = list(compress(before, in_place))
         foreach.sub_(places, list(compress(after, in_place)))

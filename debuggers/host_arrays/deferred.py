@@ -1,5 +1,6 @@
 """Copies tensors to the host: at once from the host, and from a device without waiting for it."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from tracker_adapters.emitter import PendingArray
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.host_arrays.block_memory import Empty
+from debuggers.host_arrays.graph_capture import is_capturing, refuse_capture
 from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
 from debuggers.host_arrays.readable import readable_tensor
 from debuggers.torch_import import torch
@@ -25,28 +27,44 @@ class DeferredTensor:
 
     __slots__ = ("_array", "_event", "nbytes", "shape")
 
-    def __init__(self, tensor: torch.Tensor, empty: Empty = np.empty) -> None:
-        """Copies a tensor; ``empty`` makes the array that a tensor on the host is copied to."""
+    def __init__(self, tensor: torch.Tensor, empty: Empty = np.empty, *, unchanging: bool = False) -> None:
+        """Copies a tensor.
+
+        Args:
+            tensor: What to copy.
+            empty: Makes the array that a tensor on the host is copied to.
+            unchanging: Nothing changes the tensor from now on: from a CUDA device it is copied beside what is enqueued
+                on the current stream later, which need not wait for the copy.
+
+        Raises:
+            CapturedGraphError: On CUDA, while a graph is captured.
+        """
         source = readable_tensor(tensor)
         self.nbytes = source.numel() * source.element_size()
         self.shape = tuple(source.shape)
         self._event: torch.cuda.Event | None = None
         if source.device.type == "cuda":
+            refuse_capture()
             # Pinned memory is what makes the copy asynchronous; torch keeps and reuses it.
             host = torch.empty(self.shape, dtype=source.dtype, device="cpu", pin_memory=True)
             # A dtype that NumPy lacks fails here, not in the thread that resolves.
             self._array = _as_numpy(host)
-            host.copy_(source, non_blocking=True)
             self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._event.record(torch.cuda.current_stream(source.device))
+            if unchanging:
+                _copy_aside(source, host, self._event)
+            else:
+                host.copy_(source, non_blocking=True)
+                self._event.record(torch.cuda.current_stream(source.device))
         else:
             self._array = empty(self.shape, _as_numpy(torch.empty(0, dtype=source.dtype, device="cpu")).dtype)
             content = torch.from_numpy(self._array.reshape(-1).view(np.uint8))
             content.view(source.dtype).view(self.shape).copy_(source)
 
     def ready(self) -> bool:
-        """Whether the copy has arrived."""
-        return self._event is None or bool(self._event.query())  # type: ignore[no-untyped-call]
+        """Whether the copy has arrived; False while a CUDA graph is captured, when that cannot be asked."""
+        if self._event is None:
+            return True
+        return not is_capturing() and bool(self._event.query())  # type: ignore[no-untyped-call]
 
     def resolve(self) -> npt.NDArray[Any]:
         """Waits for the copy and returns it; bfloat16 and float8 come back with their ml_dtypes dtype."""
@@ -54,6 +72,22 @@ class DeferredTensor:
             self._event.synchronize()
             self._event = None
         return self._array
+
+
+def _copy_aside(source: torch.Tensor, host: torch.Tensor, done: torch.cuda.Event) -> None:
+    """Copies on a stream of our own, after what is enqueued on the current stream now."""
+    stream = _stream_of(source.device)
+    stream.wait_stream(torch.cuda.current_stream(source.device))
+    # Its memory is not given to others before the copy has been made.
+    source.record_stream(stream)
+    with torch.cuda.stream(stream):
+        host.copy_(source, non_blocking=True)
+        done.record(stream)
+
+
+@cache
+def _stream_of(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def _as_numpy(host: torch.Tensor) -> npt.NDArray[Any]:

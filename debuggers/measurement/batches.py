@@ -5,6 +5,9 @@ import numpy as np
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.measurement import torch_operations as measurement_torch
 from debuggers.measurement.cpu import measure_segments
+from debuggers.measurement.gpu import on
+from debuggers.measurement.kernels.gpu.loading import Launch
+from debuggers.measurement.kernels.gpu.segments import Segment
 from debuggers.measurement.kernels.torch_threads import not_waiting
 from debuggers.measurement.plain_values import address
 from debuggers.measurement.summary_table import SummaryTable
@@ -61,6 +64,70 @@ class HostBatch:
         self._empty()
 
 
+class KernelBatch:
+    """Memory of one CUDA device for a call of Triton's kernels, or for several where there are many copies to be read.
+
+    Work is enqueued on the stream that is current when it is. Memory that torch's allocator holds for another stream is
+    not given to others before it was read. In Triton's interpreter, the device is the host.
+    """
+
+    def __init__(self, device: torch.device, launch: Launch) -> None:
+        self._device = device
+        self._launch = launch
+        self._indices: list[int] = []
+        self._rows: list[torch.Tensor] = []
+        self._empty()
+
+    def _empty(self) -> None:
+        self._waiting: list[tuple[int, Segment]] = []
+        self._kept: list[torch.Tensor] = []
+        self._copied_elements = 0
+
+    def add(self, index: int, what: int | str, tensor: torch.Tensor, before: torch.Tensor | None = None) -> None:
+        """Adds a dense tensor of a readable dtype, or a further piece of it, less ``before``; see ``HostBatch.add``.
+
+        Raises:
+            ArtifactError: If the memory was freed.
+        """
+        tensor, before = _aligned(what, tensor), None if before is None else _aligned(what, before)
+        subtracted = 0 if before is None else address(what, before)
+        segment = Segment(address(what, tensor), subtracted, tensor.numel(), tensor.dtype)
+        self._waiting.append((index, segment))
+        self._kept += (tensor,) if before is None else (tensor, before)
+
+    def add_piece(self, index: int, what: int | str, piece: torch.Tensor, *, is_copy: bool) -> None:
+        """Adds a piece of the tensor at ``index``, which nobody else keeps if it is a copy."""
+        self.add(index, what, piece)
+        if is_copy:
+            self._copied_elements += piece.numel()
+        if self._copied_elements > _MAX_KEPT:
+            self._measure()
+
+    def take(self) -> tuple[list[int], DeferredTensor]:
+        """Measures what waits; returns the rows, for ``device_rows.read``, with the index of each."""
+        if self._waiting or not self._rows:
+            self._measure()
+        with on(self._device):
+            rows = self._rows[0] if len(self._rows) == 1 else torch.cat(self._rows)
+            return self._indices, DeferredTensor(rows, unchanging=True)
+
+    def _measure(self) -> None:
+        self._waiting.sort(key=lambda waiting: waiting[1].kind)
+        with on(self._device):
+            self._rows.append(self._launch([segment for _, segment in self._waiting], self._device))
+            if self._device.type == "cuda":
+                stream = torch.cuda.current_stream(self._device)
+                for tensor in self._kept:
+                    tensor.record_stream(stream)
+        self._indices += [index for index, _ in self._waiting]
+        self._empty()
+
+
+def _aligned(what: int | str, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy where it lies between the places for its elements: a device cannot read them there."""
+    return tensor.clone() if address(what, tensor) % tensor.element_size() else tensor
+
+
 class DeviceBatch:
     """Pieces of tensors on one device for calls of ``measurement_torch.measure``."""
 
@@ -82,7 +149,7 @@ class DeviceBatch:
             self._elements += part.numel()
 
     def take(self) -> tuple[list[int], DeferredTensor]:
-        """Measures what waits; returns the rows, for ``measurement_torch.read``, with the index of each."""
+        """Measures what waits; returns the rows, for ``device_rows.read``, with the index of each."""
         self._measure()
         with not_waiting():
             return self._indices, DeferredTensor(torch.cat(self._rows))

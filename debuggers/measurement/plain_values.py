@@ -1,13 +1,14 @@
 """Brings any tensor to the plain values that a measurement reads: one dimension, float32 or float64."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values.tensors import is_sharded, local_part, plain_tensor
 
 from debuggers.torch_import import torch
 
-MAX_LENGTH = 1 << 31  # elements of a piece; the kernel counts in 32 bits
+MAX_LENGTH = 1 << 31  # elements of a piece; the kernels count in 32 bits
+WIDE = frozenset({torch.float32, torch.float64})
 _MAX_OFFSET = 1 << 44  # bytes
 _CONVERTED_LENGTH = 1 << 22  # bounds the memory of copies
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
@@ -40,18 +41,20 @@ def plain_values(what: int | str, tensor: object) -> tuple[torch.Tensor, bool]:
         raise unreadable(called(what), tensor, error) from error
 
 
-def pieces(what: int | str, flat: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Cuts values into contiguous float32 or float64 pieces, at least one, each made when it is asked for.
+def pieces(
+    what: int | str, flat: torch.Tensor, readable: Callable[[torch.dtype], bool] = WIDE.__contains__
+) -> Iterator[torch.Tensor]:
+    """Cuts values into contiguous pieces, at least one, each made when it is asked for.
 
-    Narrower floats and small integers become float32, other integers float64 (beyond 2**53 rounded), complex
+    Those of a dtype for which ``readable`` is true stay what they are, and the others become float32 or float64:
+    narrower floats and small integers float32, other integers float64 (beyond 2**53 rounded), complex
     values their modulus in float64: that of finite complex64 values can exceed float32.
 
     Raises:
         ArtifactError: For a dtype that torch cannot convert.
     """
-    on_host = flat.device.type == "cpu"
-    ready = flat.dtype in {torch.float32, torch.float64}
-    for part in _split(flat, MAX_LENGTH if ready and on_host else _CONVERTED_LENGTH):
+    ready = readable(flat.dtype)
+    for part in _split(flat, MAX_LENGTH if ready else _CONVERTED_LENGTH):
         try:
             yield part if ready else _converted(part)
         except (RuntimeError, TypeError) as error:
@@ -130,7 +133,7 @@ def _split(flat: torch.Tensor, length: int = _CONVERTED_LENGTH) -> Sequence[torc
 
 
 def _widened(part: torch.Tensor) -> torch.Tensor:
-    return part if part.is_complex() or part.dtype in {torch.float32, torch.float64} else _converted(part)
+    return part if part.is_complex() or part.dtype in WIDE else _converted(part)
 
 
 def _converted(part: torch.Tensor) -> torch.Tensor:

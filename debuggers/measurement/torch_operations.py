@@ -6,30 +6,14 @@ deterministic and none waits for the device: results are rows of one table, copi
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-from tracker_adapters.histograms.columns import HistogramColumns
-from tracker_adapters.histograms.layout import N_BINS, OVERFLOW_BIN, SHIFT, SIGN_BIN, TALLIES
+from tracker_adapters.histograms.layout import N_BINS, SHIFT
 
+from debuggers.measurement.kernels.row_format import CODES
 from debuggers.measurement.kernels.torch_threads import not_waiting
-from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 
 GROUP_TENSORS = 1024  # a row takes 16 kB
 _CHUNK = 4096
-# The codes of NaN in the bins of float32 are free; they count what the histogram has beside its bins.
-_PLUS_OVERFLOW, _MINUS_OVERFLOW = OVERFLOW_BIN, SIGN_BIN + OVERFLOW_BIN
-_PLUS_INFINITY, _MINUS_INFINITY, _PLUS_UNDERFLOW, _MINUS_UNDERFLOW, _ZERO, _NAN = range(4090, 4096)
-_CODES = {
-    "nan": _NAN,
-    "pos_inf": _PLUS_INFINITY,
-    "neg_inf": _MINUS_INFINITY,
-    "zero": _ZERO,
-    "pos_overflow": _PLUS_OVERFLOW,
-    "neg_overflow": _MINUS_OVERFLOW,
-    "pos_underflow": _PLUS_UNDERFLOW,
-    "neg_underflow": _MINUS_UNDERFLOW,
-}
 
 
 @torch.no_grad()
@@ -38,7 +22,7 @@ def measure(group: Sequence[torch.Tensor]) -> torch.Tensor:
     """Measures contiguous float32 or float64 tensors of one device, together below 2**31 elements.
 
     Returns:
-        An int32 row for each on their device: 4096 counts of bins and kinds, then the bits of five float64.
+        An int32 row for each on their device; see ``kernels.row_format``.
     """
     # One more tensor, left out of the result: there may be no element otherwise, and then no minimum.
     flat = torch.cat([*(tensor.detach().view(-1) for tensor in group), group[0].new_zeros(1)])
@@ -65,34 +49,6 @@ def measure(group: Sequence[torch.Tensor]) -> torch.Tensor:
     return torch.cat([counts, torch.stack(moments, dim=1).view(torch.int32)], dim=1)[:-1]
 
 
-def read(rows: npt.NDArray[np.int32]) -> SummaryTable:
-    """Turns rows, once on the host, into a table."""
-    dense = rows[:, :N_BINS].astype(np.int64)
-    low, high, mean, m2, l1 = np.ascontiguousarray(rows[:, N_BINS:]).view(np.float64).T
-    tallies = np.stack([dense.sum(axis=1), *(dense[:, _CODES[name]] for name in TALLIES[1:])], axis=1)
-    positive = dense[:, : _PLUS_OVERFLOW + 1].sum(axis=1) + dense[:, _PLUS_UNDERFLOW]
-    negative = dense[:, SIGN_BIN : _MINUS_OVERFLOW + 1].sum(axis=1) + dense[:, _MINUS_UNDERFLOW]
-    nothing = positive + negative + dense[:, _ZERO] == 0
-    # Adding zero makes -0.0 positive.
-    moments = np.stack([low + 0.0, high + 0.0, mean, np.maximum(m2, 0.0)], axis=1)
-    moments[nothing] = np.nan, np.nan, np.nan, 0.0
-    dense[:, list(_CODES.values())] = 0
-    owners, bins = np.nonzero(dense)
-    return SummaryTable(
-        HistogramColumns(
-            tallies=tallies,
-            moments=moments,
-            ends=np.cumsum(np.bincount(owners, minlength=len(dense))),
-            bins=bins.astype(np.uint16),
-            counts=dense[owners, bins],
-        ),
-        negative=negative,
-        positive=positive,
-        l1=l1.copy(),
-        local_shard=np.zeros(len(dense), np.bool_),
-    )
-
-
 class _Segments:
     """Tensors laid end to end; ``rows`` says for each element to which it belongs."""
 
@@ -116,9 +72,9 @@ def _codes(wide: torch.Tensor, finite: torch.Tensor) -> torch.Tensor:
     """The bin of each element, or the code of its kind when it has none."""
     narrow = wide.to(torch.float32)
     codes = (narrow.view(torch.int32) >> SHIFT) & (N_BINS - 1)
-    beside = torch.where(wide > 0, _PLUS_UNDERFLOW, torch.where(wide < 0, _MINUS_UNDERFLOW, _ZERO))
+    beside = torch.where(wide > 0, CODES["pos_underflow"], torch.where(wide < 0, CODES["neg_underflow"], CODES["zero"]))
     codes = torch.where(narrow == 0, beside.to(torch.int32), codes)
-    beside = torch.where(wide > 0, _PLUS_INFINITY, torch.where(wide < 0, _MINUS_INFINITY, _NAN))
+    beside = torch.where(wide > 0, CODES["pos_inf"], torch.where(wide < 0, CODES["neg_inf"], CODES["nan"]))
     return torch.where(finite, codes, beside.to(torch.int32))
 
 

@@ -15,7 +15,6 @@ from debuggers.layer_output import LayerOutputDebugger
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
 KEYS = ["layer_name", "original_shape", "output", "downsampled", "downsample_factor"]
-cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def capture(output, downsample_factor=4):
@@ -144,7 +143,7 @@ def test_outputs_without_maps_make_no_picture(outputs):
     assert list(LayerOutputDebugger("layer").pictures(outputs, {})) == []
 
 
-@cuda
+@pytest.mark.cuda
 def test_a_device_is_not_waited_for():
     output = torch.randn(2, 3, 9, 9, device="cuda")
     torch.cuda.set_sync_debug_mode("error")

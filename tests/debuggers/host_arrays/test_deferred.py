@@ -11,7 +11,7 @@ from debuggers.host_arrays.deferred import DeferredRow, defer_tensor
 
 DEVICES = [
     "cpu",
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")),
+    pytest.param("cuda", marks=pytest.mark.cuda),
 ]
 
 
@@ -38,7 +38,7 @@ def test_a_dtype_that_numpy_lacks_is_refused_before_the_values_arrive(device):
         defer_tensor(torch.ones(2, dtype=torch.complex64, device=device).to(torch.complex32))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_emitting_from_a_device_never_synchronises():
     recorder = MemoryRecorder()
     tensor = torch.ones(1000, device="cuda")

@@ -60,7 +60,7 @@ def test_addresses_are_taken_only_where_what_lies_there_is_kept():
         if re.search(r"data_ptr\(\)|\.ctypes\.data|__array_interface__", path.read_text())
     }
     assert found == {
-        "measurement/plain_values.py",  # address(), which only HostBatch hands on
+        "measurement/plain_values.py",  # address(), which only HostBatch, KernelBatch and gpu.py hand on
         "measurement/kernels/spread.py",  # called with the tensors themselves
         "first_nan/forward_capture.py",  # compared, never read
     }  # fmt: skip

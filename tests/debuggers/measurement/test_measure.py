@@ -20,7 +20,7 @@ from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.native.extension import kernels, why_not
 
-from debuggers.measurement import measure as measurement
+from debuggers.measurement import choosing
 from debuggers.measurement import plain_values as measurement_values
 from debuggers.measurement.measure import measure, summarize
 
@@ -41,7 +41,7 @@ SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=[Heal
 def way(request, monkeypatch):
     """Each test holds for the compiled kernel and for torch operations alone."""
     if request.param == "torch":
-        monkeypatch.setattr(measurement, "is_usable", lambda: False)
+        monkeypatch.setattr(choosing, "is_usable", lambda: False)
     elif kernels() is None:
         pytest.skip(why_not())
     return request.param
@@ -49,6 +49,11 @@ def way(request, monkeypatch):
 
 def assert_measured(summary, values):
     """``values``: the same elements as a float32 or float64 tensor."""
+    assert_moments(summary, assert_counted(summary, values))
+
+
+def assert_counted(summary, values):
+    """What is exact on every device; returns the finite values."""
     expected = Histogram.from_values("x", values, step=3, time_ns=7)
     ours = summary.histogram("x", 3, time_ns=7)
     for key in HISTOGRAM_COUNTS:
@@ -60,7 +65,7 @@ def assert_measured(summary, values):
     assert sum(value > 0 for value in finite) == summary.positive
     assert sum(value < 0 for value in finite) == summary.negative
     assert summary.count == summary.finite_count + summary.nan + summary.pos_inf + summary.neg_inf
-    assert_moments(summary, finite)
+    return finite
 
 
 def assert_moments(summary, finite):
@@ -274,7 +279,7 @@ def test_a_local_shard_is_marked(tmp_path):
         torch.distributed.destroy_process_group()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_on_cuda_nothing_waits_for_the_device(deterministic):
     tensors = [torch.randn(10_000), torch.randn(30).bfloat16(), torch.empty(0), torch.randn(9, dtype=torch.float64)]
@@ -288,7 +293,9 @@ def test_on_cuda_nothing_waits_for_the_device(deterministic):
         torch.cuda.set_sync_debug_mode("default")
         torch.use_deterministic_algorithms(False)
     for summary, tensor in zip(pending.resolve(), tensors, strict=True):
-        assert_measured(summary, tensor if tensor.dtype is torch.float64 else tensor.float())
+        finite = assert_counted(summary, tensor if tensor.dtype is torch.float64 else tensor.float())
+        assert summary.l1 == pytest.approx(math.fsum(map(abs, finite)), rel=2**-20)
+        assert summary.l2 == pytest.approx(math.sqrt(math.fsum(value * value for value in finite)), rel=2**-20)
 
 
 @pytest.mark.parametrize(
@@ -305,5 +312,5 @@ def test_on_cuda_nothing_waits_for_the_device(deterministic):
 )
 def test_views_hold_the_elements_that_they_show(view, dense):
     values = view(torch.randn(3, 4, 5))
-    assert measurement._is_dense(values) is dense
+    assert choosing.is_dense(values) is dense
     assert_measured(summarize([values])[0], values.contiguous())

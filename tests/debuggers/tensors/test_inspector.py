@@ -17,8 +17,6 @@ from debuggers.tensors import tracked as tracked_tensors
 from debuggers.tensors.info import HealthLevel
 from debuggers.tensors.inspector import TensorInspector
 
-ON_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
 
 @pytest.fixture
 def emitter():
@@ -253,7 +251,7 @@ def test_wrong_settings_are_named(setting, message):
         TensorInspector(**setting)
 
 
-@ON_CUDA
+@pytest.mark.cuda
 @pytest.mark.parametrize("level", HealthLevel)
 def test_on_cuda_nothing_waits_and_the_values_are_those_of_the_call(level, emitter):
     inspector = TensorInspector(level=level, emitter=emitter)

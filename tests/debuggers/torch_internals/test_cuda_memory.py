@@ -14,7 +14,7 @@ def test_recording_takes_these_arguments():
     assert {"enabled", "max_entries"} <= set(names) or "kwargs" in names
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_a_recording_is_noticed_and_written(tmp_path):
     assert not cuda_memory.is_recording()
     cuda_memory.record_history(max_entries=1000)

@@ -36,7 +36,7 @@ def test_a_snapshot_needs_cuda_and_a_session(tmp_path):
     stability.stop_debug_session()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_the_memory_fraction_holds_until_the_session_stops(tmp_path):
     stability = manager(cuda_memory_fraction=0.5, cuda_synchronize=True, debug_output_dir=str(tmp_path))
     before = torch.cuda.get_per_process_memory_fraction(0)
@@ -50,7 +50,7 @@ def test_the_memory_fraction_holds_until_the_session_stops(tmp_path):
     assert torch.cuda.get_per_process_memory_fraction(0) == pytest.approx(before)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.cuda
 def test_memory_of_the_device_is_told_and_a_snapshot_saved(tmp_path):
     stability = manager(enable_memory_debugging=True, memory_profiling=True, debug_output_dir=str(tmp_path))
     model = nn.Linear(4, 1).cuda()

@@ -1,0 +1,30 @@
+"""Memory that the kernel is to read. Needs no Triton."""
+
+from dataclasses import dataclass
+
+from debuggers.torch_import import torch
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+"""What the kernel reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Contiguous elements in the memory of a device, which its owner keeps alive until the kernel was started.
+
+    Attributes:
+        address: Where they begin, a multiple of their size.
+        before: Where as many elements begin that are to be subtracted; 0 for none.
+        length: Their number, at most 2**31.
+        dtype: One of ``DTYPES``.
+    """
+
+    address: int
+    before: int
+    length: int
+    dtype: torch.dtype
+
+    @property
+    def kind(self) -> tuple[int, bool]:
+        """What one start of the kernel takes: a dtype, and whether something is subtracted."""
+        return DTYPES.index(self.dtype), self.before != 0
