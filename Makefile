@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 TOGETHER := $(MAKE) --jobs 3 --output-sync=target
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint native fast integrations slow long memcheck valgrind sanitize bench wheel browser versions clean
+.PHONY: demo test lint native fast integrations slow long memcheck valgrind sanitize bench gpu wheel browser versions clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -58,6 +58,13 @@ sanitize: $(VENV)/dev.ready
 
 bench: $(EXTENSION)
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
+
+# The tests that need a CUDA device, and what measuring costs there. Without one it says so.
+gpu: $(EXTENSION)
+	@if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then \
+	  $(BIN)/pytest -m cuda tests && $(BIN)/pytest tests/debuggers/measurement/kernels/gpu \
+	    tests/debuggers/measurement/test_batches.py && $(BIN)/python benchmarks/on_gpu.py; \
+	else echo "no CUDA device: nothing to test or measure on a GPU here"; fi
 
 wheel: $(VENV)/dev.ready
 	$(BIN)/python -m build --wheel --outdir dist .

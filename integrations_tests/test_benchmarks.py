@@ -127,3 +127,9 @@ def test_debuggers_are_compared_with_plain_steps_and_bare_copies(tmp_path):
         2 * 4 * sum((4 << k) * (8 >> k) ** 2 * 4 for k in range(4)) / 2**20
     )
     assert maps["captures / clones, alone"] > 0
+
+
+def test_without_a_gpu_its_benchmark_says_so_in_a_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    printed, errors = run(tmp_path, "on_gpu.py")
+    assert (printed, errors) == ("no CUDA device: nothing to measure on a GPU here\n", "")
