@@ -1,14 +1,14 @@
 """What the integration tests share, some of it over all workers."""
 
-import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import shared
 from faults import FaultReport
 from page_code import run_blocks
 from warm_python import WarmPython
@@ -41,41 +41,28 @@ class Demo:
     printed: str
 
 
-def shared_folder(factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder that all workers of this test run have in common."""
-    folder = factory.getbasetemp()
-    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-
-
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
-    """Returns a folder that the first worker fills by ``make`` and nobody changes; the others wait for it."""
-    folder = shared_folder(factory) / name
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        made = folder.with_suffix(".made")
-        if not made.exists():
-            folder.mkdir()
-            make(folder)
-            made.touch()
-    return folder
+@pytest.fixture(scope="session", autouse=True)
+def _shared(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    shared.FOLDER = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+def demo() -> Demo:
     def make(folder: Path) -> None:
         command = [sys.executable, "-m", "stepscope", "demo", "--output", str(folder / "demo")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
         assert done.returncode == 0, done.stderr
         (folder / "printed").write_text(done.stdout, encoding="utf-8")
 
-    folder = made_once(tmp_path_factory, "demo_runs", make)
+    folder = shared.made_once("demo_runs", make)
     return Demo(folder / "demo", (folder / "printed").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="session")
-def warm_python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmPython]:
+def warm_python() -> Iterator[WarmPython]:
     """For programs that import torch, where that import is not what is tested."""
-    with WarmPython(shared_folder(tmp_path_factory)) as python:
+    with WarmPython(shared.FOLDER) as python:
         yield python
 
 
@@ -86,7 +73,7 @@ def fault_report() -> FaultReport:
 
 
 @pytest.fixture(scope="session")
-def readme_folder(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPython) -> Path:
+def readme_folder(warm_python: WarmPython) -> Path:
     """A working folder in which the Python code of the README was run from top to bottom."""
     readme = Path(__file__).parent.parent / "README.md"
-    return made_once(tmp_path_factory, "readme", lambda folder: run_blocks(readme, folder, warm_python))
+    return shared.made_once("readme", lambda folder: run_blocks(readme, folder, warm_python))

@@ -1,18 +1,16 @@
 """Delivers to MLflow in this process, and finds what came of it."""
 
-import atexit
-import functools
 import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from mlflow import MlflowClient
 from mlflow.entities import Run
 from readback_mlflow import our_runs
+from shared import made_once
 from tracker_adapters.artifacts import Artifact, RunInfo, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
@@ -28,16 +26,16 @@ def with_database(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-@functools.cache
 def _empty_database() -> Path:
-    folder = Path(mkdtemp(prefix="stepscope_"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return made_once("mlflow", _make_database) / "mlflow.db"
+
+
+def _make_database(folder: Path) -> None:
     path = folder / "mlflow.db"
     MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
     with closing(sqlite3.connect(path)) as database:  # else its own experiment has its artifacts where the tests run
         database.execute("update experiments set artifact_location = ?", (str(folder / "mlartifacts"),))
         database.commit()
-    return path
 
 
 def opened(options: dict[str, Any], token: bytes | None = None, info: RunInfo = INFO) -> MLflowSink:
