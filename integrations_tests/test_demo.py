@@ -1,10 +1,7 @@
 """The main job, end to end: what the demo emits is what each tracker's own reader gives back."""
 
-from __future__ import annotations
-
 import importlib
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,9 +13,6 @@ from tracker_adapters.testing.samples import shown
 
 import stepscope
 from debuggers.pages import PageReader
-
-if TYPE_CHECKING:
-    pass
 
 SINKS = ("tensorboard", "mlflow", "wandb", "local")
 TENSORBOARD_TEXTS = ("alert", "table", "page", "file")

@@ -1,20 +1,14 @@
 """What a person sees of the demo's run in TensorBoard and in MLflow."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 from browser import browser_page, chromium, screenshot
 from mlflow_server import LEAN_SERVER
 from servers import free_port, serving
 from tracker_adapters.sinks.tensorboard import TensorBoardSink
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = [
     pytest.mark.browser,

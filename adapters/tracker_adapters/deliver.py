@@ -4,8 +4,6 @@ It carries the run's artifacts into one sink while the run lives, drains when th
 killed), and leaves. A sink that does not answer is given up: the process starts itself again, at the last token.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

@@ -1,7 +1,5 @@
 """Lazy imports: each public name of a package is imported when it is first used."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module

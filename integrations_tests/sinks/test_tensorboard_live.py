@@ -10,8 +10,6 @@ from tracker_adapters.batch import Batch
 from tracker_adapters.testing.contract import TIME_NS
 from waiting import until
 
-Points = list[tuple[int, float]]
-
 
 def shown(address):
     with urlopen(f"{address}data/plugin/scalars/tags", timeout=30) as reply:

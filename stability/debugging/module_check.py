@@ -1,7 +1,5 @@
 """Gradient checks of a copy of a module with the inputs that it was given, and of a user's function."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence

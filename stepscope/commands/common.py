@@ -1,7 +1,5 @@
 """What the commands share: errors in one line, and a console that fits where it prints."""
 
-from __future__ import annotations
-
 import io
 import sqlite3
 import sys

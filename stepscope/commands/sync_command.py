@@ -1,7 +1,5 @@
 """``stepscope sync``: carries runs into sinks."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

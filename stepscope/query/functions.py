@@ -1,7 +1,5 @@
 """The SQL functions that a query can use beside SQLite's own."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

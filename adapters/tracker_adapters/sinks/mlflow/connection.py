@@ -1,7 +1,5 @@
 """The connection to a tracking server or database: MLflow's client with short timeouts and no output."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import os

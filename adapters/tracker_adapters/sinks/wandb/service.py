@@ -1,7 +1,5 @@
 """The W&B SDK, held so that it neither shows up in this process nor stays in it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

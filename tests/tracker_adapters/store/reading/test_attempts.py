@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.store.reading.attempts import Replacements, latest
 
-Row = tuple[int, int, int, bool]
-"""Rank, attempt, step, and whether it lies in a compacted segment."""
+# Rank, attempt, step, and whether it lies in a compacted segment.
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4), st.integers(0, 12), st.booleans()), max_size=40)
 
 
