@@ -8,6 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tracker_adapters.errors import ArtifactError
+
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.compiled_code import between_graphs
 from debuggers.measurement.choosing import Batches, is_plain, lie_alike
@@ -98,8 +100,12 @@ def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> l
         One summary for each tensor, in order.
 
     Raises:
-        ArtifactError: For meta, nested, fake and freed tensors, and for what is no tensor.
+        ArtifactError: For meta, jagged, fake and freed tensors, for what is no tensor, and for one tensor by itself.
     """
+    if isinstance(tensors, torch.Tensor):  # a sequence, too: of its rows
+        raise ArtifactError(
+            f"got a tensor of shape {tuple(tensors.shape)}; expected several, as in summarize([tensor])"
+        )
     return list(measure(tensors).resolve())
 
 

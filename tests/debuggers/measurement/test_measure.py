@@ -243,6 +243,14 @@ def test_tensors_without_values_are_named_and_refused(tensor, message):
         summarize([torch.ones(2), tensor])
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (3, 2)])
+def test_one_tensor_is_not_taken_for_its_rows(shape):
+    with pytest.raises(
+        ArtifactError, match=r"got a tensor of shape .*; expected several, as in summarize\(\[tensor\]\)"
+    ):
+        summarize(torch.ones(shape))
+
+
 def test_tensors_inside_vmap_and_fake_mode_are_refused():
     with pytest.raises(ArtifactError, match="has no plain values"):
         torch.vmap(lambda x: summarize([x]) and x)(torch.ones(3, 2))
