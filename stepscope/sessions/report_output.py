@@ -17,7 +17,8 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
 
     Args:
         report: The report.
-        output_dir: The folder, made when it does not exist; None for no files.
+        output_dir: The folder, made when it does not exist; of further ranks its subfolders ``rank_1`` and so on. None
+            for no files.
         emitter: Where the text goes; None for nowhere.
         step: The session's last step.
 
@@ -25,13 +26,14 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
         OSError: When the folder cannot be written.
     """
     # The first rank speaks for all: they share weights and gradients.
-    if (run := run_of(emitter)) is None or run.rank == 0:
+    rank = 0 if (run := run_of(emitter)) is None else run.rank
+    if rank == 0:
         say(closing_line(report))
     if emitter is not None:
         # Two spaces break a line in Markdown.
         emitter.text(REPORT_NAME, report.summary().replace("\n", "  \n"), step=max(0, step))
     if output_dir is not None:
-        folder = Path(output_dir)
+        folder = Path(output_dir, f"rank_{rank}") if rank else Path(output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
         (folder / "report.txt").write_text(report.summary() + "\n", encoding="utf-8")

@@ -1,5 +1,7 @@
 """The verdict that is shown of a run is that of its latest attempt, and of every rank that says another thing."""
 
+import json
+
 import pytest
 import torch
 from click.testing import CliRunner
@@ -11,10 +13,10 @@ from stepscope.sessions.stored_reports import stored_reports, verdict_in
 SOUND, SICK = "healthy (score 1.00)", "critical"
 
 
-def train(run, *, first_step=0, steps=40, sick=False):
+def train(run, *, first_step=0, steps=40, sick=False, output_dir=None):
     model = torch.nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with stepscope.watch(model, optimizer, run=run, first_step=first_step):
+    with stepscope.watch(model, optimizer, run=run, first_step=first_step, output_dir=output_dir):
         for _ in range(steps):
             optimizer.zero_grad()
             loss = model(torch.ones(2, 4)).square().mean()
@@ -58,3 +60,15 @@ def test_ranks_whose_verdict_is_another_one_are_shown_as_well(tmp_path, monkeypa
     )
     listed = CliRunner().invoke(main, ["ls", "."]).output
     assert (SICK in listed) is (sick_rank is not None)
+
+
+def test_each_rank_writes_its_own_files(tmp_path, monkeypatch):
+    for rank in range(3):
+        monkeypatch.setenv("RANK", str(rank))
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=rank > 0) as run:
+            train(run, steps=30 + rank, output_dir=tmp_path / "out")
+
+    for rank, folder in enumerate(("out", "out/rank_1", "out/rank_2")):
+        written = json.loads((tmp_path / folder / "report.json").read_text(encoding="utf-8"))
+        assert written["coverage"]["steps"] == 30 + rank
+        assert (tmp_path / folder / "report.txt").read_text(encoding="utf-8").startswith("Verdict: ")
