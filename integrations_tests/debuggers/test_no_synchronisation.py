@@ -1,15 +1,30 @@
 """The training path only enqueues work for a device: nothing on it waits until values have come to the host."""
 
+import os
+from contextlib import contextmanager
+
 import pytest
 import torch
 from pretended_device import DEVICE, pretended_device
 
 import stepscope
 from debuggers.host_arrays.deferred import DeferredTensor
+from debuggers.measurement.gpu import why_not
+from debuggers.measurement.kernels.gpu.segments import DTYPES
 from debuggers.measurement.measure import measure
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 STEPS = 6
+
+
+@contextmanager
+def tried_device(monkeypatch):
+    """A device on which Triton's kernel measures where its interpreter is chosen, and torch operations elsewhere."""
+    with pretended_device(monkeypatch) as device:
+        reasons = [why_not(DEVICE, dtype) for dtype in DTYPES]  # trying the kernel waits once
+        device.waits.clear()
+        assert any(reasons) == (os.environ.get("TRITON_INTERPRET") != "1"), reasons
+        yield device
 
 
 def network():
@@ -34,7 +49,7 @@ def test_no_step_waits_for_the_device(loop, wants, nan_at, tmp_path, monkeypatch
     data = torch.randn(STEPS, 4, 8)
     if nan_at is not None:
         data[nan_at, 0, 0] = torch.nan
-    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, pretended_device(monkeypatch) as device:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, tried_device(monkeypatch) as device:
         session = stepscope.watch(model, optimizer, run=run, **OPTIONS[wants])
         for step in range(STEPS):
             loss = model(data[step]).square().mean()
@@ -57,7 +72,7 @@ def test_a_stability_manager_waits_once_a_step(monkeypatch):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     manager = NumericalStabilityManager(GradientClippingConfig(max_norm=0.01), NaNHandlingConfig())
-    with pretended_device(monkeypatch) as device:
+    with tried_device(monkeypatch) as device:
         for step in range(STEPS):
             loss = model(torch.randn(4, 8, device=DEVICE)).square().mean()
             optimizer.zero_grad()
@@ -69,7 +84,7 @@ def test_a_stability_manager_waits_once_a_step(monkeypatch):
 
 def test_the_device_is_noticed_and_so_is_waiting_for_it(monkeypatch):
     weight = torch.ones(3)
-    with pretended_device(monkeypatch) as device:
+    with tried_device(monkeypatch) as device:
         assert weight.device == DEVICE
         assert not weight.is_cpu
         assert (weight + 1).is_cuda

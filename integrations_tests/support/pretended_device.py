@@ -7,7 +7,7 @@ is replaced, and which of them would make the host wait is known here; what happ
 import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ class PretendedDevice(TorchFunctionMode):
         far = any(map(self._is_far, given))
         self._look(name, arguments, keywords, far=far)
         here = self._is_asked_to_host(arguments, keywords) or (not far and not _names_device((arguments, keywords)))
+        if name in ("pin_memory", "record_stream"):
+            return arguments[0]
         keywords.pop("pin_memory", None)
         result = function(*_without_device(arguments), **{key: _without_device(one) for key, one in keywords.items()})
         for tensor in _tensors(result):
@@ -117,13 +119,26 @@ class _Event:
             self.device._note("Event.synchronize")
 
 
+class _Stream(torch.Stream):
+    """A CUDA stream; all of them are the host."""
+
+    def __new__(cls, device: Any = None) -> Any:
+        return super().__new__(cls, stream_id=0, device_index=0, device_type=1)
+
+    def wait_stream(self, stream: Any) -> None:
+        pass
+
+
 @contextmanager
 def pretended_device(monkeypatch: Any) -> Iterator[PretendedDevice]:
     """Yields a device that is there within the block."""
     device = PretendedDevice()
     _Event.device = device
     monkeypatch.setattr(torch.cuda, "Event", _Event)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda *_: _Stream())
+    monkeypatch.setattr(torch.cuda, "Stream", _Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
     group = torch._C._group_tensors_by_device_and_dtype
 
     def grouped(*arguments: Any) -> dict[Any, Any]:
