@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,11 @@ _OWN_TABLES: dict[str, dict[str, ColumnType]] = {
 
 def content_columns(cls: type[Artifact]) -> dict[str, ColumnType]:
     """Returns the columns behind ``time`` of a kind whose fields are texts, and arrays that become a row an element."""
-    return {one.name: "float" if "NDArray" in str(one.type) else "text" for one in fields(cls)[len(fields(Artifact)) :]}
+    types = get_type_hints(cls)
+    return {
+        one.name: "float" if get_origin(types[one.name]) is np.ndarray else "text"
+        for one in fields(cls)[len(fields(Artifact)) :]
+    }
 
 
 TABLES: Mapping[str, Mapping[str, ColumnType]] = {

@@ -6,6 +6,7 @@ from debuggers import errors
 
 BUILT_IN = {
     "ArgumentTypeError": TypeError,
+    "CapturedGraphError": RuntimeError,
     "ClosedDebuggerError": RuntimeError,
     "DatapointError": ValueError,
     "DebuggerConfigError": ValueError,
