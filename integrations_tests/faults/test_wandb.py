@@ -58,6 +58,11 @@ def delivered(folder):
         return sum(position.delivered for position in ledger.positions().values())
 
 
+def wait_for_first_delivery(folder):
+    """Waits until a position is kept: what was written before the first one is superseded by another W&B run."""
+    until(lambda: delivered(folder) > 0)
+
+
 def shown_by(client):
     """Returns how many rows the client's own file holds."""
     (folder,) = (client.folder / "wandb").glob("offline-run-*")
@@ -101,6 +106,7 @@ def test_the_process_that_writes_is_killed(tmp_path, fault_report):
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[50, 150, 250]) as run:
         for step in (50, 150, 250):
             run.wait_for_step(step)
+            wait_for_first_delivery(run.folder)
             run.kill_deliveries()
             started = time.monotonic()
             run.go_on()
@@ -117,6 +123,7 @@ def test_the_process_that_writes_is_killed(tmp_path, fault_report):
 def test_a_delivery_process_that_is_told_to_end_is_started_again(tmp_path, fault_report):
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[100]) as run:
         run.wait_for_step(100)
+        wait_for_first_delivery(run.folder)
         (child,) = run.delivery_processes()
         child.terminate()
         started = time.monotonic()
@@ -138,6 +145,7 @@ def test_a_training_that_is_told_to_end(tmp_path, fault_report, both):
     with training(tmp_path / "run", ["wandb"], steps=STEPS, pauses=[200]) as run:
         run.wait_for_step(200)
         until(lambda: stored_counts(run.folder) == emitted_by(201))
+        wait_for_first_delivery(run.folder)
         children = run.delivery_processes()
         assert children
         for child in children if both else ():
