@@ -15,7 +15,7 @@ CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constrai
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
 
-# What computes fills the time in which the integration tests wait for processes and servers.
+# What computes fills the time in which the integration tests wait for processes and servers: its priority is lower.
 test: browser
 	$(TOGETHER) integrations fast lint
 
@@ -28,10 +28,10 @@ $(EXTENSION): setup.py $(wildcard $(dir $(EXTENSION))*.[ch]) | $(VENV)/dev.ready
 lint: $(VENV)/dev.ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	nice -n 10 $(BIN)/mypy
 
 fast: $(EXTENSION)
-	$(PYTEST) tests
+	nice -n 10 $(PYTEST) tests
 
 integrations: $(EXTENSION) browser
 	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests -m "not slow"
