@@ -263,7 +263,7 @@ class GradientDebugger(Closing):
             with self._isolation.guard("closing the gradient debugger"):
                 if self._updates is not None:
                     self._updates.close()
-                self._wait()
+            self._wait()
             if self.watch is not None and was_open:
                 with self._isolation.guard("looking at the weights"):
                     non_finite = any(finding.kind.startswith("non_finite") for finding in self._findings.all())
@@ -273,9 +273,11 @@ class GradientDebugger(Closing):
                 self._measurement.close()
 
     def _wait(self) -> None:
-        self._arrivals.drain()
+        with self._isolation.guard("waiting for the device"):
+            self._arrivals.drain()
         if self._updates is not None:
-            self._updates.wait()
+            with self._isolation.guard("waiting for the device"):
+                self._updates.wait()
 
     def _measure(self, step: int, found: Gradients, table: SummaryTable | None) -> SummaryTable | None:
         self.missing_gradients = found.missing

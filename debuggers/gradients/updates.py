@@ -130,9 +130,11 @@ class UpdateMeasurement:
         self._hooks.remove()
         self._forget_step()
         self._parameters, self._before = [], []
-        self._arrivals.drain()
-        for stream in self._streams.values():
-            stream.drain()
+        try:
+            self._arrivals.drain()
+        finally:
+            for stream in self._streams.values():
+                stream.drain()
 
     def _forget_step(self) -> None:
         self.skipped += self._armed is not None

@@ -56,12 +56,32 @@ class ArrivalQueue:
         Args:
             pending: What to wait for.
             take: Called when it and all earlier ones have arrived.
+
+        Raises:
+            Exception: What ``take`` raised, or the device where one failed; the one that it was about is dropped.
         """
         self._waiting.append((pending, take))
-        while self._waiting and self._waiting[0][0].ready():
+        while self._waiting and self._first_is_ready():
             self._waiting.popleft()[1]()
 
     def drain(self) -> None:
-        """Takes all, waiting for their devices."""
+        """Takes all, waiting for their devices.
+
+        Raises:
+            Exception: The first that a ``take`` raised, once all were taken.
+        """
+        failed: Exception | None = None
         while self._waiting:
-            self._waiting.popleft()[1]()
+            try:
+                self._waiting.popleft()[1]()
+            except Exception as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _first_is_ready(self) -> bool:
+        try:
+            return self._waiting[0][0].ready()
+        except Exception:
+            self._waiting.popleft()  # or none behind it would ever be taken
+            raise

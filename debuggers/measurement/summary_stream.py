@@ -89,9 +89,11 @@ class SummaryStream:
 
     def drain(self) -> None:
         """Hands on the rest, waiting for the device, and emits what is left of the histograms."""
-        self._queue.drain()
-        if self._emitter is not None:
-            self._emit_histograms(self._emitter)
+        try:
+            self._queue.drain()
+        finally:
+            if self._emitter is not None:
+                self._emit_histograms(self._emitter)
 
     def _say_shards(self, emitter: Emitter, step: int, table: SummaryTable) -> None:
         self._said_shards = True

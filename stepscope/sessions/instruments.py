@@ -97,9 +97,12 @@ class Instruments:
         activations = {} if self.activations is None else self.activations.failures
         return {**self.gradients.failures, **activations}
 
-    def findings(self) -> list[Finding]:
+    def findings(self, isolation: Isolation) -> list[Finding]:
         """Returns all findings so far; waits for the device."""
-        found = self.gradients.findings() + self._loss.findings() + self.skipped.findings()
+        found = self.gradients.findings()
+        for findings in (self._loss.findings, self.skipped.findings):
+            with isolation.guard("waiting for the device"):
+                found += findings()
         return found if self.activations is None else found + self.activations.findings()
 
     def prepare(self) -> None:

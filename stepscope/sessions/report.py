@@ -58,6 +58,7 @@ class DebugReport:
     def of(
         cls,
         instruments: Instruments,
+        findings: list[Finding],
         *,
         overhead: Overhead,
         last_step: int,
@@ -67,8 +68,7 @@ class DebugReport:
         unused_passes: int = 0,
         ended_tools: Sequence[str] = (),
     ) -> Self:
-        """Returns the report of instruments; waits for the device."""
-        findings = instruments.findings()
+        """Returns the report of instruments and their findings, to which those are added that the history shows."""
         analysis = instruments.gradients.analyze_gradient_flow()
         # Growth over steps and depth is found only when the history is checked.
         findings += [finding for finding in analysis.findings if finding not in findings]

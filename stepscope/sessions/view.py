@@ -70,8 +70,10 @@ class SessionView:
 
     def report(self) -> DebugReport:
         """Returns what the session knows so far."""
+        findings = self._instruments.findings(self._isolation)
         return DebugReport.of(
             self._instruments,
+            findings,
             overhead=self._pacing.overhead(),
             last_step=self._pacing.last,
             failures={**self._isolation.counts, **self._instruments.failures},
