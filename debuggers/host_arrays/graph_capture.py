@@ -3,12 +3,11 @@
 from debuggers.errors import CapturedGraphError
 from debuggers.torch_import import torch
 
-_HAS_GRAPHS = torch.version.cuda is not None or torch.version.hip is not None  # others raise an error when asked
-
 
 def is_capturing() -> bool:
     """Whether a CUDA graph is being captured on this thread's current stream; takes a microsecond."""
-    return _HAS_GRAPHS and torch.cuda.is_current_stream_capturing()
+    # A build for the CPU alone raises an error when it is asked the second question.
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]
 
 
 def refuse_capture() -> None:

@@ -95,3 +95,48 @@ def test_the_device_is_noticed_and_so_is_waiting_for_it(monkeypatch):
         copy.resolve()
         pending.resolve()
         assert [wait.partition(":")[0] for wait in device.waits] == ["Event.synchronize"] * 2
+
+
+@pytest.mark.parametrize("wants", OPTIONS)
+def test_what_a_graph_captures_is_not_measured_and_an_alert_says_so(wants, tmp_path, monkeypatch):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    events = []
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, tried_device(monkeypatch) as device:
+        session = stepscope.watch(model, optimizer, run=run, **OPTIONS[wants])
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        for step in range(STEPS):
+            monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda step=step: step in (2, 3))
+            recorded = len(device.events)
+            optimizer.zero_grad()
+            model(torch.ones(4, 8, device=DEVICE)).square().mean().backward()
+            optimizer.step()
+            events.append(len(device.events) - recorded)
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+        session.close()
+    assert [count > 0 for count in events] == [True, True, False, False, True, True]
+    record = stepscope.read_run(tmp_path / "run")
+    told = [alert.message for alert in record.alerts() if "a CUDA graph is being captured" in alert.message]
+    assert told
+    assert len(set(told)) == len(told)
+
+
+def test_a_device_that_fails_does_not_stop_the_training_by_what_was_measured_on_it(tmp_path, monkeypatch):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def fail(event):
+        raise RuntimeError("CUDA error: unspecified launch failure")
+
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, tried_device(monkeypatch) as device:
+        session = stepscope.watch(model, optimizer, run=run, **OPTIONS["full"])
+        for step in range(STEPS):
+            if step == 3:
+                monkeypatch.setattr(type(device.events[0]), "query", fail)
+                monkeypatch.setattr(type(device.events[0]), "synchronize", fail)
+            optimizer.zero_grad()
+            model(torch.ones(4, 8, device=DEVICE)).square().mean().backward()
+            optimizer.step()
+        session.close()
+    record = stepscope.read_run(tmp_path / "run")
+    assert any("unspecified launch failure" in alert.message for alert in record.alerts())

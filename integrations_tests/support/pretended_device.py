@@ -37,11 +37,13 @@ class PretendedDevice(TorchFunctionMode):
 
     Attributes:
         waits: What in this package would have made this thread wait for the device, with the lines that did it.
+        events: CUDA events that were made: one for each copy that was enqueued.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.waits: list[str] = []
+        self.events: list[Any] = []
         self._thread = threading.get_ident()
         self._host = WeakIdKeyDictionary()
 
@@ -106,6 +108,7 @@ class _Event:
 
     def __init__(self) -> None:
         self._asked = 0
+        self.device.events.append(self)
 
     def record(self, stream: Any = None) -> None:
         pass
