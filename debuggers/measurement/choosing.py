@@ -49,8 +49,8 @@ class Batches:
                 continue
             batch = self._device(piece.device)
             if isinstance(batch, KernelBatch):
-                is_copy = before is not None or piece.dtype != after.dtype or not is_dense(after)
-                batch.add_piece(index, what, piece, is_copy=is_copy)
+                shares = before is None and piece.dtype == after.dtype and _shares_memory(after)
+                batch.add_piece(index, what, piece, is_copy=not shares)
             else:
                 batch.add(index, piece)
         return local_shard
@@ -87,6 +87,11 @@ def is_plain(tensor: Any) -> TypeGuard[torch.Tensor]:
 def lie_alike(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Whether two dense tensors have the same elements at the same places of their memory."""
     return first.dtype == second.dtype and first.shape == second.shape and first.stride() == second.stride()
+
+
+def _shares_memory(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's plain values lie in its own memory."""
+    return tensor.layout is torch.strided and is_dense(tensor) and not tensor.is_neg()
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

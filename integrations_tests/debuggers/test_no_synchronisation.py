@@ -1,30 +1,15 @@
 """The training path only enqueues work for a device: nothing on it waits until values have come to the host."""
 
-import os
-from contextlib import contextmanager
-
 import pytest
 import torch
-from pretended_device import DEVICE, pretended_device
+from pretended_device import DEVICE, tried_device
 
 import stepscope
 from debuggers.host_arrays.deferred import DeferredTensor
-from debuggers.measurement.gpu import why_not
-from debuggers.measurement.kernels.gpu.segments import DTYPES
 from debuggers.measurement.measure import measure
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
 STEPS = 6
-
-
-@contextmanager
-def tried_device(monkeypatch):
-    """A device on which Triton's kernel measures where its interpreter is chosen, and torch operations elsewhere."""
-    with pretended_device(monkeypatch) as device:
-        reasons = [why_not(DEVICE, dtype) for dtype in DTYPES]  # trying the kernel waits once
-        device.waits.clear()
-        assert any(reasons) == (os.environ.get("TRITON_INTERPRET") != "1"), reasons
-        yield device
 
 
 def network():

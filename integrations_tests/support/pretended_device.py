@@ -4,6 +4,7 @@ Tensors are plain ones with real values, on the host. What torch's Python functi
 is replaced, and which of them would make the host wait is known here; what happens inside one operation is not seen.
 """
 
+import os
 import threading
 import traceback
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
+
+from debuggers.measurement.gpu import why_not
+from debuggers.measurement.kernels.gpu.segments import DTYPES
 
 DEVICE = torch.device("cuda", 0)
 _READS_PLACE = {
@@ -151,6 +155,16 @@ def pretended_device(monkeypatch: Any) -> Iterator[PretendedDevice]:
     with device:
         yield device
     monkeypatch.undo()
+
+
+@contextmanager
+def tried_device(monkeypatch: Any) -> Iterator[PretendedDevice]:
+    """A device on which Triton's kernel measures where its interpreter is chosen, and torch operations elsewhere."""
+    with pretended_device(monkeypatch) as device:
+        reasons = [why_not(DEVICE, dtype) for dtype in DTYPES]  # trying the kernel waits once
+        device.waits.clear()
+        assert any(reasons) == (os.environ.get("TRITON_INTERPRET") != "1"), reasons
+        yield device
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
