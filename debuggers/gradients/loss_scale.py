@@ -5,15 +5,15 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from debuggers.measurement.arrival_queue import Measurement
+from debuggers.measurement.choosing import is_read_on_device, widened
 from debuggers.measurement.joined_summaries import JoinedSummaries
-from debuggers.measurement.measure import PendingSummaries, measure
+from debuggers.measurement.measure import PendingSummaries, Product, measure
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 from debuggers.torch_internals import foreach
 from debuggers.torch_internals.grad_scaler import handed_to, is_unscaled, optimizer_states, scale_of
 
 _MAX_COPIED = 1 << 22  # elements of unscaled copies that exist at a time
-_HALVES = frozenset({torch.float16, torch.bfloat16})
 _ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
@@ -85,7 +85,8 @@ def measure_unscaled(gradients: Sequence[torch.Tensor], scale: torch.Tensor | No
     """Measures gradients divided by a scale.
 
     With a power of two on the host, as a GradScaler's scales are by default, the measured table is shifted, which is
-    exact; else copies are multiplied by the inverse in float32, as ``GradScaler.unscale_`` does it, and measured.
+    exact; else gradients are multiplied by the inverse in float32, as ``GradScaler.unscale_`` does it: by a kernel on
+    their device, or copies of them.
     Nothing waits for a device.
 
     Args:
@@ -100,6 +101,9 @@ def measure_unscaled(gradients: Sequence[torch.Tensor], scale: torch.Tensor | No
             return _Shifted(measure(gradients), 1 - exponent)
     with torch.no_grad():
         inverse = scale.double().reciprocal().float()
+        if all(map(is_read_on_device, gradients)):
+            factors = {device: inverse.to(device, non_blocking=True) for device in {one.device for one in gradients}}
+            return measure([Product(one, factors[one.device]) for one in gradients])
         parts = [measure(_multiplied(group, inverse)) for group in _groups(gradients)]
     return JoinedSummaries([str(place) for place in range(len(gradients))], parts)
 
@@ -140,7 +144,7 @@ def _groups(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
 def _multiplied(tensors: list[torch.Tensor], factor: torch.Tensor) -> list[torch.Tensor]:
     """Copies times a 0-d factor; halves become float32, where what the scale kept from underflow does not underflow."""
     factor = factor.to(tensors[0].device, non_blocking=True)
-    wide = [tensor.float() if tensor.dtype in _HALVES else tensor for tensor in tensors]
+    wide = [widened(tensor) for tensor in tensors]
     if all(type(tensor) in _ORDINARY and tensor.layout is torch.strided for tensor in wide):
         return list(foreach.mul(wide, factor))
     return [tensor * factor for tensor in wide]

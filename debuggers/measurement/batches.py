@@ -83,17 +83,26 @@ class KernelBatch:
         self._kept: list[torch.Tensor] = []
         self._copied_elements = 0
 
-    def add(self, index: int, what: int | str, tensor: torch.Tensor, before: torch.Tensor | None = None) -> None:
+    def add(
+        self,
+        index: int,
+        what: int | str,
+        tensor: torch.Tensor,
+        before: torch.Tensor | None = None,
+        factor: torch.Tensor | None = None,
+    ) -> None:
         """Adds a dense tensor of a readable dtype, or a further piece of it, less ``before``; see ``HostBatch.add``.
+
+        It is multiplied by ``factor``, a float32 on the device.
 
         Raises:
             ArtifactError: If the memory was freed.
         """
-        tensor, before = _aligned(what, tensor), None if before is None else _aligned(what, before)
-        subtracted = 0 if before is None else address(what, before)
-        segment = Segment(address(what, tensor), subtracted, tensor.numel(), tensor.dtype)
+        kept = [None if one is None else _aligned(what, one) for one in (tensor, before, factor)]
+        places = [0 if one is None else address(what, one) for one in kept]
+        segment = Segment(places[0], places[1], tensor.numel(), tensor.dtype, places[2])
         self._waiting.append((index, segment))
-        self._kept += (tensor,) if before is None else (tensor, before)
+        self._kept += (one for one in kept if one is not None)
 
     def add_piece(self, index: int, what: int | str, piece: torch.Tensor, *, is_copy: bool) -> None:
         """Adds a piece of the tensor at ``index``, which nobody else keeps if it is a copy."""

@@ -17,6 +17,7 @@ from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 
 _ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
+_HALVES = frozenset({torch.float16, torch.bfloat16})
 
 
 class Batches:
@@ -34,6 +35,14 @@ class Batches:
             return self.host
         batch = self._device(tensor.device) if is_readable(tensor.device, tensor.dtype) else None
         return batch if isinstance(batch, KernelBatch) else None
+
+    def add_product(self, index: int, what: int | str, tensor: torch.Tensor, factor: torch.Tensor) -> bool:
+        """Adds a tensor times a factor; returns whether it is a local shard."""
+        batch = self.reading(tensor)
+        if isinstance(batch, KernelBatch):
+            batch.add(index, what, tensor, factor=factor)
+            return False
+        return self.add_converted(index, what, widened(tensor.detach()) * factor, None)
 
     def add_converted(self, index: int, what: int | str, after: torch.Tensor, before: torch.Tensor | None) -> bool:
         """Adds a tensor as pieces that can be read; returns whether it is a local shard."""
@@ -70,6 +79,16 @@ class Batches:
             launch = load()[0] if all(is_readable(device, dtype) for dtype in WIDE) else None
             self._devices[device] = DeviceBatch(device) if launch is None else KernelBatch(device, launch)
         return self._devices[device]
+
+
+def is_read_on_device(tensor: torch.Tensor) -> bool:
+    """Whether the kernel of the tensor's device reads its memory as it is."""
+    return is_plain(tensor) and is_readable(tensor.device, tensor.dtype)
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """Halves as float32, where their product with a factor neither underflows nor overflows; others as they are."""
+    return tensor.float() if tensor.dtype in _HALVES else tensor
 
 
 def is_plain(tensor: Any) -> TypeGuard[torch.Tensor]:

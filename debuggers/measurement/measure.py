@@ -19,7 +19,16 @@ from debuggers.measurement.summary_table import SummaryTable
 from debuggers.measurement.tensor_summary import TensorSummary
 from debuggers.torch_import import torch
 
-__all__ = ["Difference", "PendingSummaries", "SummaryTable", "TensorSummary", "measure", "prepare", "summarize"]
+__all__ = [
+    "Difference",
+    "PendingSummaries",
+    "Product",
+    "SummaryTable",
+    "TensorSummary",
+    "measure",
+    "prepare",
+    "summarize",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +41,19 @@ class Difference:
 
     after: torch.Tensor
     before: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """What ``measure`` takes as ``tensor * factor``, of halves in float32; it is stored where no kernel multiplies.
+
+    Attributes:
+        tensor: Of any float dtype.
+        factor: A 0-d float32 tensor on its device.
+    """
+
+    tensor: torch.Tensor
+    factor: torch.Tensor
 
 
 class PendingSummaries:
@@ -111,7 +133,7 @@ def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> l
 
 @between_graphs
 def measure(
-    tensors: Sequence[torch.Tensor | Difference] | Mapping[str, torch.Tensor | Difference],
+    tensors: Sequence[torch.Tensor | Difference | Product] | Mapping[str, torch.Tensor | Difference | Product],
 ) -> PendingSummaries:
     """Like ``summarize``, but waits for no CUDA device until ``resolve``, and gives all summaries as one table.
 
@@ -125,6 +147,10 @@ def measure(
         what = index if names is None else names[index]
         if host and is_plain(tensor) and tensor.is_cpu:
             host.add(index, what, tensor)
+            continue
+        if isinstance(tensor, Product):
+            if batches.add_product(index, what, tensor.tensor, tensor.factor):
+                shards.append(index)
             continue
         after, before = (tensor.after, tensor.before) if isinstance(tensor, Difference) else (tensor, None)
         batch = batches.reading(after)

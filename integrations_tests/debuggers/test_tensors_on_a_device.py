@@ -8,6 +8,7 @@ import pytest
 import torch
 from pretended_device import tried_device
 
+from debuggers.gradients.loss_scale import measure_unscaled
 from debuggers.measurement.measure import Difference, measure
 
 
@@ -64,3 +65,20 @@ def test_tensors_of_every_kind_have_the_statistics_that_they_have_on_the_host(mo
         assert_alike(together.resolve(), theirs)
     for kind, table in each.items():
         assert_alike(table, alone[kind])
+
+
+@pytest.mark.parametrize("scale", [65536.0, 1000.0])
+@pytest.mark.parametrize(
+    "kinds", [["float64", "bfloat16", "a parameter of float16", "transposed"], ["strided", "bfloat16"]]
+)
+def test_gradients_are_divided_by_the_scale_of_a_grad_scaler(kinds, scale, monkeypatch):
+    gradients = [KINDS[kind]().detach() * scale for kind in kinds]
+    theirs = measure_unscaled(gradients, torch.tensor(scale)).resolve()
+    on_device = torch.tensor(scale)
+    with tried_device(monkeypatch) as device:
+        measured = measure_unscaled(gradients, on_device)
+        assert device.waits == []
+        ours = measured.resolve()
+    np.testing.assert_array_equal(ours.columns.tallies, theirs.columns.tallies)
+    np.testing.assert_allclose(ours.columns.moments[:, :2], theirs.columns.moments[:, :2], rtol=2**-22)
+    np.testing.assert_allclose(ours.l2, theirs.l2, rtol=2**-20)

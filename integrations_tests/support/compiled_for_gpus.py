@@ -20,6 +20,11 @@ from debuggers.measurement.kernels.gpu.join import join_blocks
 from debuggers.measurement.kernels.gpu.segments import DTYPES
 
 GENERATIONS = {75: "Turing", 80: "Ampere", 89: "Ada", 90: "Hopper"}
+WORK = {
+    "tensor": {"SUBTRACT": False, "SCALE": False},
+    "difference": {"SUBTRACT": True, "SCALE": False},
+    "product": {"SUBTRACT": False, "SCALE": True},
+}
 TYPES = {"table": "*i64", "owners": "*i64", "rows": "*i32", "partials": "*fp64", "first": "i32"}
 _TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
@@ -47,9 +52,9 @@ def _told(tool: str, *arguments: str) -> str:
 
 def main() -> int:
     cases = [
-        (f"{dtype}, {'difference' if subtract else 'tensor'}", measure_blocks, {"KIND": kind, "SUBTRACT": subtract})
+        (f"{dtype}, {called}", measure_blocks, {"KIND": kind, **extra})
         for kind, dtype in enumerate(DTYPES)
-        for subtract in (False, True)
+        for called, extra in WORK.items()
     ]
     spills = 0
     for name, kernel, constants in [*cases, ("joining", join_blocks, {})]:

@@ -11,7 +11,7 @@ from debuggers.torch_import import torch
 DEPTH = tl.constexpr(8)  # elements that are added up in float32
 LANES = tl.constexpr(512)
 BLOCK = tl.constexpr(DEPTH.value * LANES.value)
-FIELDS = tl.constexpr(4)  # of a tensor in the table: address, address of what is subtracted, length, first block
+FIELDS = tl.constexpr(5)  # of a tensor in the table: address, that of what is subtracted, length, first block, factor
 FOUND = tl.constexpr(8)  # numbers of a block: see the end of _find_moments
 WORDS = tl.constexpr(row_format.WORDS)
 _WINDOW = tl.constexpr(64)  # counters in fast memory for each sign, the first of which is not used
@@ -35,7 +35,9 @@ _MINUS_UNDERFLOW = tl.constexpr(row_format.CODES["neg_underflow"])
 
 
 @triton.jit(do_not_specialize=["first"])  # another number does not compile the kernel again
-def measure_blocks(table, owners, rows, partials, first, KIND: tl.constexpr, SUBTRACT: tl.constexpr):
+def measure_blocks(
+    table, owners, rows, partials, first, KIND: tl.constexpr, SUBTRACT: tl.constexpr, SCALE: tl.constexpr
+):
     block = tl.program_id(0).to(tl.int64) + first
     row = tl.load(owners + block)
     entry = table + row * FIELDS
@@ -46,6 +48,8 @@ def measure_blocks(table, owners, rows, partials, first, KIND: tl.constexpr, SUB
     values = _load(tl.load(entry), start, place, inside, KIND)
     if SUBTRACT:
         values -= _load(tl.load(entry + 1), start, place, inside, KIND)
+    if SCALE:
+        values *= tl.load(tl.load(entry + 4).to(tl.pointer_type(tl.float32)))
     counters = rows + row * WORDS
     finite = tl.abs(values) < float("inf")  # what lies behind the tensor is NaN
     kept = tl.where(finite, values, 0.0)

@@ -24,7 +24,7 @@ def measure_segments(segments: Sequence[Segment], device: torch.device) -> torch
     table = [
         field
         for segment, first in zip(segments, firsts, strict=False)
-        for field in (segment.address, segment.before, segment.length, first)
+        for field in (segment.address, segment.before, segment.length, first, segment.factor)
     ]
     # From pinned memory the copy waits for nothing.
     plan = torch.tensor([*table, *numbers], dtype=torch.int64, pin_memory=device.type == "cuda")

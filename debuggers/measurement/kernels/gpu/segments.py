@@ -17,14 +17,16 @@ class Segment:
         before: Where as many elements begin that are to be subtracted; 0 for none.
         length: Their number, at most 2**31.
         dtype: One of ``DTYPES``.
+        factor: Where a float32 lies by which the elements are multiplied, as float32 or float64; 0 for none.
     """
 
     address: int
     before: int
     length: int
     dtype: torch.dtype
+    factor: int = 0
 
     @property
-    def kind(self) -> tuple[int, bool]:
-        """What one start of the kernel takes: a dtype, and whether something is subtracted."""
-        return DTYPES.index(self.dtype), self.before != 0
+    def kind(self) -> tuple[int, bool, bool]:
+        """What one start of the kernel takes: a dtype, whether it subtracts, and whether it multiplies."""
+        return DTYPES.index(self.dtype), self.before != 0, self.factor != 0

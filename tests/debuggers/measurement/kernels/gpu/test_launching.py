@@ -157,6 +157,17 @@ def test_differences(device, dtype):
     assert_measured(device, [(after, before), after, (after[1:], before[:-1]), (after, after)])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products(device, dtype):
+    values, factor = (normal(BLOCK + 3) * 1000).to(dtype), torch.tensor(1 / 3000, dtype=torch.float32)
+    values[7] = torch.nan
+    tensor, on_device = values.to(device), factor.to(device)
+    segment = Segment(tensor.data_ptr(), 0, tensor.numel(), dtype, on_device.data_ptr())
+    row = load()[0]([segment], device).cpu().numpy()
+    wide = values if dtype is torch.float64 else values.float()
+    np.testing.assert_array_equal(row, rows_of(device, [wide * factor]))
+
+
 def test_tensors_of_all_kinds_at_once_are_measured_as_alone(device):
     tensors = [normal(size, size).to(DTYPES[size % 4]) for size in (3, 5000, 0, 6, 4097, 1, 7, 8, 0)]
     tensors += [(tensors[1], tensors[1] * 0.5)]
@@ -220,7 +231,7 @@ def test_elements_beyond_2_to_the_31_are_found(device):
     table = torch.tensor([address, 0, length, 0])
     rows, partials = torch.zeros(1, WORDS.value, dtype=torch.int32), torch.zeros(blocks, FOUND.value).double()
     for first in (blocks // 2, blocks - 1):
-        measure_blocks[(1,)](table, torch.zeros(blocks, dtype=torch.int64), rows, partials, first, 0, False)
+        measure_blocks[(1,)](table, torch.zeros(blocks, dtype=torch.int64), rows, partials, first, 0, False, False)
     summary = read(rows.numpy())[0]
     assert (summary.count, summary.nan, summary.positive, summary.negative) == (2 * BLOCK, 0, 1, 1)
     np.testing.assert_array_equal(partials[blocks - 1, :3], [BLOCK, 0, 5])
