@@ -67,6 +67,7 @@ def test_a_side_watches_a_step(side, measured):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT_S)
 def test_all_models_in_one_run(tmp_path):
     printed, cases = watched_step(tmp_path, "--model", "all", "--sides", "gradients")
     assert list(cases) == GROUPS["all"]
@@ -82,6 +83,7 @@ def test_an_unknown_side_is_named(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT_S)
 def test_very_short_steps_are_all_looked_at(tmp_path):
     printed, _ = run(tmp_path, "small_step.py", "--steps", "200", timeout_s=TIMEOUT_S)
     rows = [line.split() for line in printed.splitlines()[-3:]]
