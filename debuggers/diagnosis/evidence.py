@@ -1,0 +1,38 @@
+"""The evidence of one training: findings, signals and facts, from a running session or from a run's store."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.facts import Facts
+from debuggers.diagnosis.series import EMPTY, Series
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What rules argue from.
+
+    Attributes:
+        findings: All of the training, in order of their first step.
+        series: By the names of ``signals.RECORDED_ELSEWHERE`` and ``signals.OF_A_STEP``, and the caller's metrics.
+        tensors: By the names of ``signals.OF_PARAMETERS`` and ``signals.OF_LAYERS``, then by the tensor's name, in
+            the model's order.
+        facts: What is known besides.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    series: Mapping[str, Series] = field(default_factory=dict)
+    tensors: Mapping[str, Mapping[str, Series]] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+
+    def __getitem__(self, name: str) -> Series:
+        """The series of that name; an empty one if it was not seen."""
+        return self.series.get(name, EMPTY)
+
+    def of_tensors(self, name: str) -> Mapping[str, Series]:
+        """The series of one signal of many tensors, by their names; empty if it was not seen."""
+        return self.tensors.get(name, {})
+
+    def found(self, *kinds: str) -> list[Finding]:
+        """The findings of some kinds, in order of their first step."""
+        return [finding for finding in self.findings if finding.kind in kinds]

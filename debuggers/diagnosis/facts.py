@@ -1,0 +1,149 @@
+"""What is known about a training besides numbers over steps: its model, optimizer, loss, batches, and invariants.
+
+Facts are stored in a run as JSON, so every field has a default: a run of another version still opens.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+FACTS_NAME = "stepscope/evidence"
+"""The name of the text in a run that holds facts and findings; the last one counts."""
+
+
+class _Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class ParameterFacts(_Facts):
+    """One parameter, as it was at the first step; ``std`` and ``mean`` are of sampled elements.
+
+    ``role`` says what happens to it: ``frozen`` requires no gradient; ``without_gradient`` requires one and never had
+    it; ``lost_gradient`` had one once; ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has
+    gradients and belongs to the optimizer, but its sampled elements never changed.
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    mean: float = 0.0
+    std: float = 0.0
+    role: Literal["trained", "frozen", "without_gradient", "lost_gradient", "outside_optimizer", "unchanged"] = (
+        "trained"
+    )
+
+
+class LayerFacts(_Facts):
+    """One leaf module: its name, the name of its class, and ``p`` of a dropout or the momentum of a batch norm."""
+
+    name: str
+    kind: str
+    value: float | None = None
+
+
+class GroupFacts(_Facts):
+    """The settings of one group of the optimizer that are numbers or flags, such as lr, momentum, weight_decay."""
+
+    parameters: int = 0
+    settings: dict[str, float | bool | tuple[float, ...] | None] = {}
+
+
+class LossFacts(_Facts):
+    """What the graph of the loss shows.
+
+    Attributes:
+        kind: ``cross_entropy``, ``nll``, ``mse``, ``l1``, ``smooth_l1``, ``bce``, ``bce_with_logits``, ``kl_div``;
+            ``""`` for others, or if there are several.
+        reduction: ``mean``, ``sum``, or ``none`` where the loop reduces the elements itself.
+        nodes: Names of the graph's nodes from the loss back to the model's output, at most 64, such as
+            ``("DivBackward0", "NllLossBackward0", "LogSoftmaxBackward0")``.
+        factor: What the loss is multiplied with after its reduction, where that is a constant; 0.25 for ``/ 4``.
+        negated: Whether the loss is the negative of what ``kind`` says.
+        before: The last activation between output and loss, or inside of the model's end: ``softmax``,
+            ``log_softmax``, ``sigmoid``, ``log_sigmoid``, ``tanh``, ``relu``; ``""`` for none.
+        outputs_shape: Shape of what the loss compares with the targets.
+        targets_shape: Shape of the targets.
+        broadcast: Whether one of the two was expanded to the other's shape.
+    """
+
+    kind: str = ""
+    reduction: str = ""
+    nodes: tuple[str, ...] = ()
+    factor: float = 1.0
+    negated: bool = False
+    before: str = ""
+    outputs_shape: tuple[int, ...] = ()
+    targets_shape: tuple[int, ...] = ()
+    broadcast: bool = False
+
+
+class BatchFacts(_Facts):
+    """Shape and dtype of a tensor of the first batch; ``integer`` targets are class indices."""
+
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    integer: bool = False
+
+
+class InvariantFacts(_Facts):
+    """How often an invariant was checked and broken, the first step at which it was, and an example."""
+
+    name: str
+    checked: int = 0
+    broken: int = 0
+    first_step: int | None = None
+    where: str = ""
+
+
+class Facts(_Facts):
+    """What is known about a training.
+
+    Attributes:
+        steps: Steps taken.
+        last_step: The number of the last.
+        model: The name of its class.
+        parameters: At most 1,000.
+        layers: The leaf modules, at most 1,000.
+        optimizer: The name of its class.
+        groups: Its groups, as they were at the first step.
+        scheduler: The name of the scheduler's class, if it was given or found.
+        loss: What the loss's graph shows; None if it was not seen.
+        inputs, outputs, targets: The first batch's; None if not seen.
+        backward_passes: The most frequent number of backward passes a step.
+        eval_steps: Training steps in eval mode, though the model has layers that act otherwise there.
+        train_validations: Validations in training mode, though the model has such layers.
+        validations: Validations that were seen.
+        mixed_precision: ``float16`` or ``bfloat16`` under autocast or in the parameters, else ``""``.
+        skipped_steps: Steps that a GradScaler skipped.
+        clips: Whether the loop clips gradients.
+        invariants: See ``debuggers.diagnosis.invariants``.
+        not_told: What the session did not see, with the argument that would tell it.
+        error: The exception that ended the training, in one line.
+        world_size: Number of ranks.
+        probes: Results of ``session.probe``, by the probe's name.
+    """
+
+    steps: int = 0
+    last_step: int = -1
+    model: str = ""
+    parameters: tuple[ParameterFacts, ...] = ()
+    layers: tuple[LayerFacts, ...] = ()
+    optimizer: str = ""
+    groups: tuple[GroupFacts, ...] = ()
+    scheduler: str = ""
+    loss: LossFacts | None = None
+    inputs: BatchFacts | None = None
+    outputs: BatchFacts | None = None
+    targets: BatchFacts | None = None
+    backward_passes: int = 1
+    eval_steps: int = 0
+    train_validations: int = 0
+    validations: int = 0
+    mixed_precision: str = ""
+    skipped_steps: int = 0
+    clips: bool = False
+    invariants: tuple[InvariantFacts, ...] = ()
+    not_told: tuple[str, ...] = ()
+    error: str = ""
+    world_size: int = 1
+    probes: dict[str, dict[str, Any]] = {}

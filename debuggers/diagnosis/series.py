@@ -1,0 +1,100 @@
+"""Series of a training's signals in bounded memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+FIRST_KEPT = 512
+"""Points at the beginning of a series that are never thinned: causes show in the first steps."""
+MOST_LATER = 2048
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """One signal over the steps.
+
+    Attributes:
+        steps: int64 (n,), ascending.
+        values: float64 (n,); NaN and infinities are values.
+    """
+
+    steps: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def until(self, step: int) -> "Series":
+        """Returns the points up to a step, and that one."""
+        end = int(np.searchsorted(self.steps, step, "right"))
+        return Series(self.steps[:end], self.values[:end])
+
+    def since(self, step: int) -> "Series":
+        """Returns the points from a step on."""
+        start = int(np.searchsorted(self.steps, step, "left"))
+        return Series(self.steps[start:], self.values[start:])
+
+    @property
+    def finite(self) -> "Series":
+        """The points that are finite."""
+        known = np.isfinite(self.values)
+        return Series(self.steps[known], self.values[known])
+
+
+EMPTY = Series(np.empty(0, np.int64), np.empty(0))
+
+
+class SeriesLog:
+    """Adds points to many series.
+
+    Of each series the first 512 points are kept, and of later ones at most 2,048: when they are more, every second is
+    dropped, and from then on only every second, fourth, eighth … point is taken. The last point is always kept.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Column] = {}
+
+    def add(self, step: int, values: Mapping[str, float]) -> None:
+        """Adds points of a step, by the names of their series; a step before a series' last one is left out."""
+        for name, value in values.items():
+            column = self._columns.get(name)
+            if column is None:
+                column = self._columns[name] = _Column()
+            column.add(step, value)
+
+    def series(self) -> dict[str, Series]:
+        """Returns all series so far."""
+        return {name: column.series() for name, column in self._columns.items()}
+
+
+class _Column:
+    __slots__ = ("_count", "_last", "_stride", "first", "later")
+
+    def __init__(self) -> None:
+        self.first: list[tuple[int, float]] = []
+        self.later: list[tuple[int, float]] = []
+        self._last: tuple[int, float] | None = None
+        self._stride, self._count = 1, 0
+
+    def add(self, step: int, value: float) -> None:
+        if self._last is not None and step <= self._last[0]:
+            return
+        self._last = (step, value)
+        if len(self.first) < FIRST_KEPT:
+            self.first.append(self._last)
+            return
+        if self._count % self._stride == 0:
+            self.later.append(self._last)
+            if len(self.later) > MOST_LATER:
+                self.later = self.later[::2]
+                self._stride *= 2
+        self._count += 1
+
+    def series(self) -> Series:
+        points = self.first + self.later
+        if self._last is not None and points[-1] != self._last:
+            points = [*points, self._last]
+        steps, values = zip(*points, strict=True)
+        return Series(np.array(steps, np.int64), np.array(values, np.float64))

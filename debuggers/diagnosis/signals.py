@@ -1,0 +1,108 @@
+"""The signals from which causes are argued: numbers of a training over its steps, with their names in a run.
+
+A *sampled* step is one at which more is looked at than at others: the first ten, then every tenth up to 100, then every
+fiftieth. What a session cannot see has no series: a rule that needs it stays silent, and the report says so.
+
+Values are float64. A signal that is not defined at a step, such as the standard deviation of one value, has no point
+there; NaN and infinities are values like others.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+PREFIX: Final = "diagnosis/"
+"""How the names of signals begin in a run; those of ``RECORDED_ELSEWHERE`` keep the names that they have anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One signal.
+
+    Attributes:
+        name: Without ``PREFIX``; a signal of many tensors is ``<name>/<tensor>``.
+        meaning: What is measured, in which unit.
+    """
+
+    name: str
+    meaning: str
+
+
+RECORDED_ELSEWHERE: Final = (
+    Signal("loss", "the training loss of each step, without a loss scale, averaged over its backward passes"),
+    Signal("total_norm/gradients", "Euclidean norm of all gradients together, at each step"),
+    Signal("learning_rate", "of the first group, at each measured step; with several groups learning_rate/<index>"),
+    Signal("step_ms", "time of a step in milliseconds, without what the session takes"),
+    Signal("validation/loss", "what session.validation was told; metrics are validation/<metric>"),
+)
+
+OF_A_STEP: Final = (
+    Signal("inputs/mean", "mean of all floating-point inputs of the model"),
+    Signal("inputs/std", "their standard deviation"),
+    Signal("inputs/min", "their smallest finite value"),
+    Signal("inputs/max", "their largest finite value"),
+    Signal("inputs/non_finite", "how many are NaN or infinite"),
+    Signal("inputs/batch_std", "mean over the features of the standard deviation over the batch"),
+    Signal("inputs/scale_ratio", "largest over smallest non-zero standard deviation of a feature over the batch"),
+    Signal("inputs/duplicates", "share of the batch's rows that equal an earlier row of it"),
+    Signal("inputs/repeated", "1 if an earlier sampled batch was equal, value by value, else 0"),
+    Signal("inputs/batch_size", "length of the first dimension"),
+    Signal("outputs/mean", "mean of the model's first floating-point output"),
+    Signal("outputs/std", "its standard deviation over all elements"),
+    Signal("outputs/min", "its smallest finite value"),
+    Signal("outputs/max", "its largest finite value"),
+    Signal("outputs/non_finite", "how many elements are NaN or infinite"),
+    Signal("outputs/batch_std", "mean over the output's features of the standard deviation over the batch"),
+    Signal(
+        "outputs/row_sum_error", "largest distance of a row's sum from 1, if no element is negative: 0 after softmax"
+    ),
+    Signal("targets/mean", "mean of the targets, class indices too"),
+    Signal("targets/std", "their standard deviation over all elements"),
+    Signal("targets/min", "smallest"),
+    Signal("targets/max", "largest"),
+    Signal("targets/non_finite", "how many are NaN or infinite"),
+    Signal("targets/classes", "how many classes the batch has, where targets are class indices or one of 0 and 1"),
+    Signal("targets/top_share", "share of the batch's most frequent class"),
+    Signal("targets/between_batches", "variance of the batches' means so far, over what random batches would have"),
+    Signal("targets/classes_so_far", "how many classes all sampled batches had"),
+    Signal("targets/top_share_so_far", "share of the most frequent class in all sampled batches"),
+    Signal("targets/rarest_share_so_far", "share of the rarest class in all sampled batches"),
+    Signal(
+        "accuracy", "share of the batch whose largest output is at the target, or whose sign fits a target of 0 or 1"
+    ),
+    Signal("top_predicted_share", "share of the batch whose largest output is the most frequent one"),
+    Signal("baseline_loss", "loss of the best constant output, for a loss that is known: entropy or variance"),
+    Signal("correlation", "Pearson's correlation of outputs and targets over the batch, for a regression"),
+    Signal("gradient_cosine", "cosine between sampled elements of this step's gradients and those of the step before"),
+    Signal("descent_cosine", "cosine between sampled elements of the update and of the negative gradient"),
+    Signal("decay_cosine", "cosine between sampled elements of the update and of the negative weights"),
+    Signal("update_ratio", "|Δw| / |w| over sampled elements of all parameters"),
+    Signal("weight_norm", "Euclidean norm of all parameters, estimated from sampled elements"),
+    Signal("weight_checksum", "sum of the sampled elements: equal on all ranks of replicated training"),
+    Signal("clipped_norm", "total norm after the loop's own clipping, where it clips; total_norm is before it"),
+    Signal("loss_scale", "scale of the GradScaler"),
+    Signal("backward_passes", "backward passes since the last step"),
+    Signal("data_share", "share of the step's time between the end of a step and the next forward pass"),
+    Signal("process_mb", "resident memory of the process in 2**20 bytes"),
+    Signal("device_mb", "allocated memory of the model's CUDA device in 2**20 bytes"),
+)
+
+OF_PARAMETERS: Final = (
+    Signal("weight_rms", "root of the mean square of sampled elements"),
+    Signal("gradient_rms", "root of the mean square of sampled elements of the gradient"),
+    Signal("gradient_zeros", "share of the gradient's elements that are exactly zero"),
+    Signal("parameter_update_ratio", "|Δw| / |w| over sampled elements"),
+)
+
+OF_LAYERS: Final = (
+    Signal("output_mean", "mean of a leaf module's output"),
+    Signal("output_std", "its standard deviation over all elements"),
+    Signal("output_batch_std", "mean over its features of the standard deviation over the batch"),
+    Signal("output_zeros", "share of elements that are exactly zero"),
+    Signal(
+        "dead_units",
+        "share of units without a positive output in the batch: of ReLU-like modules, and of modules "
+        "whose output is read by a functional relu",
+    ),
+    Signal("saturated", "share of elements within 0.01 of a bound: of sigmoid, tanh, hardsigmoid, hardtanh, softmax"),
+    Signal("unit_similarity", "share of a weight's rows that equal another row of it: units that compute the same"),
+)

@@ -1,0 +1,30 @@
+import numpy as np
+
+from debuggers.diagnosis.series import FIRST_KEPT, MOST_LATER, SeriesLog
+
+
+def test_the_first_points_and_the_last_one_are_kept_and_the_others_are_thinned_evenly():
+    log = SeriesLog()
+    steps = 100_000
+    for step in range(steps):
+        log.add(step, {"loss": 1 / (step + 1)})
+    series = log.series()["loss"]
+    assert series.steps[:FIRST_KEPT].tolist() == list(range(FIRST_KEPT))
+    assert series.steps[-1] == steps - 1
+    later = np.diff(series.steps[FIRST_KEPT:-1])
+    assert len(series) <= FIRST_KEPT + MOST_LATER + 1
+    assert len(set(later.tolist())) == 1
+    assert np.array_equal(series.values, 1 / (series.steps + 1))
+
+
+def test_a_step_that_is_not_after_the_last_is_left_out_and_nan_is_a_value():
+    log = SeriesLog()
+    for step, value in ((3, 1.0), (3, 2.0), (1, 5.0), (4, float("nan"))):
+        log.add(step, {"loss": value})
+    series = log.series()["loss"]
+    assert series.steps.tolist() == [3, 4]
+    assert series.values[0] == 1.0
+    assert np.isnan(series.values[1])
+    assert len(series.finite) == 1
+    assert series.until(3).values.tolist() == [1.0]
+    assert series.since(4).steps.tolist() == [4]
