@@ -15,7 +15,7 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pass
 
 
-class ParameterFacts(_Facts):
+class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """One parameter, as it was at the first step; ``std`` and ``mean`` are of sampled elements.
 
     ``role`` says what happens to it: ``frozen`` requires no gradient; ``without_gradient`` requires one and never had
@@ -33,7 +33,7 @@ class ParameterFacts(_Facts):
     )
 
 
-class LayerFacts(_Facts):
+class LayerFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """One leaf module: its name, the name of its class, and ``p`` of a dropout or the momentum of a batch norm."""
 
     name: str
@@ -41,14 +41,14 @@ class LayerFacts(_Facts):
     value: float | None = None
 
 
-class GroupFacts(_Facts):
+class GroupFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of one group of the optimizer that are numbers or flags, such as lr, momentum, weight_decay."""
 
     parameters: int = 0
     settings: dict[str, float | bool | tuple[float, ...] | None] = {}
 
 
-class LossFacts(_Facts):
+class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """What the graph of the loss shows.
 
     Attributes:
@@ -77,7 +77,7 @@ class LossFacts(_Facts):
     broadcast: bool = False
 
 
-class BatchFacts(_Facts):
+class BatchFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """Shape and dtype of a tensor of the first batch; ``integer`` targets are class indices."""
 
     shape: tuple[int, ...] = ()
@@ -85,7 +85,7 @@ class BatchFacts(_Facts):
     integer: bool = False
 
 
-class InvariantFacts(_Facts):
+class InvariantFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """How often an invariant was checked and broken, the first step at which it was, and an example."""
 
     name: str
@@ -95,7 +95,7 @@ class InvariantFacts(_Facts):
     where: str = ""
 
 
-class Facts(_Facts):
+class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """What is known about a training.
 
     Attributes:
