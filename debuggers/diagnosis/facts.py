@@ -118,6 +118,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         clips: Whether the loop clips gradients.
         invariants: See ``debuggers.diagnosis.invariants``.
         not_told: What the session did not see, with the argument that would tell it.
+        first_nans: Where the first NaN came from, one sentence for each answer of a replayed step.
         error: The exception that ended the training, in one line.
         world_size: Number of ranks.
         probes: Results of ``session.probe``, by the probe's name.
@@ -144,6 +145,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     clips: bool = False
     invariants: tuple[InvariantFacts, ...] = ()
     not_told: tuple[str, ...] = ()
+    first_nans: tuple[str, ...] = ()
     error: str = ""
     world_size: int = 1
     probes: dict[str, dict[str, Any]] = {}

@@ -1,0 +1,123 @@
+"""What a loss curve says: from where to where it went, whether it still falls, stands, swings or has blown up."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.series import Series
+
+FEWEST = 8
+"""Points of a loss from which its course is judged."""
+STANDS = 0.05
+"""A loss that fell by less than this share of its range to zero, or to its baseline, has not fallen."""
+BLOWN_UP = 2.0
+"""A loss of more than this many times its first value has blown up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The course of a loss.
+
+    Attributes:
+        points: Number of points that it was read from.
+        first: Median of the first points (at most 3), before training has done much.
+        last: Median of the last fifth.
+        lowest: Lowest running median of five.
+        highest: Largest finite value.
+        noise: Typical distance of neighbouring values from each other in the last half, from their median.
+        fell: ``(first - last) / |first|``; negative if it rose.
+        late_fall: The part of the whole fall that came in the last third of the steps: 1/3 for a straight line.
+        became_non_finite: The first step with NaN or infinity; None if there is none.
+        blew_up: The first step with more than twice the first loss, if it ended above the first loss; else None.
+        swings: Share of steps at which the loss turns, up after down or down after up; 2/3 for noise.
+    """
+
+    points: int
+    first: float
+    last: float
+    lowest: float
+    highest: float
+    noise: float
+    fell: float
+    late_fall: float
+    became_non_finite: int | None
+    blew_up: int | None
+    swings: float
+
+    @property
+    def stands(self) -> bool:
+        """Whether the loss has not fallen."""
+        return abs(self.fell) < STANDS
+
+    @property
+    def rose(self) -> bool:
+        """Whether the loss ends above where it began, by more than its noise."""
+        return self.fell < -STANDS and self.last - self.first > self.noise
+
+    @property
+    def failed(self) -> bool:
+        """Whether the loss has blown up, or is not finite any more."""
+        return self.became_non_finite is not None or self.blew_up is not None
+
+
+def progress_of(evidence: Evidence, name: str = "loss") -> Progress | None:
+    """Returns the course of the training loss; None if it has fewer than 8 points."""
+    series = evidence[name]
+    return None if len(series) < FEWEST else _course(series)
+
+
+def _course(series: Series) -> Progress:
+    finite = series.finite
+    broken = np.flatnonzero(~np.isfinite(series.values))
+    non_finite = int(series.steps[broken[0]]) if len(broken) else None
+    values = finite.values
+    if len(values) < 3:
+        known = float(values[0]) if len(values) else math.nan
+        return Progress(
+            points=len(series),
+            first=known,
+            last=math.nan,
+            lowest=known,
+            highest=known,
+            noise=0.0,
+            fell=-math.inf,
+            late_fall=0.0,
+            became_non_finite=non_finite,
+            blew_up=None,
+            swings=0.0,
+        )
+    first = float(np.median(values[: min(3, max(1, len(values) // 8))]))
+    last = float(np.median(values[-max(3, len(values) // 5) :]))
+    changes = np.diff(values)
+    noise = float(np.median(np.abs(changes[len(changes) // 2 :])))
+    scale = max(abs(first), 1e-12)
+    above = np.flatnonzero(values > first + (BLOWN_UP - 1) * scale)
+    return Progress(
+        points=len(series),
+        first=first,
+        last=last,
+        lowest=float(_running_median(values).min()),
+        highest=float(values.max()),
+        noise=noise,
+        fell=(first - last) / scale,
+        late_fall=_late_fall(values),
+        became_non_finite=non_finite,
+        blew_up=int(finite.steps[above[0]]) if len(above) and last > first else None,
+        swings=float(np.mean(changes[1:] * changes[:-1] < 0)) if len(changes) > 1 else 0.0,
+    )
+
+
+def _running_median(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    width = min(5, len(values))
+    return np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
+
+
+def _late_fall(values: npt.NDArray[np.float64]) -> float:
+    """The share of the fall that came in the last third; 0 where it did not fall."""
+    parts = np.array_split(values, 9)
+    medians = [float(np.median(part)) for part in parts if len(part)]
+    whole = medians[0] - medians[-1]
+    return (medians[-4] - medians[-1]) / whole if len(medians) == 9 and whole > 0 else 0.0

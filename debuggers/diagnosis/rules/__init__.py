@@ -1,0 +1,91 @@
+"""The rules from which causes are derived, one function for each cause, by subject."""
+
+from collections.abc import Callable
+
+from debuggers.diagnosis.argument import Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.rules.generalisation import over_regularized, overfitting
+from debuggers.diagnosis.rules.gradient_handling import (
+    accumulation_not_averaged,
+    clipping_ineffective,
+    clipping_too_strong,
+    gradients_not_zeroed,
+)
+from debuggers.diagnosis.rules.inputs import duplicated_data, inputs_constant, inputs_not_normalized, non_finite_inputs
+from debuggers.diagnosis.rules.learning_rate import (
+    learning_rate_too_high,
+    learning_rate_too_low,
+    missing_warmup,
+    schedule_collapsed,
+    stopped_too_early,
+)
+from debuggers.diagnosis.rules.loss_function import (
+    flipped_loss_sign,
+    loss_sum_not_mean,
+    shape_broadcast,
+    target_out_of_range,
+    wrong_output_or_loss,
+)
+from debuggers.diagnosis.rules.participation import (
+    detached_parameters,
+    frozen_parameters,
+    no_update,
+    parameters_not_in_optimizer,
+    wrong_mode,
+)
+from debuggers.diagnosis.rules.precision import fp16_underflow, non_finite_backward, non_finite_forward
+from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound, memory_leak, rank_desync
+from debuggers.diagnosis.rules.signal_flow import (
+    dead_units,
+    exploding_gradients,
+    poor_initialization,
+    saturated_units,
+    unbroken_symmetry,
+    vanishing_gradients,
+)
+from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels, unshuffled_data
+
+RULES: tuple[Callable[[Evidence], Argument], ...] = (
+    non_finite_inputs,
+    inputs_constant,
+    inputs_not_normalized,
+    duplicated_data,
+    single_class_labels,
+    class_imbalance,
+    unshuffled_data,
+    labels_unrelated,
+    wrong_output_or_loss,
+    target_out_of_range,
+    shape_broadcast,
+    flipped_loss_sign,
+    loss_sum_not_mean,
+    poor_initialization,
+    unbroken_symmetry,
+    vanishing_gradients,
+    exploding_gradients,
+    dead_units,
+    saturated_units,
+    parameters_not_in_optimizer,
+    detached_parameters,
+    frozen_parameters,
+    no_update,
+    wrong_mode,
+    gradients_not_zeroed,
+    clipping_too_strong,
+    clipping_ineffective,
+    accumulation_not_averaged,
+    learning_rate_too_high,
+    learning_rate_too_low,
+    schedule_collapsed,
+    missing_warmup,
+    stopped_too_early,
+    over_regularized,
+    overfitting,
+    non_finite_forward,
+    non_finite_backward,
+    fp16_underflow,
+    batch_mixing,
+    memory_leak,
+    data_loading_bound,
+    rank_desync,
+)

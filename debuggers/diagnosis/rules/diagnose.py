@@ -1,0 +1,150 @@
+"""From evidence to causes: runs the rules, ranks consequences below their causes, and drops what is too uncertain."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from debuggers.diagnosis.cause import Cause
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.rules import RULES
+
+FLOOR = 0.5
+"""The confidence from which a cause is reported."""
+EXPLAINED = 0.5
+"""What is left of the confidence in a cause that may be the consequence of a surer one."""
+
+_TOO_LARGE = (
+    "exploding_gradients",
+    "dead_units",
+    "saturated_units",
+    "non_finite_forward",
+    "non_finite_backward",
+    "clipping_ineffective",
+    "missing_warmup",
+    "flipped_loss_sign",
+)
+_STUCK = (
+    "learning_rate_too_low",
+    "labels_unrelated",
+    "stopped_too_early",
+    "vanishing_gradients",
+    "over_regularized",
+    "no_update",
+    "frozen_parameters",
+    "class_imbalance",
+)
+_LEADS_TO: Mapping[str, tuple[str, ...]] = {
+    "learning_rate_too_high": (*_TOO_LARGE, "labels_unrelated", "vanishing_gradients", "poor_initialization"),
+    "loss_sum_not_mean": (*_TOO_LARGE, "learning_rate_too_high"),
+    "accumulation_not_averaged": (*_TOO_LARGE, "learning_rate_too_high"),
+    "gradients_not_zeroed": (*_TOO_LARGE, "learning_rate_too_high", "labels_unrelated", "accumulation_not_averaged"),
+    "inputs_not_normalized": (*_TOO_LARGE, "learning_rate_too_high", "poor_initialization", *_STUCK),
+    "non_finite_inputs": (*_TOO_LARGE, *_STUCK, "learning_rate_too_high"),
+    "inputs_constant": (*_STUCK, "duplicated_data", "inputs_not_normalized"),
+    "single_class_labels": (*_STUCK, "unshuffled_data", "duplicated_data", "wrong_output_or_loss"),
+    "class_imbalance": ("labels_unrelated", "learning_rate_too_low", "stopped_too_early"),
+    "unshuffled_data": (
+        "learning_rate_too_high",
+        "labels_unrelated",
+        "class_imbalance",
+        "stopped_too_early",
+        "overfitting",
+    ),
+    "duplicated_data": ("overfitting",),
+    "wrong_output_or_loss": (
+        *_STUCK,
+        "saturated_units",
+        "learning_rate_too_high",
+        "flipped_loss_sign",
+        "target_out_of_range",
+    ),
+    "target_out_of_range": (*_STUCK, "dead_units", "saturated_units", "wrong_output_or_loss"),
+    "shape_broadcast": (*_STUCK, "wrong_output_or_loss"),
+    "flipped_loss_sign": ("learning_rate_too_high", *_TOO_LARGE, *_STUCK, "wrong_output_or_loss", "loss_sum_not_mean"),
+    "poor_initialization": (*_TOO_LARGE, "learning_rate_too_high", "vanishing_gradients", *_STUCK, "unbroken_symmetry"),
+    "unbroken_symmetry": (*_STUCK, "poor_initialization", "dead_units"),
+    "vanishing_gradients": (
+        "learning_rate_too_low",
+        "labels_unrelated",
+        "no_update",
+        "stopped_too_early",
+        "saturated_units",
+    ),
+    "exploding_gradients": (
+        "non_finite_forward",
+        "non_finite_backward",
+        "learning_rate_too_high",
+        "clipping_ineffective",
+    ),
+    "dead_units": (
+        "labels_unrelated",
+        "no_update",
+        "vanishing_gradients",
+        "learning_rate_too_low",
+        "stopped_too_early",
+    ),
+    "saturated_units": ("labels_unrelated", "vanishing_gradients", "learning_rate_too_low", "stopped_too_early"),
+    "parameters_not_in_optimizer": (*_STUCK, "detached_parameters"),
+    "detached_parameters": _STUCK,
+    "frozen_parameters": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early"),
+    "no_update": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early", "unbroken_symmetry"),
+    "wrong_mode": ("overfitting",),
+    "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),
+    "clipping_ineffective": ("exploding_gradients", "non_finite_forward", "non_finite_backward"),
+    "schedule_collapsed": ("learning_rate_too_low", "no_update", "stopped_too_early"),
+    "missing_warmup": ("exploding_gradients", "dead_units"),
+    "over_regularized": (
+        "learning_rate_too_low",
+        "labels_unrelated",
+        "vanishing_gradients",
+        "stopped_too_early",
+        "dead_units",
+    ),
+    "learning_rate_too_low": ("stopped_too_early", "labels_unrelated"),
+    "non_finite_forward": ("non_finite_backward", "no_update", "dead_units", "exploding_gradients"),
+    "non_finite_backward": ("non_finite_forward", "no_update", "dead_units", "exploding_gradients"),
+    "fp16_underflow": ("vanishing_gradients", "no_update", "learning_rate_too_low", "stopped_too_early"),
+    "batch_mixing": ("labels_unrelated", "learning_rate_too_low"),
+    "labels_unrelated": ("overfitting", "stopped_too_early", "learning_rate_too_low"),
+}
+"""What a cause leads to; a consequence that is older than its cause is none."""
+
+_log = logging.getLogger(__name__)
+
+
+def diagnose(evidence: Evidence) -> tuple[Cause, ...]:
+    """Returns the causes of what is wrong with a training, most likely first; empty if nothing is.
+
+    A rule that fails is logged and left out, so that the report of a training is never lost.
+    """
+    causes = []
+    for rule in RULES:
+        try:
+            cause = rule(evidence).cause
+        except Exception:
+            _log.exception("the rule %s failed and was left out", rule.__name__)
+            continue
+        if cause is not None:
+            causes.append(cause)
+    causes.sort(key=lambda cause: -cause.confidence)
+    ranked = sorted(_below_their_causes(causes), key=lambda cause: -cause.confidence)
+    return tuple(cause for cause in ranked if cause.confidence >= FLOOR)
+
+
+def _below_their_causes(causes: list[Cause]) -> list[Cause]:
+    """Lowers the confidence in consequences of surer causes, surest first."""
+    found: list[Cause] = []
+    for cause in causes:
+        origin = next((one for one in found if one.confidence >= FLOOR and _explains(one, cause)), None)
+        if origin is None:
+            found.append(cause)
+        else:
+            against = (*cause.against, f"it follows from {origin.code}")
+            found.append(replace(cause, confidence=cause.confidence * EXPLAINED, against=against))
+    return found
+
+
+def _explains(cause: Cause, other: Cause) -> bool:
+    if other.code not in _LEADS_TO.get(cause.code, ()):
+        return False
+    return cause.since_step is None or other.since_step is None or cause.since_step <= other.since_step + 1

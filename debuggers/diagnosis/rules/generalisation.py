@@ -1,0 +1,97 @@
+"""Causes that show against data that was not trained on, and in the size of the weights."""
+
+import numpy as np
+
+from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+
+GAP = 0.1
+"""(validation - training) / training from which a model overfits (Overfit of SageMaker Debugger)."""
+DROPOUT = 0.75
+
+
+def overfitting(evidence: Evidence) -> Argument:
+    """The validation loss rises from its lowest value while the training loss falls."""
+    argument = Argument("overfitting")
+    validation, progress = evidence["validation/loss"].finite, progress_of(evidence)
+    if len(validation) < 3 or progress is None or progress.failed:
+        return argument
+    best = int(validation.values.argmin())
+    low, last = float(validation.values[best]), float(np.median(validation.values[-2:]))
+    rise = (last - low) / max(abs(low), 1e-12)
+    train = evidence["loss"].finite
+    falls = float(np.median(train.values[-max(3, len(train) // 10) :])) < progress.first
+    later = len(validation) - 1 - best
+    if rise > GAP and falls and later >= 2:
+        step = int(validation.steps[best])
+        argument.add(
+            STRONG if rise > 2 * GAP else 0.55,
+            f"the validation loss rose from {low:.3g} at step {step} to {last:.3g}, the "
+            f"training loss fell to {progress.last:.3g}",
+            since=step,
+        )
+    gap = (last - progress.last) / max(abs(progress.last), 1e-12)
+    if gap > 10 * GAP and progress.fell > 0.5:
+        argument.add(
+            MODERATE if later >= 1 else WEAK,
+            f"at the end it is {last / max(progress.last, 1e-12):.1f} times the training loss",
+            since=int(validation.steps[best]),
+        )
+    argument.advice = (
+        f"Stop at step {int(validation.steps[best])}, where the validation loss was lowest; more data or augmentation, "
+        "weight decay, dropout, or a smaller model."
+    )
+    return argument
+
+
+def over_regularized(evidence: Evidence) -> Argument:
+    """Weights shrink steadily while the loss stands, or dropout takes away nearly everything."""
+    argument = Argument("over_regularized")
+    progress, norm = progress_of(evidence), evidence["weight_norm"].finite
+    decay = [group.settings.get("weight_decay") for group in evidence.facts.groups]
+    strength = max((float(value) for value in decay if isinstance(value, (int, float))), default=0.0)
+    gets_nowhere = progress is not None and not progress.failed and progress.fell < 0.35
+    if len(norm) >= 5:
+        shrunk = float(norm.values[-1]) / max(float(norm.values[0]), 1e-30)
+        down = float(np.mean(np.diff(norm.values) < 0))
+        if shrunk < 0.7 and down > 0.7:
+            argument.add(
+                0.5 if shrunk > 0.4 else 0.6,
+                f"the weights shrank to {shrunk:.0%} of their size"
+                + (f" under weight decay {strength:g}" if strength else ""),
+                since=int(norm.steps[0]),
+            )
+            pull = evidence["decay_cosine"].finite
+            if len(pull) >= 5 and float(np.median(pull.values)) > 0.5:
+                argument.add(MODERATE, f"updates point at zero (cosine {np.median(pull.values):.2f})")
+            if gets_nowhere and progress is not None:
+                argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
+            elif progress is not None and progress.fell > 0.6:
+                argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+    drops = [layer for layer in evidence.facts.layers if "Dropout" in layer.kind and (layer.value or 0) >= DROPOUT]
+    if drops:
+        argument.add(
+            0.5,
+            f"{drops[0].name} drops {drops[0].value:.0%} of its inputs",
+            since=0,
+            where=[one.name for one in drops[:3]],
+        )
+        if gets_nowhere:
+            argument.add(MODERATE, "and the loss hardly falls")
+        validation = evidence["validation/loss"].finite
+        if progress is not None and len(validation) and float(np.median(validation.values[-2:])) < 0.8 * progress.last:
+            argument.add(
+                MODERATE,
+                f"the validation loss ({validation.values[-1]:.3g}), without dropout, is "
+                f"below the training loss ({progress.last:.3g})",
+            )
+    if strength >= 0.1 and argument.cause is None and gets_nowhere:
+        argument.add(WEAK, f"weight decay is {strength:g}")
+    lower = (
+        f"weight_decay: {strength:g} → {min(strength / 100, 0.01):g}"
+        if strength
+        else "Lower the penalty on the weights"
+    )
+    argument.advice = f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2."
+    return argument

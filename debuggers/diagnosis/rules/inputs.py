@@ -1,0 +1,136 @@
+"""Causes in what enters the model."""
+
+import numpy as np
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+
+LARGE_INPUT = 10.0
+"""Standard deviation or mean of inputs from which the first layer works far from where it was initialised for."""
+UNEVEN = 100.0
+"""Ratio of the features' scales from which the largest ones drown the others."""
+FULL_BATCH_FROM = 64
+"""A batch of at least so many rows that comes again and again may be the whole data set."""
+NORMALISING = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm")
+
+
+def non_finite_inputs(evidence: Evidence) -> Argument:
+    """Any NaN or infinity enters the model. Models that mask them train on: then it counts for half."""
+    argument = Argument("non_finite_inputs")
+    bad = evidence["inputs/non_finite"]
+    hit = np.flatnonzero(bad.values > 0)
+    if len(hit):
+        step, count = int(bad.steps[hit[0]]), int(bad.values[hit[0]])
+        argument.add(CERTAIN, f"{count:,} NaN or infinite input values at step {step}", since=step)
+        outputs = evidence["outputs/non_finite"]
+        loss = evidence["loss"]
+        if len(outputs) and not (outputs.values > 0).any() and np.isfinite(loss.values).all():
+            argument.against(MODERATE, "outputs and loss stayed finite: the model may mask them")
+    argument.advice = (
+        "Check the data before the model: torch.isfinite(inputs).all(); drop or "
+        "fill what is missing, and scale columns "
+        "with a standard deviation of 0 separately."
+    )
+    return argument
+
+
+def inputs_constant(evidence: Evidence) -> Argument:
+    """The rows of every sampled batch are equal: no feature varies over the batch."""
+    argument = Argument("inputs_constant")
+    varies, size = evidence["inputs/batch_std"], evidence["inputs/batch_size"]
+    several = len(size) and float(np.median(size.values)) >= 2
+    if several and len(varies) and float(varies.values.max()) <= 1e-6 * _scale(evidence):
+        argument.add(
+            CERTAIN, f"no input feature varies within any of {len(varies)} sampled batches", since=_first(varies)
+        )
+    elif several and not len(varies):
+        same = evidence["inputs/duplicates"]
+        rows = float(np.median(size.values))
+        if len(same) and float(same.values.min()) >= 1 - 1 / rows - 1e-9:
+            argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=_first(same))
+    argument.advice = (
+        "Look at a batch as the model gets it: a wrong column, index, mask or a division by 255 of integers."
+    )
+    return argument
+
+
+def inputs_not_normalized(evidence: Evidence) -> Argument:
+    """Inputs are far from mean 0 and standard deviation 1, or their features differ in scale by more than 100.
+
+    LeCun et al. (Efficient BackProp, 1998) give the reasons; default initialisations assume inputs of unit variance.
+    What the model normalises itself is none: its first layer with parameters is a normalisation.
+    """
+    argument = Argument("inputs_not_normalized")
+    mean, std, ratio = (evidence[f"inputs/{name}"].finite for name in ("mean", "std", "scale_ratio"))
+    if not len(std):
+        return argument
+    centre, spread = float(np.median(np.abs(mean.values))), float(np.median(std.values))
+    since = _first(std)
+    size = max(centre, spread)
+    if size > LARGE_INPUT:
+        weight = STRONG if size > 3 * LARGE_INPUT else MODERATE
+        argument.add(weight, f"inputs have mean {centre:.3g} and standard deviation {spread:.3g}", since=since)
+    elif spread < 1 / (10 * LARGE_INPUT) and spread > 0:
+        argument.add(MODERATE, f"inputs have a standard deviation of only {spread:.2g}", since=since)
+    elif centre > LARGE_INPUT / 2 * spread and centre > 1:
+        argument.add(
+            MODERATE, f"inputs have mean {centre:.3g}, far from 0 for a standard deviation of {spread:.3g}", since=since
+        )
+    uneven = float(np.median(ratio.values)) if len(ratio) else 1.0
+    if uneven > UNEVEN and size > 1:
+        argument.add(
+            MODERATE, f"the standard deviations of input features differ by a factor of {uneven:,.0f}", since=since
+        )
+    progress = progress_of(evidence)
+    if argument.cause is not None and progress is not None:
+        if progress.failed or progress.fell < 0.3:
+            argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
+        elif progress.fell > 0.9:
+            argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
+    first = next(
+        (layer for layer in evidence.facts.layers if layer.kind not in ("Flatten", "Identity", "Unflatten")), None
+    )
+    if first is not None and first.kind.startswith(NORMALISING):
+        argument.against(CERTAIN, f"{first.name} normalises them ({first.kind})")
+    argument.advice = (
+        f"Standardise inputs with the training set's mean and standard deviation: (x - {centre:.3g}) / {spread:.3g}"
+        + (", each feature with its own." if uneven > UNEVEN else ".")
+    )
+    return argument
+
+
+def duplicated_data(evidence: Evidence) -> Argument:
+    """Rows repeat within batches, or small batches come again and again."""
+    argument = Argument("duplicated_data")
+    same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
+    rows = float(np.median(size.values)) if len(size) else 0.0
+    share = float(np.median(same.values)) if len(same) else 0.0
+    if rows >= 4 and share >= 0.3:
+        argument.add(STRONG, f"{share:.0%} of the rows of a batch equal another row of it", since=_first(same))
+        if share >= 1 - 1.5 / rows:
+            argument.against(STRONG, "all rows are equal: see inputs_constant")
+    if len(again) >= 8:
+        repeated = float(np.mean(again.values[1:]))
+        if repeated > 0.9 and rows < FULL_BATCH_FROM:
+            argument.add(
+                STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=_first(again)
+            )
+        elif repeated > 0.9 and len(evidence["validation/loss"]) == 0:
+            argument.add(0.1, f"every batch is the same {rows:.0f} rows")
+    argument.advice = (
+        "Check the sampler, the worker's random seed (worker_init_fn) and joins that repeat rows; compare batches with "
+        "torch.unique(inputs, dim=0)."
+    )
+    return argument
+
+
+def _scale(evidence: Evidence) -> float:
+    """The magnitude of the inputs, for what counts as zero."""
+    values = [float(np.abs(evidence[f"inputs/{name}"].finite.values).max(initial=0.0)) for name in ("min", "max")]
+    return max(*values, 1e-30)
+
+
+def _first(series: object) -> int:
+    steps = series.steps  # type: ignore[attr-defined]
+    return int(steps[0])

@@ -1,0 +1,223 @@
+"""Causes in the loss: what the graph of the loss and the range of its values show."""
+
+import re
+
+import numpy as np
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import LossFacts
+from debuggers.diagnosis.progress import progress_of
+
+RANGES = {"sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
+REGRESSIONS = frozenset({"mse", "l1", "smooth_l1"})
+NEVER_NEGATIVE = frozenset({"cross_entropy", "mse", "l1", "smooth_l1", "bce", "bce_with_logits"})
+
+
+def wrong_output_or_loss(evidence: Evidence) -> Argument:
+    """The activation before the loss is not the one that the loss expects, or its error message says so."""
+    argument = Argument("wrong_output_or_loss")
+    loss = evidence.facts.loss or LossFacts()
+    width = loss.outputs_shape[1] if len(loss.outputs_shape) > 1 else 0
+    if loss.kind == "cross_entropy" and loss.before in ("softmax", "sigmoid"):
+        argument.add(
+            CERTAIN,
+            f"cross_entropy gets the output of {loss.before}, it expects logits: its floor is "
+            f"{np.log1p((max(width, 2) - 1) / np.e):.2f}, not 0",
+        )
+        argument.advice = f"Remove {loss.before} from the model's end; apply it where probabilities are read."
+    elif loss.kind == "cross_entropy" and width == 1:
+        argument.add(CERTAIN, "cross_entropy gets one output a sample: its softmax is always 1 and the loss 0")
+        argument.advice = "Use two outputs, or BCEWithLogitsLoss with the one."
+    elif loss.kind == "bce_with_logits" and loss.before in ("sigmoid", "softmax"):
+        argument.add(CERTAIN, f"binary_cross_entropy_with_logits gets the output of {loss.before}, it expects logits")
+        argument.advice = f"Remove {loss.before} from the model's end, or use BCELoss."
+    elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid"):
+        argument.add(STRONG, f"nll_loss gets {loss.before or 'plain'} outputs, it expects logarithms of probabilities")
+        argument.advice = "Use cross_entropy, or apply log_softmax before nll_loss."
+    elif loss.kind == "kl_div" and loss.before not in ("log_softmax", "log_sigmoid"):
+        argument.add(STRONG, f"kl_div gets {loss.before or 'plain'} outputs, it expects logarithms of probabilities")
+        argument.advice = "Apply log_softmax to the first argument of kl_div."
+    elif loss.before == "softmax" and width == 1:
+        argument.add(CERTAIN, "softmax over one output is always 1")
+        argument.advice = "Use sigmoid, or no activation, for one output."
+    _add_range_signs(argument, evidence, loss)
+    _add_error(argument, evidence.facts.error)
+    return argument
+
+
+def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    series = evidence["loss"].finite
+    sums = evidence["outputs/row_sum_error"].finite
+    if (
+        loss.kind == "cross_entropy"
+        and not loss.before
+        and len(sums) >= 3
+        and float(sums.values.max()) < 1e-3
+        and (not loss.outputs_shape or loss.outputs_shape[-1] > 1)
+    ):
+        argument.add(
+            STRONG, "the rows of the model's output are probabilities (they sum to 1), cross_entropy expects logits"
+        )
+        argument.advice = "Remove the softmax from the model's end."
+    if loss.kind == "nll" and len(series) and float(series.values.min()) < 0:
+        argument.add(STRONG, f"the loss is negative ({series.values.min():.3g}): its input cannot be a log-probability")
+    classes, span = evidence["targets/classes_so_far"], evidence["targets/max"].finite
+    if loss.kind in REGRESSIONS and len(classes) and len(span) and (targets := evidence.facts.targets) is not None:
+        count = int(classes.values[-1])
+        is_index = targets.integer and float(span.values.max()) == count - 1 and 3 <= count <= 100
+        if is_index and (not loss.outputs_shape or loss.outputs_shape[-1] in (1, *loss.outputs_shape[:1])):
+            argument.add(
+                0.6, f"{loss.kind} fits one number to the indices of {count} classes, whose order means nothing"
+            )
+            argument.advice = f"Use {count} outputs and cross_entropy."
+
+
+_SHAPE_ERRORS = re.compile(
+    r"all elements of input should be between 0 and 1|expected scalar type Long|0D or 1D target tensor expected|"
+    r"multi-target not supported|must be the same as input size|expected (?:floating|Float|Long)"
+)
+
+
+def _add_error(argument: Argument, error: str) -> None:
+    if _SHAPE_ERRORS.search(error):
+        argument.add(0.85, f"the training ended with: {error}")
+        argument.advice = (
+            argument.advice or "Compare the loss's documentation with shape and dtype of outputs and targets."
+        )
+
+
+def target_out_of_range(evidence: Evidence) -> Argument:
+    """Targets lie outside of what the activation at the model's end can reach, or are no index of a class."""
+    argument = Argument("target_out_of_range")
+    loss = evidence.facts.loss or LossFacts()
+    low, high = evidence["targets/min"].finite, evidence["targets/max"].finite
+    if len(low) and len(high):
+        smallest, largest = float(low.values.min()), float(high.values.max())
+        bounds = RANGES.get(loss.before)
+        if loss.kind in REGRESSIONS and bounds is not None:
+            width = max(largest - smallest, 1e-12)
+            beyond = max(bounds[0] - smallest, largest - bounds[1], 0.0)
+            if beyond > 0.05 * width:
+                argument.add(
+                    CERTAIN,
+                    f"targets reach from {smallest:.3g} to {largest:.3g}, {loss.before} "
+                    f"only from {bounds[0]:g} to {bounds[1]:g}",
+                    since=int(low.steps[0]),
+                )
+                argument.advice = f"Remove {loss.before} from the model's end, or scale the targets into its range."
+        if loss.kind in ("bce", "bce_with_logits") and (smallest < 0 or largest > 1):
+            argument.add(CERTAIN, f"targets reach from {smallest:.3g} to {largest:.3g}; {loss.kind} expects 0 to 1")
+            argument.advice = "Bring targets to 0 and 1, such as (targets + 1) / 2 for -1 and 1."
+        _add_scale(argument, evidence, loss, smallest, largest)
+    if re.search(r"[Tt]arget -?\d+ is out of bounds|index out of range|Assertion `t >= 0", evidence.facts.error):
+        argument.add(CERTAIN, f"the training ended with: {evidence.facts.error}")
+        argument.advice = (
+            "Class indices go from 0 to the number of outputs minus 1; unknown words need an index of their own."
+        )
+    return argument
+
+
+def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest: float, largest: float) -> None:
+    """Targets far larger than what the outputs reach."""
+    reached = evidence["outputs/max"].finite
+    lowest = evidence["outputs/min"].finite
+    progress = progress_of(evidence)
+    if loss.kind not in REGRESSIONS or not len(reached) or progress is None:
+        return
+    size = max(abs(smallest), abs(largest))
+    got = max(abs(float(lowest.values[-1])), abs(float(reached.values[-1]))) if len(lowest) else 0.0
+    if size > 50 and got < 0.3 * size and progress.last > 0.3 * progress.first:
+        argument.add(
+            0.6, f"targets reach from {smallest:.3g} to {largest:.3g}, outputs {got:.3g} in magnitude at the end"
+        )
+        argument.advice = "Standardise the targets and scale the predictions back."
+
+
+def shape_broadcast(evidence: Evidence) -> Argument:
+    """One of outputs and targets was expanded to the other's shape inside the loss."""
+    argument = Argument("shape_broadcast")
+    loss = evidence.facts.loss
+    if loss is not None and loss.broadcast:
+        argument.add(
+            CERTAIN,
+            f"outputs of shape {tuple(loss.outputs_shape)} and targets of shape "
+            f"{tuple(loss.targets_shape)} are broadcast "
+            "to one another: every output is compared with every target",
+        )
+    elif loss is not None and loss.kind in REGRESSIONS | {"bce", "bce_with_logits"}:
+        ours, theirs = tuple(loss.outputs_shape), tuple(loss.targets_shape)
+        if ours and theirs and ours != theirs:
+            argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
+    outputs, targets = evidence.facts.outputs, evidence.facts.targets
+    if argument.cause is None and outputs is not None and targets is not None and loss is not None:
+        ours, theirs = tuple(outputs.shape), tuple(targets.shape)
+        if loss.kind in REGRESSIONS and sorted((ours, theirs), key=len) == [ours[:1], (*ours[:1], 1)]:
+            argument.add(STRONG, f"the model's output has shape {ours}, the targets {theirs}")
+    argument.advice = "Give both one shape: outputs.squeeze(-1), or targets.unsqueeze(-1)."
+    return argument
+
+
+def flipped_loss_sign(evidence: Evidence) -> Argument:
+    """The loss is negated, maximised, below what it can be, or the accuracy is below chance."""
+    argument = Argument("flipped_loss_sign")
+    loss = evidence.facts.loss or LossFacts()
+    series, progress = evidence["loss"].finite, progress_of(evidence)
+    if loss.negated and loss.kind in NEVER_NEGATIVE:
+        argument.add(CERTAIN, f"the loss is the negative of {loss.kind}")
+    if loss.kind in NEVER_NEGATIVE and not loss.negated and len(series) and float(series.values[-1]) < -1e-6:
+        reached = evidence["targets/max"].finite
+        if not (loss.kind.startswith("bce") and len(reached) and float(reached.values.max()) > 1):
+            argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.values[-1]:.3g}")
+    if any(group.settings.get("maximize") for group in evidence.facts.groups) and loss.kind in NEVER_NEGATIVE:
+        argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
+    if (
+        progress is not None
+        and not loss.kind
+        and progress.last < 0
+        and progress.first <= 0
+        and progress.last < 5 * progress.first < 0
+    ):
+        argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
+    accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
+    if len(accuracy) >= 5 and len(top):
+        late = float(np.median(accuracy.values[-max(3, len(accuracy) // 3) :]))
+        chance = 1 / max(2.0, float(top.values[-1]))
+        if late < 0.4 * chance:
+            argument.add(
+                STRONG if argument.cause is not None or late < 0.2 * chance else MODERATE,
+                f"the accuracy is {late:.1%}, below chance ({chance:.1%})",
+            )
+            if (progress is not None and progress.fell > 0 and progress.first < 0) or (progress and progress.last < 0):
+                argument.add(MODERATE, "while the loss falls")
+    argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
+    return argument
+
+
+def loss_sum_not_mean(evidence: Evidence) -> Argument:
+    """The loss is the sum over the batch and nothing divides it: gradients grow with the batch."""
+    argument = Argument("loss_sum_not_mean")
+    loss = evidence.facts.loss
+    size = evidence["inputs/batch_size"]
+    rows = (
+        float(np.median(size.values))
+        if len(size)
+        else float(loss.outputs_shape[0])
+        if loss and loss.outputs_shape
+        else 0
+    )
+    if loss is None or loss.reduction != "sum" or rows < 8 or abs(loss.factor) < 3 / rows:
+        return argument
+    argument.add(
+        MODERATE, f"the loss is summed over {rows:.0f} samples, its gradients are {rows:.0f} times those of the mean"
+    )
+    progress = progress_of(evidence)
+    if progress is not None and (progress.failed or progress.rose or progress.fell < 0.3):
+        argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
+    ratio = evidence["update_ratio"].finite
+    if len(ratio) and float(ratio.values[:10].max()) > 0.1:
+        argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
+    if evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion")):
+        argument.against(WEAK, f"{evidence.facts.optimizer} divides by the gradient's own size")
+    argument.advice = f'Use reduction="mean", or divide the learning rate by {rows:.0f}.'
+    return argument

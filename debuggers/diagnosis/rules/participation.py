@@ -1,0 +1,154 @@
+"""Causes in which parameters take part: frozen, forgotten by the optimizer, cut off, or never changed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+
+
+def _with_role(evidence: Evidence, role: str) -> list[str]:
+    return [parameter.name for parameter in evidence.facts.parameters if parameter.role == role]
+
+
+def _share(evidence: Evidence, names: Sequence[str]) -> float:
+    """Their share of all elements."""
+    sizes = {one.name: float(np.prod(one.shape)) for one in evidence.facts.parameters}
+    return sum(sizes[name] for name in names) / max(1.0, sum(sizes.values()))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
+    """Parameters get gradients and are in no group of the optimizer, and nothing else changes them either."""
+    argument = Argument("parameters_not_in_optimizer")
+    names, found = _with_role(evidence, "outside_optimizer"), evidence.found("outside_optimizer")
+    if found or names:
+        since = found[0].step if found else None
+        weight = CERTAIN if found else 0.6
+        argument.add(
+            weight,
+            f"{_some(names or [one.name for one in found])}: in no group of the optimizer, never changed",
+            since=0 if since is not None else None,
+            where=names,
+        )
+        without = _with_role(evidence, "without_gradient")
+        if without:
+            argument.add(WEAK, f"the optimizer holds parameters without gradient ({_some(without)})")
+    argument.advice = (
+        "Make the optimizer after the model is complete, or optimizer.add_param_group({'params': new.parameters()})."
+    )
+    return argument
+
+
+def detached_parameters(evidence: Evidence) -> Argument:
+    """Parameters of layers that ran never got a gradient: something cuts the graph between them and the loss."""
+    argument = Argument("detached_parameters")
+    names = _with_role(evidence, "without_gradient")
+    if not names:
+        return argument
+    ran = evidence.of_tensors("output_std")
+    cut = [name for name in names if not ran or name.rpartition(".")[0] in ran]
+    if cut:
+        share = _share(evidence, cut)
+        weight = CERTAIN if ran and share > 0.05 else STRONG if share > 0.01 else MODERATE
+        argument.add(weight, f"{_some(cut)} require a gradient and never got one, though their layers run", where=cut)
+        argument.add(0.0, f"they are {share:.0%} of the model", since=0)
+    others = [name for name in names if name not in cut]
+    if cut and len(others) > len(cut):
+        argument.against(WEAK, f"{_some(others)} did not run at all: part of the model may be unused on purpose")
+    argument.advice = (
+        f"Look behind {cut[0] if cut else 'them'} for .detach(), .data, .item(), torch.no_grad() or a new tensor made "
+        "from values."
+    )
+    return argument
+
+
+def frozen_parameters(evidence: Evidence) -> Argument:
+    """Many parameters are frozen and training gets nowhere: frozen backbones that are good enough are healthy."""
+    argument = Argument("frozen_parameters")
+    names, progress = _with_role(evidence, "frozen"), progress_of(evidence)
+    if not names or progress is None:
+        return argument
+    share = _share(evidence, names)
+    if share < 0.2:
+        return argument
+    fresh = [one.name for one in evidence.facts.parameters if one.role == "frozen" and _is_fresh(one.shape, one.std)]
+    text = f"{_some(names)}: {share:.0%} of the model are frozen"
+    argument.add(MODERATE if progress.fell < 0.7 else WEAK, text, since=0, where=names)
+    if fresh and _share(evidence, fresh) > 0.2:
+        argument.add(
+            MODERATE, f"{_some(fresh)} still have the spread of PyTorch's default initialisation: nothing trained them"
+        )
+    if progress.fell < 0.3 and not progress.failed:
+        argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
+    elif progress.fell > 0.5:
+        argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+    argument.advice = (
+        "Unfreeze them if that is not intended: for p in model.parameters(): "
+        "p.requires_grad_(True), before the optimizer is made."
+    )
+    return argument
+
+
+def _is_fresh(shape: tuple[int, ...], std: float) -> bool:
+    """Whether a weight has the spread of kaiming_uniform_(a=√5), which linear layers and convolutions start with."""
+    fan_in = float(np.prod(shape[1:])) if len(shape) > 1 else 0.0
+    return fan_in > 0 and abs(std * np.sqrt(3 * fan_in) - 1) < 0.25
+
+
+def no_update(evidence: Evidence) -> Argument:
+    """Optimizer steps change no weight although there are gradients."""
+    argument = Argument("no_update")
+    ratio, alive = evidence["update_ratio"], evidence["total_norm/gradients"].finite
+    has_gradient = len(alive) > 0 and float(np.median(alive.values)) > 0
+    if len(ratio) >= 5 and has_gradient and float(np.mean(ratio.values == 0)) > 0.8:
+        argument.add(
+            CERTAIN,
+            f"weights are unchanged after {np.sum(ratio.values == 0)} of {len(ratio)} sampled steps",
+            since=int(ratio.steps[0]),
+        )
+    elif found := evidence.found("weights_stand_still"):
+        argument.add(STRONG, found[0].message, since=0)
+        if len(ratio.finite) and float(np.median(ratio.finite.values)) > 0:
+            argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
+    still = _with_role(evidence, "unchanged")
+    if argument.cause is None and still and _share(evidence, still) > 0.5:
+        argument.add(0.6, f"{_some(still)} never changed, though they have gradients", since=0, where=still)
+    if argument.cause is not None and evidence.facts.skipped_steps:
+        argument.add(0.0, f"a GradScaler skipped {evidence.facts.skipped_steps} steps")
+    narrow = [one for one in evidence.facts.parameters if one.dtype in ("bfloat16", "float16")]
+    if argument.cause is not None and narrow:
+        argument.add(WEAK, f"{narrow[0].name} is {narrow[0].dtype}: small updates are rounded away")
+    rates = evidence["learning_rate"].finite
+    if argument.cause is not None and len(rates) and float(rates.values.max()) == 0:
+        argument.add(WEAK, "the learning rate is 0")
+    argument.advice = (
+        "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is above "
+        "0, and keep float32 weights where updates are small."
+    )
+    return argument
+
+
+def wrong_mode(evidence: Evidence) -> Argument:
+    """Training steps in eval mode, or validations in training mode, of a model that acts otherwise there."""
+    argument = Argument("wrong_mode")
+    facts = evidence.facts
+    if facts.steps and facts.eval_steps > 0.3 * facts.steps:
+        argument.add(
+            0.85, f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps", since=0
+        )
+        argument.advice = "Call model.train() before each epoch: validation has left the model in eval mode."
+    if facts.train_validations:
+        argument.add(
+            0.85,
+            f"{facts.train_validations} of {max(facts.validations, facts.train_validations)} "
+            "validations ran in training "
+            "mode: dropout is on, and batch norm learns from the validation data",
+        )
+        argument.advice = "Call model.eval() before validation and model.train() after it."
+    return argument

@@ -1,0 +1,111 @@
+"""Causes of NaN and infinities, and of gradients that a narrow dtype cannot hold."""
+
+import numpy as np
+
+from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+
+
+def non_finite_forward(evidence: Evidence) -> Argument:
+    """The loss or an output became NaN or infinite first, while weights and gradients before were sound."""
+    argument = Argument("non_finite_forward")
+    loss = evidence["loss"]
+    broken = loss.steps[~np.isfinite(loss.values)]
+    found = evidence.found("non_finite_loss", "non_finite_activation")
+    starts = [int(broken[0])] if len(broken) else []
+    starts += [one.step for one in found]
+    if not starts:
+        return argument
+    first = min(starts)
+    gradient = [one.step for one in evidence.found("non_finite_gradient")]
+    argument.add(
+        STRONG,
+        f"{found[0].name if found else 'the loss'} is NaN or infinite at step {first}",
+        since=first,
+        where=[one.name for one in found[:3]],
+    )
+    if gradient and min(gradient) < first:
+        argument.against(STRONG, f"a gradient was not finite before, at step {min(gradient)}")
+    _weigh_growth(argument, evidence, first)
+    for text in evidence.facts.first_nans:
+        argument.add(MODERATE, text)
+    argument.advice = (
+        "session.step(loss, replay=lambda: ...) names the operator; usual ones are log or sqrt of 0, division by a "
+        "norm or count of 0, exp of a large number, and an empty mean: add an eps inside, or clamp."
+    )
+    return argument
+
+
+def non_finite_backward(evidence: Evidence) -> Argument:
+    """A gradient is NaN or infinite at a step whose loss is finite."""
+    argument = Argument("non_finite_backward")
+    found = evidence.found("non_finite_gradient")
+    loss = evidence["loss"]
+    if not found:
+        return argument
+    first = found[0].step
+    at = loss.values[loss.steps <= first]
+    if len(at) and not np.isfinite(at).all():
+        return argument
+    weight = STRONG if len(at) else MODERATE
+    argument.add(
+        weight,
+        f"{found[0].name} has NaN or infinities at step {first}, where the loss is finite",
+        since=first,
+        where=[one.name for one in found[:3]],
+    )
+    if evidence.facts.mixed_precision == "float16" and evidence.facts.skipped_steps:
+        argument.against(MODERATE, "a GradScaler searches for its scale")
+    _weigh_growth(argument, evidence, first)
+    argument.advice = (
+        "Look for derivatives that are infinite where the value is not: sqrt, norm and pow at 0, torch.where over a "
+        "branch with NaN, atan2(0, 0), acos at 1; add an eps before them."
+    )
+    return argument
+
+
+def _weigh_growth(argument: Argument, evidence: Evidence, first: int) -> None:
+    """What blew up before it became infinite was no single operator's fault."""
+    norms = evidence["total_norm/gradients"].until(first - 1).finite.values
+    losses = evidence["loss"].until(first - 1).finite.values
+    if len(norms) >= 2 and float(norms[-3:].max()) > 30 * float(np.median(norms[: max(1, len(norms) // 2)])):
+        argument.against(STRONG, f"gradients had grown to {norms[-3:].max():.2g} before: something blew up")
+    elif len(losses) >= 2 and float(losses[-3:].max()) > 5 * abs(float(losses[0])):
+        argument.against(STRONG, f"the loss had grown to {losses[-3:].max():.2g} before: something blew up")
+    elif len(losses) >= 2:
+        argument.add(
+            MODERATE,
+            f"the loss was {losses[-1]:.3g} and the gradients' norm {norms[-1]:.2g} just before"
+            if len(norms)
+            else f"the loss was {losses[-1]:.3g} just before",
+        )
+
+
+def fp16_underflow(evidence: Evidence) -> Argument:
+    """Gradients in float16 without a loss scale, and many of their elements are zero."""
+    argument = Argument("fp16_underflow")
+    facts = evidence.facts
+    narrow = any(one.dtype == "float16" for one in facts.parameters)
+    if facts.mixed_precision != "float16" and not narrow:
+        return argument
+    scale = evidence["loss_scale"].finite
+    zeros = evidence.of_tensors("gradient_zeros")
+    shares = {name: float(np.median(series.values)) for name, series in zeros.items() if len(series)}
+    high = [name for name, share in shares.items() if share > 0.3]
+    if not len(scale) or float(scale.values.max()) <= 1:
+        argument.add(MODERATE, "float16 without a GradScaler", since=0)
+    if high:
+        argument.add(
+            STRONG,
+            f"{len(high)} of {len(shares)} gradients have more than 30 % zeros, such as {high[0]} "
+            f"({shares[high[0]]:.0%})",
+            where=high[:5],
+        )
+    if found := evidence.found("underflow"):
+        argument.add(STRONG, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
+    progress = progress_of(evidence)
+    if argument.cause is not None and progress is not None and progress.fell > 0.7:
+        argument.against(MODERATE, f"the loss fell by {progress.fell:.0%}")
+    argument.advice = "Use torch.amp.GradScaler, or bfloat16, which has float32's range."
+    return argument

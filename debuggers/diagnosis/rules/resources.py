@@ -1,0 +1,87 @@
+"""Causes beside the numbers: memory, waiting for data, ranks."""
+
+import numpy as np
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.evidence import Evidence
+
+SLOPE_MB = 0.02
+"""Growth in 2**20 bytes a step from which memory leaks, if it is steady."""
+WAITS = 0.5
+"""Share of a step in which it waits for data (stepscope's own choice)."""
+SHORTEST_MS = 2.0
+
+
+def memory_leak(evidence: Evidence) -> Argument:
+    """Memory grows over the whole run, steadily, after what the first steps allocate."""
+    argument = Argument("memory_leak")
+    for name, what in (("device_mb", "memory on the device"), ("process_mb", "the process's memory")):
+        series = evidence[name].finite
+        if len(series) < 12:
+            continue
+        late = series.since(int(series.steps[len(series) // 4]))
+        growth = float(late.values[-1] - late.values[0])
+        span = int(late.steps[-1] - late.steps[0])
+        rises = float(np.mean(np.diff(late.values) > 0))
+        line = np.polyfit(late.steps, late.values, 1)
+        spread = float(np.std(late.values - np.polyval(line, late.steps)))
+        if growth > 16 and growth / max(1, span) > SLOPE_MB and rises > 0.6 and growth > 6 * spread:
+            argument.add(
+                STRONG,
+                f"{what} grew by {growth:,.0f} MB in {span:,} steps, {growth / span:.2g} MB a step",
+                since=int(late.steps[0]),
+            )
+    for found in evidence.found("memory_leak", "memory_growth"):
+        argument.add(MODERATE, found.message, since=found.step, where=[found.name])
+    argument.advice = (
+        "Look for tensors with a graph that are kept: losses.append(loss) → losses.append(loss.item()) or "
+        "loss.detach(), retain_graph=True, hidden states that are not detached."
+    )
+    return argument
+
+
+def data_loading_bound(evidence: Evidence) -> Argument:
+    """More than half of the time of a typical step passes between its predecessor's end and its forward pass."""
+    argument = Argument("data_loading_bound")
+    share, time = evidence["data_share"].finite, evidence["step_ms"].finite
+    if len(share) < 5:
+        return argument
+    typical = float(np.median(share.values[1:]))
+    step_ms = float(np.median(time.values)) if len(time) else np.inf
+    if typical > WAITS and step_ms * typical > SHORTEST_MS:
+        argument.add(
+            0.6 if typical < 0.7 else 0.85,
+            f"{typical:.0%} of a step of {step_ms:.3g} ms pass before its forward pass begins",
+            since=int(share.steps[0]),
+        )
+    argument.advice = (
+        "DataLoader(num_workers=4, pin_memory=True, persistent_workers=True, "
+        "prefetch_factor=4); decode and resize once, "
+        "not in each epoch."
+    )
+    return argument
+
+
+def rank_desync(evidence: Evidence) -> Argument:
+    """Replicated weights differ between ranks at the same step."""
+    argument = Argument("rank_desync")
+    for found in evidence.found("ranks_out_of_step", "replicas_equal", "rank_desync"):
+        argument.add(CERTAIN, found.message, since=found.step, where=[found.name])
+    for invariant in evidence.facts.invariants:
+        if invariant.name == "replicas_equal" and invariant.broken:
+            argument.add(CERTAIN, f"the ranks' weights differ: {invariant.where}", since=invariant.first_step)
+    argument.advice = (
+        "Load the same checkpoint and seed on all ranks before DistributedDataParallel is made, change weights only "
+        "in the optimizer, and call the model through its wrapper."
+    )
+    return argument
+
+
+def batch_mixing(evidence: Evidence) -> Argument:
+    """What a sample puts out depends on the others of its batch; only a probe sees it."""
+    argument = Argument("batch_mixing")
+    probe = evidence.facts.probes.get("batch_mixing", {})
+    if probe.get("mixed"):
+        argument.add(0.9, str(probe.get("evidence", "an output depends on another sample of its batch")))
+    argument.advice = "Look for view, reshape, transpose, softmax or mean over the first dimension."
+    return argument

@@ -1,0 +1,126 @@
+"""Causes in the targets, and in how batches are put together."""
+
+import numpy as np
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+
+FEWEST_BATCHES = 5
+GROUPED = 5.0
+"""Variance of the batches' means over that of random batches from which batches are not drawn at random."""
+IMBALANCE = 10.0
+"""Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
+
+
+def single_class_labels(evidence: Evidence) -> Argument:
+    """All targets of all sampled batches are of one class."""
+    argument = Argument("single_class_labels")
+    classes, size = evidence["targets/classes_so_far"], evidence["inputs/batch_size"]
+    if len(classes) >= 3 and classes.values[-1] == 1 and (not len(size) or np.median(size.values) > 1):
+        argument.add(
+            CERTAIN, f"the targets of {len(classes)} sampled batches are all of one class", since=int(classes.steps[0])
+        )
+    argument.advice = (
+        "Look at the targets as they are read: a wrong column, a filter, or a class index that is overwritten."
+    )
+    return argument
+
+
+def class_imbalance(evidence: Evidence) -> Argument:
+    """One class is more than 10 times as frequent as another, and the model predicts it nearly always."""
+    argument = Argument("class_imbalance")
+    top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
+    if not len(top) or not len(rare) or evidence["targets/classes_so_far"].values[-1:] == 1:
+        return argument
+    most, least = float(top.values[-1]), float(rare.values[-1])
+    if most < IMBALANCE * least or most < 0.5:
+        return argument
+    argument.add(
+        MODERATE,
+        f"the most frequent class has {most:.1%} of the targets, the rarest {least:.2%}",
+        since=int(top.steps[0]),
+    )
+    predicted = evidence["top_predicted_share"]
+    late = float(np.median(predicted.values[-max(1, len(predicted) // 3) :])) if len(predicted) else 0.0
+    if late > 0.97:
+        argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
+    elif late and late < most + 0.02:
+        argument.against(MODERATE, "the model predicts the other classes as often as they come")
+    argument.advice = (
+        "Weigh classes by their frequency (CrossEntropyLoss(weight=...), BCEWithLogitsLoss(pos_weight=...)), or draw "
+        "them equally often (WeightedRandomSampler); judge by recall of each class, not by accuracy."
+    )
+    return argument
+
+
+def unshuffled_data(evidence: Evidence) -> Argument:
+    """Batches differ in their targets by more than random batches do, or each has one class only."""
+    argument = Argument("unshuffled_data")
+    between, classes = evidence["targets/between_batches"], evidence["targets/classes"]
+    so_far = evidence["targets/classes_so_far"]
+    size = evidence["inputs/batch_size"]
+    if len(size) and np.median(size.values) < 4:
+        return argument
+    if len(between) >= FEWEST_BATCHES and between.values[-1] > GROUPED:
+        ratio = float(between.values[-1])
+        argument.add(
+            STRONG if ratio < 2 * GROUPED else CERTAIN,
+            f"the mean target of a batch varies {ratio:.0f} times as much as in random batches",
+            since=int(between.steps[0]),
+        )
+    if len(classes) >= FEWEST_BATCHES and len(so_far) and so_far.values[-1] > 1:
+        alone = float(np.mean(classes.values == 1))
+        if alone > 0.5:
+            argument.add(STRONG, f"{alone:.0%} of the sampled batches have one class only", since=int(classes.steps[0]))
+    argument.advice = (
+        "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
+    )
+    return argument
+
+
+def labels_unrelated(evidence: Evidence) -> Argument:
+    """The loss stays at that of the best constant output, although weights move and outputs vary.
+
+    What the loop does wrong would show in the mechanics: a rule for it has more confidence then.
+    """
+    argument = Argument("labels_unrelated")
+    progress, baseline = progress_of(evidence), evidence["baseline_loss"].finite
+    if progress is None or progress.failed or not len(baseline):
+        return argument
+    floor = float(np.median(baseline.values))
+    near = floor > 0 and abs(progress.last - floor) < 0.1 * floor and progress.lowest > 0.8 * floor
+    ratio = evidence["update_ratio"].finite
+    moves = len(ratio) > 0 and float(np.median(ratio.values)) > 1e-4
+    spread = evidence["outputs/batch_std"].finite
+    varies = len(spread) > 0 and float(np.median(spread.values[-max(1, len(spread) // 2) :])) > 1e-3
+    if near and moves and varies:
+        argument.add(
+            0.5,
+            f"the loss stays at {progress.last:.3g}, that of a constant output is "
+            f"{floor:.3g}, although weights change by "
+            f"{float(np.median(ratio.values)):.1g} of their size a step and outputs vary",
+            since=int(evidence["loss"].steps[0]),
+        )
+        cosine = evidence["gradient_cosine"].finite
+        if len(cosine) > 5 and abs(float(np.median(cosine.values))) < 0.3:
+            argument.add(WEAK, "the gradients of one step and the next have nothing in common")
+    accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
+    if near and len(accuracy) and len(top):
+        late = float(np.median(accuracy.values[-max(1, len(accuracy) // 3) :]))
+        if late < 1.3 * float(top.values[-1]):
+            argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {top.values[-1]:.0%}")
+    validation = evidence["validation/loss"].finite
+    if len(validation) >= 3 and floor > 0 and float(validation.values.min()) > 0.97 * floor and progress.fell > 0.2:
+        argument.add(
+            0.55,
+            f"the training loss fell by {progress.fell:.0%}, the validation loss "
+            f"never below {validation.values.min():.3g}, "
+            f"that of a constant output ({floor:.3g})",
+            since=int(validation.steps[0]),
+        )
+    argument.advice = (
+        "Check that inputs and targets belong together (same permutation for both), and try session.probe(batch): one "
+        "batch can be learnt by heart if the loop is sound."
+    )
+    return argument
