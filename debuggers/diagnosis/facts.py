@@ -54,7 +54,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         kind: ``cross_entropy``, ``nll``, ``mse``, ``l1``, ``smooth_l1``, ``bce``, ``bce_with_logits``, ``kl_div``;
             ``""`` for others, or if there are several.
-        reduction: ``mean``, ``sum``, or ``none`` where the loop reduces the elements itself.
+        reduction: ``mean`` or ``sum``, also where the loop reduces the elements itself; ``mean`` for a sum that is
+            divided by the number of its summands or of the batch's rows; ``none`` where nothing was reduced.
         nodes: Names of the graph's nodes from the loss back to the model's output, at most 64, such as
             ``("DivBackward0", "NllLossBackward0", "LogSoftmaxBackward0")``.
         factor: What the loss is multiplied with after its reduction, where that is a constant; 0.25 for ``/ 4``.
@@ -64,6 +65,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         outputs_shape: Shape of what the loss compares with the targets.
         targets_shape: Shape of the targets.
         broadcast: Whether one of the two was expanded to the other's shape.
+        terms: How many terms that come from the model's outputs are added up; the other attributes are of one of them.
+        penalized: Whether there is a term of parameters alone, such as a penalty on weights.
+        weighted: Whether classes or single elements have weights of their own.
     """
 
     kind: str = ""
@@ -75,6 +79,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     outputs_shape: tuple[int, ...] = ()
     targets_shape: tuple[int, ...] = ()
     broadcast: bool = False
+    terms: int = 1
+    penalized: bool = False
+    weighted: bool = False
 
 
 class BatchFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,13 +11,12 @@ def is_training_forward() -> bool:
     Not with gradients off, inside a backward pass, where activation checkpointing calls modules again, and where
     tensors hold no values of their own: in ``torch.func`` transformations, while tracing, and under FakeTensorMode.
     """
-    return (
-        torch.is_grad_enabled()
-        and backward_pass_id() == NO_BACKWARD_PASS
-        and not transforms_are_active()
-        and not is_tracing()
-        and not (number_of_modes() and _is_without_values())
-    )
+    return torch.is_grad_enabled() and backward_pass_id() == NO_BACKWARD_PASS and holds_values()
+
+
+def holds_values() -> bool:
+    """Whether tensors of this thread have values of their own now: no transformation, tracing or FakeTensorMode."""
+    return not transforms_are_active() and not is_tracing() and not (number_of_modes() and _is_without_values())
 
 
 def _is_without_values() -> bool:

@@ -53,6 +53,26 @@ def saved_tensors(node: Any) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, value
 
 
+def saved_value(node: Any, name: str) -> Any:
+    """Returns what a node saved under a name, such as ``target``, ``reduction`` or ``other``; None where it has none.
+
+    None also for what was freed or changed meanwhile, and for a tensor that a hook packed: only a backward pass may
+    unpack it, as that may compute it again, or bring it back from elsewhere.
+    """
+    packed = getattr(node, f"_raw{_SAVED}{name}", None)
+    if packed is not None and any(map(_has_hooks, packed if isinstance(packed, (list, tuple)) else (packed,))):
+        return None
+    try:
+        return getattr(node, f"{_SAVED}{name}", None)
+    except RuntimeError:  # freed, or changed in place
+        return None
+
+
+def _has_hooks(saved: Any) -> bool:
+    """Whether hooks pack a saved tensor; True where torch does not tell."""
+    return getattr(saved, "unpack_hook", saved) is not None
+
+
 def is_result(name: str) -> bool:
     """Whether what a node saved under this name is a result of its operator, not an input."""
     return name.startswith(_RESULTS)

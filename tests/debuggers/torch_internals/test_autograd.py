@@ -163,3 +163,34 @@ def test_nodes_have_shape_and_dtype_of_their_outputs():
 
     assert tuple(metadata.shape) == (2, 3)
     assert metadata.dtype is torch.float16
+
+
+def test_what_a_node_saved_is_found_by_its_name():
+    outputs, targets = torch.rand(3, requires_grad=True) * 1, torch.rand(3)
+    node = torch.nn.functional.mse_loss(outputs, targets, reduction="sum").grad_fn
+
+    assert torch.equal(autograd.saved_value(node, "target"), targets)
+    assert autograd.saved_value(node, "reduction") == 2
+    assert autograd.saved_value(node, "weight") is None
+    indices = autograd.saved_value(outputs[torch.tensor([1, 0])].grad_fn, "indices")
+    assert indices[0].tolist() == [1, 0]
+
+
+def test_what_a_hook_packed_or_a_change_invalidated_is_not_unpacked():
+    unpacked = []
+
+    def unpack(packed):
+        unpacked.append(packed)
+        return packed
+
+    outputs = torch.rand(3, requires_grad=True) * 1
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+        packed = torch.nn.functional.mse_loss(outputs, torch.rand(3)).grad_fn
+    targets = torch.rand(3)
+    changed = torch.nn.functional.mse_loss(outputs, targets).grad_fn
+    targets.zero_()
+
+    assert autograd.saved_value(packed, "target") is None
+    assert autograd.saved_value(packed, "reduction") == 1
+    assert autograd.saved_value(changed, "target") is None
+    assert not unpacked

@@ -1,0 +1,182 @@
+"""What the graph of a loss shows before it is differentiated: what kind of loss it is, and its targets."""
+
+import math
+from collections.abc import Container
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from debuggers.diagnosis.facts import LossFacts
+from debuggers.observed_training.graph_nodes import PASSING, operands, operator, shape_of, unexpanded_shape
+from debuggers.observed_training.loss_terms import MAX_NODES, LossTerms, Term
+from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import node_number, saved_value
+
+_ACTIVATIONS: Final = {
+    "Softmax": "softmax",
+    "LogSoftmax": "log_softmax",
+    "Sigmoid": "sigmoid",
+    "LogSigmoid": "log_sigmoid",
+    "Tanh": "tanh",
+    "Relu": "relu",
+}
+_TO_ACTIVATION = 10
+"""How many nodes before the loss may lie between it and the activation that is looked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossView:
+    """What the graph of a loss shows. Use its tensors before the backward pass, and keep none of them.
+
+    Attributes:
+        facts: See there.
+        targets: What the outputs are compared with, if the graph has it: class indices (of the shape of the outputs
+            without the classes), probabilities, or values. None where the graph does not have it, as in
+            ``(outputs - targets).square()``, or a hook has packed it.
+        difference: Outputs minus targets, where the graph has that instead. Only with ``difference_sign`` 1; with -1
+            it is targets minus outputs.
+        difference_sign: 1, -1, or 0 without a difference.
+    """
+
+    facts: LossFacts
+    targets: torch.Tensor | None = None
+    difference: torch.Tensor | None = None
+    difference_sign: int = 0
+
+
+def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
+    """Returns what ``loss_view`` wants to know of a model's outputs: numbers of nodes, which keep no graph alive.
+
+    A scalar is left out: models that compute their loss themselves return it beside their outputs.
+    """
+    return frozenset(node_number(one.grad_fn) for one in outputs if one.grad_fn is not None and one.ndim)
+
+
+def loss_view(loss: torch.Tensor, outputs: Container[int] = frozenset()) -> LossView:
+    """Looks at the graph of a loss, before ``backward`` frees it.
+
+    At most 64 nodes are looked at. No tensor is changed or kept, no hook of saved tensors is called, and nothing waits
+    for a device: a factor that lies there counts as 1.
+
+    Args:
+        loss: With its graph; scaled by a GradScaler or not: the scale on the host is part of ``factor``.
+        outputs: See ``output_nodes``. Without them, the walk may go on into the model.
+    """
+    if loss.grad_fn is None:
+        return LossView(LossFacts())
+    found = LossTerms(loss.grad_fn, outputs)
+    terms = found.terms
+    known = [term for term in terms if term.kind]
+    if not terms:
+        return LossView(LossFacts(nodes=(loss.grad_fn.name(),), penalized=found.penalized))
+    main = known[0] if known else terms[0]
+    kinds = {term.kind for term in known}
+    view = _view(main, outputs)
+    facts = replace_facts(view.facts, terms=len(terms), penalized=found.penalized)
+    if len(kinds) > 1:
+        return LossView(replace_facts(facts, kind=""))
+    return replace(view, facts=facts)
+
+
+def replace_facts(facts: LossFacts, **changes: Any) -> LossFacts:
+    """Returns facts with some of them changed."""
+    return LossFacts(**{name: getattr(facts, name) for name in facts.__struct_fields__} | changes)
+
+
+def _view(term: Term, outputs: Container[int]) -> LossView:
+    below, before = _below(term.outputs, outputs)
+    between = _between(term.comparison, term.outputs)
+    shown = term.outputs
+    while shown is not None and operator(shown) == "Expand" and operands(shown):
+        shown = operands(shown)[0]
+    outputs_shape = () if shown is None else shape_of(shown)
+    targets = _targets(term)
+    targets_shape = () if targets is None else unexpanded_shape(targets)
+    expanded = shown is not term.outputs or (targets is not None and targets_shape != tuple(targets.shape))
+    broadcast = expanded and term.kind not in ("nll", "cross_entropy")
+    difference = None
+    if term.difference_sign:
+        broadcast = outputs_shape != term.shape
+        difference = _tensor(saved_value(term.comparison, "self"))
+    reduction, factor = _mean_of_sum(term.reduction, abs(term.factor), outputs_shape, term.shape)
+    facts = LossFacts(
+        kind=term.kind,
+        reduction=reduction or ("none" if term.kind else ""),
+        nodes=tuple(node.name() for node in (*term.nodes, *between, *below))[:MAX_NODES],
+        factor=factor,
+        negated=bool(term.kind) and term.factor < 0,
+        before=before,
+        outputs_shape=outputs_shape,
+        targets_shape=targets_shape,
+        broadcast=broadcast,
+        weighted=term.weighted or _has_weights(term),
+    )
+    return LossView(facts, targets, difference, term.difference_sign if difference is not None else 0)
+
+
+def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str]:
+    """Returns the nodes from what is compared to the model's end, and the last activation there or shortly before."""
+    nodes: list[Any] = []
+    before, in_model = "", False
+    for _ in range(_TO_ACTIVATION):
+        if node is None or hasattr(node, "variable"):
+            break
+        if not in_model:
+            nodes.append(node)
+            in_model = node_number(node) in outputs
+        name, inner = operator(node), operands(node)
+        before = _ACTIVATIONS.get(name, "")
+        if before or name not in PASSING or len(inner) != 1:
+            break
+        node = inner[0]
+    return nodes, before
+
+
+def _between(comparison: Any, outputs: Any) -> list[Any]:
+    """Returns the nodes between the one that compares and what it compares, such as a log-softmax."""
+    nodes: list[Any] = []
+    node = comparison
+    while node is not None and outputs is not None and len(nodes) < _TO_ACTIVATION:
+        inner = operands(node)
+        node = inner[0] if len(inner) == 1 else None
+        if node is outputs:
+            return nodes
+        nodes.append(node)
+    return []
+
+
+def _has_weights(term: Term) -> bool:
+    """Whether one of torch's own losses has got weights of classes or elements."""
+    node = term.comparison
+    return node is not None and any(saved_value(node, name) is not None for name in ("weight", "pos_weight"))
+
+
+def _targets(term: Term) -> torch.Tensor | None:
+    """Returns the targets that a comparison has saved."""
+    node = term.comparison
+    if node is None or term.difference_sign:
+        return None
+    name = operator(node)
+    if name in ("Gather", "TakeAlongDim"):
+        return _tensor(saved_value(node, "index"))
+    if name == "Index":
+        indices = saved_value(node, "indices")
+        return _tensor(indices[-1]) if indices else None
+    if name == "Mul":
+        return _tensor(saved_value(node, "other")) if node.next_functions[0][0] else _tensor(saved_value(node, "self"))
+    return _tensor(saved_value(node, "target"))
+
+
+def _tensor(value: Any) -> torch.Tensor | None:
+    return value.detach() if isinstance(value, torch.Tensor) else None
+
+
+def _mean_of_sum(
+    reduction: str, factor: float, outputs_shape: tuple[int, ...], difference_shape: tuple[int, ...]
+) -> tuple[str, float]:
+    """Takes a sum that is divided by the number of its summands, or of the batch's rows, for the mean that it is."""
+    if reduction == "sum" and factor < 1:
+        shape = difference_shape or outputs_shape
+        for count in (shape[0] if shape else 0, math.prod(shape)):
+            if count > 1 and math.isclose(factor * count, 1.0, rel_tol=1e-6):
+                return "mean", 1.0
+    return reduction, factor
