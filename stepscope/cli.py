@@ -10,6 +10,7 @@ from rich.table import Table
 from stepscope.commands.common import console, one_line_errors, show_every_character
 
 LAZY_COMMANDS: dict[str, str] = {
+    "diagnose": "stepscope.commands.diagnose_command",
     "export": "stepscope.commands.export_command",
     "gc": "stepscope.commands.gc_command",
     "import": "stepscope.commands.import_command",

@@ -12,9 +12,11 @@ from tracker_adapters.values.plain import json_values
 from tracker_adapters.wording import counted, times
 
 from debuggers.detectors import Finding
+from debuggers.diagnosis.cause import Cause
 from debuggers.gradients.flow import GradientFlowAnalysis, finding_lines
 from debuggers.gradients.health import recommend
 from debuggers.tensors.lifetimes import TensorLeak
+from stepscope.diagnosing.wording import cause_lines
 from stepscope.sessions.coverage import Coverage
 from stepscope.sessions.governor import FLOOR_S, FREE_STEPS, Overhead
 from stepscope.sessions.instruments import Instruments
@@ -33,6 +35,7 @@ class DebugReport:
         gradients: Flow, trends, findings, health and recommendations; None when none were recorded.
         verdict: The health in one word, its score, and the gaps in coverage.
         coverage: The steps, parameters and layers that were checked.
+        causes: What is wrong, the likeliest first; empty if nothing is, as far as it was seen.
         findings: All findings of the session, in order of their first step.
         recommendations: What to do about them, one sentence per kind, the most severe first.
         tensors: How many inspected tensors are tracked, skipped, dropped.
@@ -53,6 +56,7 @@ class DebugReport:
     failures: Mapping[str, int]
     disabled: bool
     first_nans: tuple[FirstNaN, ...] = ()
+    causes: tuple[Cause, ...] = ()
 
     @classmethod
     def of(
@@ -67,6 +71,7 @@ class DebugReport:
         first_nans: tuple[FirstNaN, ...] = (),
         unused_passes: int = 0,
         ended_tools: Sequence[str] = (),
+        causes: tuple[Cause, ...] = (),
     ) -> Self:
         """Returns the report of instruments and their findings, to which those are added that the history shows."""
         analysis = instruments.gradients.analyze_gradient_flow()
@@ -83,7 +88,8 @@ class DebugReport:
         )
         inspector = instruments.tensors
         return cls(
-            verdict=verdict_of(findings, coverage),
+            verdict=verdict_of(findings, coverage, causes),
+            causes=causes,
             coverage=coverage,
             overhead=overhead,
             gradients=analysis if analysis.steps or analysis.findings else None,
@@ -101,7 +107,7 @@ class DebugReport:
         """Returns the report as a few lines of text."""
         if self.disabled:
             return "The session was disabled by STEPSCOPE_DISABLED: nothing was measured."
-        lines = [f"Verdict: {self.verdict}", self.coverage.summary()]
+        lines = [f"Verdict: {self.verdict}", *cause_lines(self.causes), self.coverage.summary()]
         lines += finding_lines(self.findings)
         lines += self.recommendations
         lines += [] if self.gradients is None else self.gradients.flow_lines()
@@ -132,6 +138,7 @@ class DebugReport:
             "coverage": self.coverage.to_dict(),
             "overhead": json_values(asdict(self.overhead) | {"share": self.overhead.share}),
             "gradients": None if self.gradients is None else self.gradients.to_dict(),
+            "causes": [json_values(cause.to_dict()) for cause in self.causes],
             "findings": [json_values(finding.to_dict()) for finding in self.findings],
             "recommendations": list(self.recommendations),
             "tensors": dict(self.tensors),

@@ -4,12 +4,12 @@ from os import PathLike
 from pathlib import Path
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.reports import REPORT_NAME
 from tracker_adapters.terminal_text import say
 from tracker_adapters.wording import counted
 
 from stepscope.runs.live_run import run_of
 from stepscope.sessions.report import DebugReport, overhead_line
-from stepscope.sessions.stored_reports import REPORT_NAME
 
 
 def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter: Emitter | None, step: int) -> None:

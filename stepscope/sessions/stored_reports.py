@@ -4,11 +4,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tracker_adapters.errors import DamagedError
+from tracker_adapters.reports import REPORT_NAME, verdict_line
 from tracker_adapters.store.reading.record import RunRecord
-
-REPORT_NAME = "stepscope/report"
-VERDICT = "Verdict: "
-"""How the line of a report begins that says how the training is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +43,10 @@ def stored_reports(record: RunRecord) -> list[StoredReport]:
                 last = max(record.texts(info.name, rank), key=lambda text: text.time_ns)
                 text = last.text.replace("  \n", "\n")  # in the store two spaces break a line, as in Markdown
                 report = StoredReport(info.name.removesuffix(REPORT_NAME).rstrip("/"), rank, text)
-                found.setdefault((report.scope, _verdict_line(text)), report)
+                found.setdefault((report.scope, verdict_line(text)), report)
     return sorted(found.values(), key=lambda report: (report.scope, report.rank))
 
 
 def verdict_in(report: str) -> str:
     """Returns the verdict that a report states, without its reasons; empty where there is none."""
-    return _verdict_line(report).partition(": ")[0].removesuffix(".")
-
-
-def _verdict_line(report: str) -> str:
-    return next((line.removeprefix(VERDICT) for line in report.splitlines() if line.startswith(VERDICT)), "")
+    return verdict_line(report).partition(": ")[0].removesuffix(".")

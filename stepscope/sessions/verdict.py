@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from debuggers.detectors import Finding
+from debuggers.diagnosis.cause import Cause
 from debuggers.gradients.health import Health, health_of, health_score
 from stepscope.sessions.coverage import Coverage
 
@@ -17,12 +18,13 @@ class Verdict:
     """The state of a training, as far as it was observed.
 
     Attributes:
-        health: Healthy only if the coverage has no gaps and nothing was found.
+        health: Healthy only if the coverage has no gaps, nothing was found, and no cause was.
         score: From 0 to 1 by ``health_score`` over all findings of the session, at most 0.99 if there are findings or
-            gaps; None if nothing was checked.
+            gaps, and at most 1 minus half the confidence in the likeliest cause; None if nothing was checked.
         gaps: What was not checked.
         found: Number of findings of each kind.
         over_since: The last step with a finding, if all findings are over; otherwise None.
+        cause: The likeliest cause, in a few words; empty if there is none.
     """
 
     health: Health
@@ -30,6 +32,7 @@ class Verdict:
     gaps: tuple[str, ...]
     found: Mapping[str, int]
     over_since: int | None = None
+    cause: str = ""
 
     def __str__(self) -> str:
         """The verdict in one sentence."""
@@ -39,32 +42,40 @@ class Verdict:
         if self.score is not None:
             # Never rounded up to a full score.
             text += f" (score {min(self.score, 0.99) if self.score < 1 else 1:.2f})"
+        if self.cause:
+            text += f", likely because {self.cause}"
         if not self.found:
             return f"{text}: {'; '.join(self.gaps)}." if self.gaps else f"{text}."
         text += ": " + ", ".join(f"{kind} ({count})" for kind, count in self.found.items()) + "."
         return f"{text} In addition: {'; '.join(self.gaps)}." if self.gaps else text
 
 
-def verdict_of(findings: Sequence[Finding], coverage: Coverage) -> Verdict:
+def verdict_of(findings: Sequence[Finding], coverage: Coverage, causes: Sequence[Cause] = ()) -> Verdict:
     """Judges a session.
 
     Args:
         findings: All of them.
         coverage: What was checked.
+        causes: What is wrong, the likeliest first.
     """
     gaps = coverage.gaps
     found = Counter(finding.kind for finding in findings)
-    if not coverage.probed and not findings:
+    if not coverage.probed and not findings and not causes:
         return Verdict(health=Health.UNKNOWN, score=None, gaps=gaps, found=found)
     cells = coverage.measured * max(1, coverage.parameters)
     score = health_score(findings, cells, last_step=coverage.last_step, steps=coverage.steps)
     if gaps or findings:
         score = min(score, BEST_PARTIAL_SCORE)
-    is_over = bool(findings) and not any(finding.ongoing for finding in findings)
+    health = health_of(findings, score, complete=not gaps)
+    if causes:
+        score = min(score, 1 - causes[0].confidence / 2)
+        health = Health.WARNING if health in (Health.HEALTHY, Health.PARTIAL) else health
+    is_over = bool(findings) and not causes and not any(finding.ongoing for finding in findings)
     return Verdict(
-        health=health_of(findings, score, complete=not gaps),
+        health=health,
         score=score,
         gaps=gaps,
         found=found,
         over_since=max(finding.last_step for finding in findings) if is_over else None,
+        cause=causes[0].title if causes else "",
     )

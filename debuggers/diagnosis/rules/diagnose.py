@@ -4,6 +4,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.rules import RULES
@@ -120,7 +122,8 @@ def diagnose(evidence: Evidence) -> tuple[Cause, ...]:
     causes = []
     for rule in RULES:
         try:
-            cause = rule(evidence).cause
+            with np.errstate(all="ignore"):
+                cause = rule(evidence).cause
         except Exception:
             _log.exception("the rule %s failed and was left out", rule.__name__)
             continue

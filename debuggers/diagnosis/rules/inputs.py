@@ -63,7 +63,7 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     """
     argument = Argument("inputs_not_normalized")
     mean, std, ratio = (evidence[f"inputs/{name}"].finite for name in ("mean", "std", "scale_ratio"))
-    if not len(std):
+    if not len(std) or not len(mean):
         return argument
     centre, spread = float(np.median(np.abs(mean.values))), float(np.median(std.values))
     since = _first(std)

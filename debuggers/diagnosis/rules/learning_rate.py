@@ -235,5 +235,7 @@ def _rate(evidence: Evidence) -> float | None:
 
 def _one_digit(value: float) -> float:
     """1, 3 or 10 times a power of ten, the nearest on a logarithmic scale."""
+    if not 0 < value < math.inf:
+        return value
     power = 10.0 ** math.floor(math.log10(value))
     return min((power, 3 * power, 10 * power), key=lambda choice: abs(math.log(choice / value)))

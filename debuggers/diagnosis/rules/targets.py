@@ -31,7 +31,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
     """One class is more than 10 times as frequent as another, and the model predicts it nearly always."""
     argument = Argument("class_imbalance")
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
-    if not len(top) or not len(rare) or evidence["targets/classes_so_far"].values[-1:] == 1:
+    if not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
         return argument
     most, least = float(top.values[-1]), float(rare.values[-1])
     if most < IMBALANCE * least or most < 0.5:

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
 from tracker_adapters.redaction import redact
-from tracker_adapters.sink import BASIC_KINDS, Batch, StartOver, Unshown
+from tracker_adapters.sink import BASIC_KINDS, Batch, Report, StartOver, Unshown
 from tracker_adapters.sinks.mlflow.connection import ReportingClient, connect, without_secrets
-from tracker_adapters.sinks.mlflow.description import shortened
+from tracker_adapters.sinks.mlflow.description import MAX_TAG_LENGTH, shortened
 from tracker_adapters.sinks.mlflow.heat_maps import HeatMaps
 from tracker_adapters.sinks.mlflow.index import Index, IndexEnd
 from tracker_adapters.sinks.mlflow.metrics import Metrics
@@ -187,6 +187,20 @@ class MLflowSink:
             count = self._state.alerts[alert.name] = self._state.alerts.get(alert.name, 0) + 1
             text = f"{count} so far; the last at step {alert.step}: {alert.level}: {alert.message}"
             tags[metric_key(f"stepscope.alert.{alert.name}")] = shortened(text, _MAX_ALERT_TAG_LENGTH)
+        for artifact in batch.texts.artifacts:
+            if (report := Report.of(artifact)) is not None:
+                tags |= self._report_tags(report)
+        return tags
+
+    def _report_tags(self, report: Report) -> dict[str, str]:
+        """The verdict as a tag, which is a column of MLflow's table, and the report as the run's description.
+
+        A description that somebody else wrote stays.
+        """
+        name = "stepscope.verdict" + (f".{report.scope}" if report.scope else "")
+        tags = {metric_key(name): shortened(report.verdict, MAX_TAG_LENGTH)} if report.verdict else {}
+        if not report.scope and self._state.run_id in self._state.owned:
+            tags["mlflow.note.content"] = shortened(report.text, MAX_TAG_LENGTH)
         return tags
 
 

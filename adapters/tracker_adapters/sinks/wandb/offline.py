@@ -5,7 +5,7 @@ The service's own offline file is no durable log: killed, it lost up to all rows
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +34,7 @@ class OfflineRun:
         log: Its log, open for appending.
         place: ``id``, ``entity``, ``project``, ``group``, ``name`` and ``notes`` of the run.
         info: Our run.
+        tags: The run's tags.
         keys: Gives names their keys.
         start_ns: When it started, in nanoseconds since 1970.
         rows: How many rows of history were written before.
@@ -46,10 +47,12 @@ class OfflineRun:
         *,
         place: Mapping[str, str | None],
         info: RunInfo,
+        tags: Sequence[str],
         keys: Keys,
         start_ns: int,
         rows: int,
     ) -> None:
+        self._place, self._config, self._tags = place, info.config, tags
         self.id = folder.run_id
         self.folder = folder
         self._log = log
@@ -95,7 +98,7 @@ class OfflineRun:
         except OSError:  # delivery tries again, for as long as a disk is full
             shutil.rmtree(folder.path, ignore_errors=True)
             raise
-        return cls(folder, log, place=place, info=info, keys=keys, start_ns=start_ns, rows=rows)
+        return cls(folder, log, place=place, info=info, tags=tags, keys=keys, start_ns=start_ns, rows=rows)
 
     @classmethod
     def reopen(
@@ -105,6 +108,7 @@ class OfflineRun:
         *,
         place: Mapping[str, str | None],
         info: RunInfo,
+        tags: list[str],
         keys: Keys,
     ) -> Self:
         """Goes on in a folder exactly at ``position``; whatever came later is cut off.
@@ -114,7 +118,7 @@ class OfflineRun:
         """
         log = LogFile.reopen(folder.log.parent, folder.log.name, position["offset"])
         start_ns, rows = position["start_ns"], position["rows"]
-        return cls(folder, log, place=place, info=info, keys=keys, start_ns=start_ns, rows=rows)
+        return cls(folder, log, place=place, info=info, tags=tags, keys=keys, start_ns=start_ns, rows=rows)
 
     def scalars(self, columns: ScalarColumns) -> None:
         """Adds scalars as rows of the history."""
@@ -143,6 +147,10 @@ class OfflineRun:
         self._log.append([*written, records.history(self._rows, b"".join(items.values()))])
         self._last |= items
         self._rows += 1
+
+    def note(self, text: str) -> None:
+        """Sets the run's notes, as the SDK does: by describing the run again."""
+        self._log.append([records.run({**self._place, "notes": text}, self._config, self._tags, self._start_ns)])
 
     def track(self, artifact: Page | File) -> None:
         """Adds a page or file as a W&B artifact that refers to it."""

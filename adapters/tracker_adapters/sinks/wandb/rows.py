@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker_adapters.artifacts import Alert, Artifact, Cell, Curve, File, Histogram, Image, Page, Table, Text
-from tracker_adapters.sink import ScalarColumns
+from tracker_adapters.sink import Report, ScalarColumns
 from tracker_adapters.sinks.wandb.keys import NAME_KEY, STEP_KEY, Keys, escape
 
 MAX_HISTOGRAM_BINS = 512
@@ -127,7 +127,15 @@ def artifact_rows(artifact: Artifact, keys: Keys) -> Iterator[Row]:
             caption = f"{artifact.name} · step {artifact.step}"
             yield base | {key: Picture(artifact.png, artifact.width, artifact.height, caption)}
         case _:
-            yield base | {key: HtmlPage(_HTML + _html(artifact))}
+            yield base | {key: HtmlPage(_HTML + _html(artifact))} | _verdict(artifact, keys)
+
+
+def _verdict(artifact: Artifact, keys: Keys) -> Row:
+    """What a session's report says in one line, as a value of its own: the summary shows the last one."""
+    report = Report.of(artifact) if isinstance(artifact, Text) else None
+    if report is None or not report.verdict:
+        return {}
+    return {keys.of("text", f"{report.scope}/stepscope/verdict".lstrip("/")): report.verdict}
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,11 @@ class SdkRun:
         with ExitStack() as kept:
             self._log({key: self._shown(value, kept) for key, value in row.items()})
 
+    def note(self, text: str) -> None:
+        """Sets the run's notes."""
+        self._settled = None
+        self._run.notes = text
+
     def track(self, artifact: Page | File) -> None:
         """Logs a page or file as a W&B artifact that refers to it."""
         import wandb

@@ -9,11 +9,12 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
-from tracker_adapters.artifacts import File, Page
+from tracker_adapters.artifacts import File, Page, Text
 from tracker_adapters.sink import (
     BASIC_KINDS,
     Batch,
     HistogramRows,
+    Report,
     RunInfo,
     RunStatus,
     SinkConfigError,
@@ -159,6 +160,9 @@ class WandbSink:
                     run.track(artifact)
                 for row in artifact_rows(artifact, self._keys):
                     run.row(row)
+                report = Report.of(artifact) if isinstance(artifact, Text) else None
+                if report is not None and not report.scope:
+                    run.note(report.text)
         self._steps.follow(batch)
         return {"missing_file": missing} if missing else {}
 
@@ -195,9 +199,8 @@ class WandbSink:
         return nullcontext() if self._by_sdk else folder_errors("wandb", str(self._target))
 
     def _begin(self, run_id: str, notes: str = "", rows: int = 0, after_ns: int = 0) -> OfflineRun | SdkRun:
-        tags = list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in (*self._info.tags, *self._tags)))
         about: dict[str, Any] = {"place": self._placed(run_id) | {"notes": notes}, "info": self._info}
-        about |= {"tags": tags, "keys": self._keys, "rows": rows}
+        about |= {"tags": self._all_tags(), "keys": self._keys, "rows": rows}
         if self._by_sdk:
             self._run = SdkRun(self._target, mode=self._mode, **about)
         else:
@@ -205,6 +208,9 @@ class WandbSink:
         if self._run.folder is not None:
             self._folders.append(self._run.folder.path.name)
         return self._run
+
+    def _all_tags(self) -> list[str]:
+        return list(dict.fromkeys(tag[:_LONGEST_TAG] for tag in (*self._info.tags, *self._tags)))
 
     def _placed(self, run_id: str) -> dict[str, str | None]:
         suffix = run_id.removeprefix(self._base).lstrip(".-")
@@ -262,7 +268,8 @@ class WandbSink:
             self._uploaded = state
         else:
             place = self._placed(run_id)
-            self._run = OfflineRun.reopen(last, position, place=place, info=self._info, keys=self._keys)
+            about: dict[str, Any] = {"info": self._info, "tags": self._all_tags(), "keys": self._keys}
+            self._run = OfflineRun.reopen(last, position, place=place, **about)
 
 
 def _packed(state: _State) -> bytes:

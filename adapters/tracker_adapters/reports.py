@@ -1,0 +1,39 @@
+"""The reports that sessions leave in a run as texts, and the verdict that each states."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from tracker_adapters.artifacts import Text
+
+REPORT_NAME = "stepscope/report"
+"""The name of a report, behind the scope of its session."""
+VERDICT = "Verdict: "
+"""How the line of a report begins that says how the training is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a tracker shows first of a run.
+
+    Attributes:
+        scope: That of the session, such as ``D`` after ``run.scoped("D")``; often empty.
+        verdict: In one line; empty where the report states none.
+        text: All of it, in Markdown.
+    """
+
+    scope: str
+    verdict: str
+    text: str
+
+    @classmethod
+    def of(cls, text: Text) -> Self | None:
+        """Returns the report that a text is; None for other texts."""
+        if not f"/{text.name}".endswith(f"/{REPORT_NAME}"):
+            return None
+        return cls(text.name.removesuffix(REPORT_NAME).rstrip("/"), verdict_line(text.text), text.text)
+
+
+def verdict_line(report: str) -> str:
+    """Returns the verdict that a report states, with its reasons; empty where there is none."""
+    line = next((line for line in report.splitlines() if line.startswith(VERDICT)), "")
+    return line.removeprefix(VERDICT).rstrip()

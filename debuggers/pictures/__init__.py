@@ -1,1 +1,0 @@
-"""Pictures of tensors, gradients, metrics and layers: matplotlib's, inline SVG, and text for terminals."""

@@ -1,0 +1,62 @@
+"""The verdict of a session is the first thing that a person meets: in MLflow's description, in W&B's notes."""
+
+from pathlib import Path
+
+import pytest
+from mlflow_delivery import client_of, the_run, with_database
+from mlflow_delivery import deliver as deliver_to_mlflow
+from tracker_adapters.artifacts import Scalar, Text
+from tracker_adapters.batch import Batch
+from tracker_adapters.sinks.mlflow import MLflowSink
+from tracker_adapters.sinks.wandb import WandbSink
+from wandb_runs import carried
+
+REPORT = "Verdict: warning (score 0.55), likely because the learning rate is too high.  \n1. lr: 1 → 0.003"
+VERDICT = "warning (score 0.55), likely because the learning rate is too high."
+
+
+def reports(*, scope=""):
+    return [
+        Text(name=f"{scope}stepscope/report", text="Verdict: healthy.", step=0),
+        Scalar(name="loss", value=1.0, step=1),
+        Text(name=f"{scope}stepscope/report", text=REPORT, step=1),
+        Text(name="notes/report", text="Verdict: none of ours.", step=1),
+    ]
+
+
+def test_mlflow_shows_the_last_report_as_description_and_the_verdict_as_a_column(tmp_path):
+    options = with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
+    deliver_to_mlflow(options, reports())
+    tags = the_run(options).data.tags
+    assert tags["mlflow.note.content"] == REPORT
+    assert tags["stepscope.verdict"] == VERDICT
+
+
+def test_a_report_of_a_scope_is_no_description(tmp_path):
+    options = with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
+    deliver_to_mlflow(options, reports(scope="D/"))
+    tags = the_run(options).data.tags
+    assert "mlflow.note.content" not in tags
+    assert tags["stepscope.verdict.D"] == VERDICT
+
+
+def test_the_description_of_a_run_that_is_somebody_elses_stays(tmp_path):
+    options = with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
+    client = client_of(options)
+    theirs = client.create_run(client.create_experiment("theirs"), tags={"mlflow.note.content": "mine"})
+    deliver_to_mlflow(options | {"run_id": theirs.info.run_id}, reports())
+    tags = client.get_run(theirs.info.run_id).data.tags
+    assert tags["mlflow.note.content"] == "mine"
+    assert tags["stepscope.verdict"] == VERDICT
+
+
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_wandb_has_the_report_as_notes_and_the_verdict_in_its_summary(server_of_wandb, tmp_path, mode):
+    options = WandbSink.resolve({"project": "p", "tags": ["a"], "mode": mode}, tmp_path / "run")
+    carried(options, Batch.of(reports()))
+    if mode == "offline":
+        assert "Finished syncing" in server_of_wandb.sync(Path(options["target"], "wandb"))
+    (run,) = server_of_wandb.runs.values()
+    assert run.about["notes"] == REPORT
+    assert run.about["tags"] == ["t1", "a"]
+    assert run.summary["stepscope/verdict"] == VERDICT

@@ -1,0 +1,43 @@
+"""``stepscope diagnose``: what is wrong with a run, since when, why, and what to try."""
+
+import json
+from typing import Any
+
+import click
+from tracker_adapters.values.plain import json_values
+
+from stepscope.commands.common import echo, one_line_errors
+from stepscope.runs.folders import find_runs
+from stepscope.runs.places import short_path
+
+
+@click.command("diagnose", epilog="\b\nExample:\n  stepscope diagnose runs/watched")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--json", "as_json", is_flag=True, help="Print the causes as JSON, one line for each session.")
+@one_line_errors
+def command(runs: tuple[str, ...], *, as_json: bool) -> None:
+    """Name the causes of what is wrong with each RUN, most likely first.
+
+    Argues from what the run has stored: it may have ended, failed, been killed, or still be running. RUN is a run's
+    folder or URL, a folder that contains runs, or a pattern.
+    """
+    from debuggers.diagnosis.rules.diagnose import diagnose
+    from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
+    from stepscope.diagnosing.wording import cause_lines
+    from stepscope.runs.opening import read_run
+
+    folders = find_runs(runs)
+    for folder in folders:
+        with read_run(folder) as record:
+            found = {scope: stored_evidence(record, scope) for scope in scopes(record)}
+        for scope, evidence in found.items():
+            causes = diagnose(evidence)
+            if as_json:
+                line: dict[str, Any] = {"run": str(folder), "scope": scope, "causes": [one.to_dict() for one in causes]}
+                echo(json.dumps(json_values(line), allow_nan=False))
+                continue
+            if len(folders) > 1 or len(found) > 1:
+                echo(f"{short_path(folder)}{f' ({scope})' if scope else ''}")
+            echo("\n".join(cause_lines(causes) or [f"No cause found in {evidence.facts.steps:,} steps."]))
+            for text in evidence.facts.not_told:
+                echo(f"Not seen: {text}")

@@ -1,0 +1,1 @@
+"""Diagnosing a run from what it has stored, without torch."""

@@ -1,0 +1,147 @@
+"""The evidence that a run has stored: signals, facts and findings, also of a training that was killed."""
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+from msgspec.structs import replace
+from tracker_adapters.artifacts import Alert
+from tracker_adapters.errors import DamagedError
+from tracker_adapters.store.reading.record import RunRecord
+
+from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import FACTS_NAME, Facts, InvariantFacts
+from debuggers.diagnosis.series import Series, SeriesLog
+from debuggers.diagnosis.signals import OF_A_STEP, OF_LAYERS, OF_PARAMETERS, PREFIX, RECORDED_ELSEWHERE
+from debuggers.diagnosis.stored_facts import decode
+
+_CHECKSUM = f"{PREFIX}weight_checksum"
+
+
+def scopes(record: RunRecord) -> list[str]:
+    """Returns the scopes of the run's sessions, such as ``D`` after ``run.scoped("D")``; ``""`` for one without."""
+    ends = (FACTS_NAME, f"{PREFIX}update_ratio", "total_norm/gradients")
+    found = {
+        info.name.removesuffix(end).rstrip("/")
+        for info in record.names(0)
+        for end in ends
+        if f"/{info.name}".endswith(f"/{end}")
+    }
+    return sorted(found) or [""]
+
+
+def stored_evidence(record: RunRecord, scope: str = "") -> Evidence:
+    """Returns the evidence of a run's session.
+
+    Args:
+        record: The run; the first rank speaks for all, and is compared with the others.
+        scope: The session's scope.
+    """
+    prefix = f"{scope}/" if scope else ""
+    names = [info.name for info in record.names(0) if info.kind == "scalar"]
+    facts, findings = _facts(record, prefix)
+    series, tensors = _series(record, prefix, names)
+    found = (*findings, *_from_alerts(record, prefix, findings))
+    return Evidence(
+        findings=tuple(sorted(found, key=lambda one: one.step)),
+        series=series,
+        tensors=tensors,
+        facts=_with_ranks(record, prefix, _with_steps(facts, series)),
+    )
+
+
+def _facts(record: RunRecord, prefix: str) -> tuple[Facts, tuple[Finding, ...]]:
+    if not any(info.name == prefix + FACTS_NAME for info in record.names(0)):
+        return Facts(), ()
+    texts = []
+    with suppress(DamagedError):
+        texts = sorted(record.texts(prefix + FACTS_NAME, 0), key=lambda text: text.time_ns)
+    return decode(texts[-1].text) if texts else (Facts(), ())
+
+
+def _series(record: RunRecord, prefix: str, names: list[str]) -> tuple[dict[str, Series], dict[str, dict[str, Series]]]:
+    step_names = {signal.name for signal in OF_A_STEP}
+    tensor_names = {signal.name for signal in (*OF_PARAMETERS, *OF_LAYERS)}
+    elsewhere = {signal.name for signal in RECORDED_ELSEWHERE}
+    series: dict[str, Series] = {}
+    tensors: dict[str, dict[str, Series]] = {}
+    for full in names:
+        if not full.startswith(prefix):
+            continue
+        name = full.removeprefix(prefix)
+        if name in elsewhere or name.startswith(("learning_rate/", "validation/")):
+            series[name] = _read(record, full)
+        elif name.startswith(PREFIX):
+            name = name.removeprefix(PREFIX)
+            signal, _, tensor = name.partition("/")
+            if name in step_names:
+                series[name] = _read(record, full)
+            elif signal in tensor_names and tensor:
+                tensors.setdefault(signal, {})[tensor] = _read(record, full)
+    if "learning_rate" not in series and "learning_rate/0" in series:
+        series["learning_rate"] = series["learning_rate/0"]
+    return series, tensors
+
+
+def _read(record: RunRecord, name: str) -> Series:
+    """One series, thinned as a running session thins it."""
+    stored, log = record.scalars(name, 0), SeriesLog()
+    for step, value in zip(stored.steps.tolist(), stored.values.tolist(), strict=True):
+        log.add(step, {name: value})
+    return log.series()[name]
+
+
+def _with_steps(facts: Facts, series: dict[str, Series]) -> Facts:
+    """A training that was killed had no time to say how far it came."""
+    ends = [int(one.steps[-1]) for name in ("loss", "total_norm/gradients") if len(one := series.get(name, ())) > 0]  # type: ignore[union-attr]
+    last = max([facts.last_step, *ends])
+    return replace(facts, last_step=last, steps=max(facts.steps, facts.steps + last - max(facts.last_step, -1)))
+
+
+def _from_alerts(record: RunRecord, prefix: str, known: tuple[Finding, ...]) -> Iterator[Finding]:
+    """The findings that only alerts tell of, since facts were stored last."""
+    stored = {(finding.kind, finding.step) for finding in known}
+    for alert in record.alerts(0):
+        kind = alert.name.removeprefix(prefix)
+        if alert.name.startswith(prefix) and alert.level != "info" and (kind, alert.step) not in stored:
+            yield _finding(kind, alert)
+
+
+def _finding(kind: str, alert: Alert) -> Finding:
+    name, found, evidence = alert.message.partition(": ")
+    return Finding(
+        kind=kind,
+        name=name if found else "",
+        level=alert.level,
+        step=alert.step,
+        last_step=alert.step,
+        steps=1,
+        ongoing=True,
+        value=math.nan,
+        threshold=math.nan,
+        evidence=evidence.rpartition(" at step ")[0] or alert.message,
+        rule="",
+    )
+
+
+def _with_ranks(record: RunRecord, prefix: str, facts: Facts) -> Facts:
+    """Compares the checksums of the weights of all ranks, at the steps at which they have one."""
+    others = [rank for rank in record.ranks if rank]
+    name = prefix + _CHECKSUM
+    if not others or not any(info.name == name for info in record.names(0)):
+        return facts
+    mine, checked, broken, first, where = record.scalars(name, 0), 0, 0, None, ""
+    for rank in others:
+        if not any(info.name == name for info in record.names(rank)):
+            continue
+        theirs = record.scalars(name, rank)
+        steps, here, there = np.intersect1d(mine.steps, theirs.steps, return_indices=True)
+        differ = np.flatnonzero(mine.values[here] != theirs.values[there])
+        checked, broken = checked + len(steps), broken + len(differ)
+        if len(differ) and (first is None or steps[differ[0]] < first):
+            first, where = int(steps[differ[0]]), f"rank {rank} from rank 0"
+    invariant = InvariantFacts(name="replicas_equal", checked=checked, broken=broken, first_step=first, where=where)
+    kept = tuple(one for one in facts.invariants if one.name != "replicas_equal")
+    return replace(facts, invariants=(*kept, invariant), world_size=max(facts.world_size, len(record.ranks)))

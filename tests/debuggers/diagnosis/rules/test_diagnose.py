@@ -1,0 +1,169 @@
+import logging
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.cause import TITLES
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import (
+    BatchFacts,
+    Facts,
+    GroupFacts,
+    InvariantFacts,
+    LayerFacts,
+    LossFacts,
+    ParameterFacts,
+)
+from debuggers.diagnosis.rules import RULES
+from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
+from debuggers.diagnosis.signals import OF_A_STEP, OF_LAYERS, OF_PARAMETERS, RECORDED_ELSEWHERE
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True, width=64),
+    st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e-30, 1e30, 2.3, float("nan"), float("inf"), float("-inf")]),
+)
+COURSES = st.one_of(
+    st.lists(NUMBERS, max_size=40),
+    st.builds(lambda value, count: [value] * count, NUMBERS, st.integers(0, 40)),
+    st.builds(lambda first, last: np.linspace(first, last, 40).tolist(), st.floats(-9, 9), st.floats(-9, 9)),
+)
+
+
+@st.composite
+def series(draw):
+    values = draw(COURSES)
+    first, every = draw(st.integers(0, 5)), draw(st.integers(1, 10))
+    return Series(first + every * np.arange(len(values), dtype=np.int64), np.array(values, np.float64))
+
+
+def kinds():
+    texts = ("cross_entropy", "nll", "mse", "l1", "bce", "bce_with_logits", "kl_div", "")
+    before = ("softmax", "log_softmax", "sigmoid", "tanh", "relu", "")
+    shapes = st.lists(st.integers(0, 40), max_size=3).map(tuple)
+    return st.builds(
+        LossFacts,
+        kind=st.sampled_from(texts),
+        reduction=st.sampled_from(("mean", "sum", "none", "")),
+        factor=NUMBERS,
+        negated=st.booleans(),
+        before=st.sampled_from(before),
+        outputs_shape=shapes,
+        targets_shape=shapes,
+        broadcast=st.booleans(),
+    )
+
+
+def facts():
+    names = st.sampled_from(("fc1.weight", "fc1.bias", "emb.weight", "rnn.weight_hh_l0"))
+    roles = st.sampled_from(("trained", "frozen", "without_gradient", "outside_optimizer", "unchanged"))
+    shapes = st.lists(st.integers(0, 40), max_size=4).map(tuple)
+    parameter = st.builds(ParameterFacts, name=names, shape=shapes, std=NUMBERS, role=roles,
+                          dtype=st.sampled_from(("float32", "float16", "bfloat16")))  # fmt: skip
+    layer = st.builds(LayerFacts, name=st.sampled_from(("a", "b")), value=st.one_of(st.none(), NUMBERS),
+                      kind=st.sampled_from(("Linear", "RNN", "Sigmoid", "Dropout", "BatchNorm1d", "ReLU")))  # fmt: skip
+    batch = st.one_of(st.none(), st.builds(BatchFacts, shape=shapes, integer=st.booleans()))
+    counts = st.integers(0, 50)
+    invariants = ("gradients_zeroed", "replicas_equal", "clipped_before_step")
+    invariant = st.builds(InvariantFacts, name=st.sampled_from(invariants),
+                          checked=counts, broken=counts, first_step=st.one_of(st.none(), counts))  # fmt: skip
+    group = st.builds(
+        GroupFacts, settings=st.dictionaries(st.sampled_from(("lr", "weight_decay", "maximize")), NUMBERS)
+    )
+    return st.builds(
+        Facts,
+        steps=counts,
+        last_step=counts,
+        optimizer=st.sampled_from(("SGD", "Adam", "AdamW", "")),
+        parameters=st.lists(parameter, max_size=5).map(tuple),
+        layers=st.lists(layer, max_size=6).map(tuple),
+        groups=st.lists(group, max_size=2).map(tuple),
+        loss=st.one_of(st.none(), kinds()),
+        outputs=batch,
+        targets=batch,
+        backward_passes=st.integers(1, 5),
+        eval_steps=counts,
+        train_validations=counts,
+        mixed_precision=st.sampled_from(("", "float16", "bfloat16")),
+        clips=st.booleans(),
+        invariants=st.lists(invariant, max_size=3).map(tuple),
+        error=st.sampled_from(("", "IndexError: Target 10 is out of bounds.")),
+    )
+
+
+def findings():
+    names = ("exploding_gradient", "vanishing_gradient", "dead_units", "non_finite_loss", "non_finite_gradient",
+             "outside_optimizer", "weights_stand_still", "memory_leak", "large_update", "zero_gradient")  # fmt: skip
+    return st.builds(
+        lambda kind, step: Finding(kind=kind, name="fc1.weight", level="warning", step=step, last_step=step, steps=1,
+                                   ongoing=True, value=1.0, threshold=0.5, evidence="evidence", rule="rule"),
+        st.sampled_from(names), st.integers(0, 40),
+    )  # fmt: skip
+
+
+def evidences():
+    alone = [signal.name for signal in (*RECORDED_ELSEWHERE, *OF_A_STEP)]
+    many = [signal.name for signal in (*OF_PARAMETERS, *OF_LAYERS)]
+    tensors = st.dictionaries(st.sampled_from(("fc1.weight", "fc1", "a", "b", "emb.weight")), series(), max_size=4)
+    return st.builds(
+        Evidence,
+        findings=st.lists(findings(), max_size=4).map(tuple),
+        series=st.dictionaries(st.sampled_from(alone), series(), max_size=25),
+        tensors=st.dictionaries(st.sampled_from(many), tensors, max_size=6),
+        facts=facts(),
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(evidences())
+def test_no_rule_fails_whatever_was_recorded(evidence):
+    with np.errstate(all="ignore"):
+        for rule in RULES:
+            argument = rule(evidence)
+            assert argument.code == rule.__name__
+            assert 0 <= argument.confidence <= 1, argument.code
+            if (cause := argument.cause) is not None:
+                assert cause.advice
+                assert all(cause.evidence)
+
+
+def test_there_is_a_rule_for_each_cause_of_the_vocabulary():
+    assert {rule.__name__ for rule in RULES} == set(TITLES)
+
+
+def test_nothing_recorded_has_no_cause():
+    assert diagnose(Evidence()) == ()
+
+
+def test_a_rule_that_fails_is_told_and_left_out(monkeypatch, caplog):
+    def broken(evidence):
+        raise RuntimeError("broken rule")
+
+    monkeypatch.setattr("debuggers.diagnosis.rules.diagnose.RULES", (broken, *RULES))
+    series = Series(np.arange(5), np.array([3.0, 0, 0, 0, 0]))
+    with caplog.at_level(logging.ERROR):
+        causes = diagnose(Evidence(series={"inputs/non_finite": series}))
+    assert [cause.code for cause in causes] == ["non_finite_inputs"]
+    assert "the rule broken failed" in caplog.text
+
+
+def test_a_consequence_that_came_later_ranks_below_its_cause_and_says_so():
+    steps = np.arange(40)
+    series = {
+        "inputs/non_finite": Series(steps, np.where(steps >= 5, 2.0, 0.0)),
+        "loss": Series(steps, np.where(steps >= 5, np.nan, 1.0)),
+    }
+    causes = diagnose(Evidence(series=series))
+    assert causes[0].code == "non_finite_inputs"
+    assert causes[0].since_step == 5
+    for cause in causes[1:]:
+        assert "it follows from non_finite_inputs" in cause.against
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_a_run_of_few_steps_has_no_cause_in_its_course(steps):
+    loss = Series(np.arange(steps), np.linspace(1, 0.9, steps))
+    assert diagnose(Evidence(series={"loss": loss})) == ()
