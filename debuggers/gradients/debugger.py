@@ -1,7 +1,7 @@
 """Measures the gradients of a model step by step, keeps their history, and finds problems in them."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
@@ -136,6 +136,15 @@ class GradientDebugger(Closing):
     def history(self) -> GradientHistory:
         """Statistics of the last steps."""
         return self._findings.history
+
+    @property
+    def on_total(self) -> Callable[[int, float], None] | None:
+        """Called with each step and the norm of all gradients, once that is on the host; NaN if it is not finite."""
+        return self._total.on_reading
+
+    @on_total.setter
+    def on_total(self, function: Callable[[int, float], None] | None) -> None:
+        self._total.on_reading = function
 
     @property
     def probed_steps(self) -> int:

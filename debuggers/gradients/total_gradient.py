@@ -55,12 +55,14 @@ class TotalGradient:
     Attributes:
         steps: Steps whose total was seen on the host.
         non_finite_steps: Those of them at which it was not finite.
+        on_reading: Called with each step and its total norm, once that is on the host.
     """
 
     def __init__(
         self, emitter: Emitter | None, arrivals: ArrivalQueue, announce: Callable[[list[Finding]], None]
     ) -> None:
         self.steps = self.non_finite_steps = 0
+        self.on_reading: Callable[[int, float], None] | None = None
         self._emitter, self._arrivals, self._announce = emitter, arrivals, announce
         self._detectors = total_detectors()
         self._limit, self._turns = TotalLimit(), ZeroTotalPeriod()
@@ -110,6 +112,8 @@ class TotalGradient:
     def _see(self, step: int, reading: GradientReading, *, expected_overflow: bool) -> list[Finding]:
         self.steps += 1
         self.non_finite_steps += not reading.finite
+        if self.on_reading is not None:
+            self.on_reading(step, reading.total_norm)
         limit = self._limit.value()
         self._limit.push(reading.total_norm)
         too_many_zeros = self._turns.push(reading.total_norm)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
-from tracker_adapters.values.tensors import plain_tensor
-
+from debuggers.gradients.element_samples import sample_elements
 from debuggers.host_arrays.deferred import DeferredTensor
-from debuggers.host_arrays.readable import is_freed
 from debuggers.torch_import import torch
 from debuggers.torch_internals import foreach
-
-SAMPLES = 64
-_TAKEN = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
 class WeightMovement:
@@ -74,16 +68,5 @@ def _norms(before: tuple[torch.Tensor, ...], after: tuple[torch.Tensor, ...]) ->
 
 def _sample(parameter: torch.Tensor) -> torch.Tensor | None:
     """Some elements in float64; None where there are none to take."""
-    if parameter.is_meta or parameter.is_sparse or parameter.is_quantized or parameter.dtype not in _TAKEN:
-        return None
-    values = plain_tensor("parameter", parameter)
-    if not values.numel() or values.layout is not torch.strided or is_freed(values):
-        return None
-    return torch.take(values, _places(values.numel(), values.device)).double()
-
-
-@lru_cache(maxsize=256)
-def _places(elements: int, device: torch.device) -> torch.Tensor:
-    """Where the elements are, int64."""
-    count = min(SAMPLES, elements)
-    return torch.arange(count, device=device) * (elements // count)
+    values = sample_elements(parameter)
+    return None if values is None else values.double()

@@ -20,6 +20,7 @@ from stepscope.sessions import running as running_sessions
 from stepscope.sessions.alerts import SessionAlerts
 from stepscope.sessions.arguments import check_run, check_session, only_config
 from stepscope.sessions.config import DebugConfig, Preset, as_config
+from stepscope.sessions.diagnosis import SessionDiagnosis, checked_batch
 from stepscope.sessions.diagnostics import Diagnostics
 from stepscope.sessions.first_nan import SessionFirstNaN
 from stepscope.sessions.instruments import Instruments
@@ -27,7 +28,7 @@ from stepscope.sessions.report import DebugReport
 from stepscope.sessions.report_output import put_out
 from stepscope.sessions.stability import SessionStability
 from stepscope.sessions.step_pacing import StepPacing
-from stepscope.sessions.view import SessionView
+from stepscope.sessions.validation import SessionValidation
 
 if TYPE_CHECKING:
     from stability import NumericalStabilityManager
@@ -37,7 +38,7 @@ DISABLED_VARIABLE = "STEPSCOPE_DISABLED"
 
 
 @methods_between_graphs
-class DebugSession(SessionView):
+class DebugSession(SessionValidation):
     """Watches the training of a model: gradients, weights, updates, activations, and single tensors.
 
     Call ``start`` (or use it as a context manager), ``step`` once before each optimizer step, and ``stop``::
@@ -111,6 +112,16 @@ class DebugSession(SessionView):
             on_error=on_error,
             tells_loss=stability is None,
         )
+        self._diagnosis = SessionDiagnosis(
+            watched,
+            optimizer,
+            run,
+            scaler,
+            wanted=self.config.diagnosis,
+            isolation=self._isolation,
+            stopwatch=self._pacing.stopwatch,
+        )
+        self._instruments.gradients.on_total = self._diagnosis.note_total
         self._started = self._stopped = self._paused = False
         self._process = 0
         self._forget_run: Callable[[], None] = lambda: None
@@ -153,6 +164,9 @@ class DebugSession(SessionView):
         step: int | None = None,
         replay: Callable[[], Any] | None = None,
         metrics: Mapping[str, Any] | None = None,
+        inputs: Any = None,
+        outputs: Any = None,
+        targets: Any = None,
     ) -> StabilityResult | None:
         """Measures a step, if it is due; call it after the last ``backward`` and before ``optimizer.step()``.
 
@@ -169,12 +183,18 @@ class DebugSession(SessionView):
                 that has it is checked, measured or not, which waits once for a device. A stability manager skips or
                 repairs the step afterwards.
             metrics: Further numbers to emit, by their names.
+            inputs: What the model was given in this step: a tensor, or tuples, lists, mappings and data classes that
+                hold tensors. By default what its first forward pass was given. Of inputs, outputs and targets a
+                diagnosis takes statistics at sampled steps; none is kept.
+            outputs: What the model returned, likewise.
+            targets: What the loss compares with the outputs, such as class indices; likewise.
 
         Returns:
             The stability manager's result; None without a manager.
 
         Raises:
-            SessionError: When the session is not running, or a stability manager gets no loss.
+            SessionError: When the session is not running, a stability manager gets no loss, or inputs, outputs or
+                targets hold no tensor.
             ArtifactError: For a wrong step, loss or metric.
             StabilityError: From the stability manager; the step counts as not taken, and nothing of it is emitted.
             AutogradAnomalyError: From the stability manager, after the step was taken.
@@ -185,6 +205,7 @@ class DebugSession(SessionView):
         if self._paused:
             raise SessionError("the session is paused; expected step() after the with block of paused()")
         self._stability.check(loss)
+        batch = checked_batch(inputs=inputs, outputs=outputs, targets=targets)
         if self.disabled:
             self._pacing.count(number)
             return self._stability.decide(number, loss, None, replay, None)
@@ -198,6 +219,7 @@ class DebugSession(SessionView):
                     self._instruments.measure(number)
             else:
                 self._instruments.leave_out()
+            self._diagnosis.step(number, loss, batch, self._instruments.summaries)
         summaries = self._instruments.summaries
         try:
             return self._stability.decide(number, loss, summaries, replay, self._first_nan.own)
@@ -207,6 +229,7 @@ class DebugSession(SessionView):
                 self._first_nan.look(number, loss, gradients_finite=finite, replay=replay)
             step_s = self._pacing.close(number, measured=measured)
             with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
+                self._diagnosis.note(number, {"step_ms": self._pacing.plain_s * 1e3})
                 if measured:
                     self._diagnostics.step_time(number, step_s)
                 self._expect(self._pacing.next)
@@ -221,6 +244,7 @@ class DebugSession(SessionView):
             self._paused = True
             self._instruments.pause()
             self._first_nan.pause()
+            self._diagnosis.pause()
             try:
                 yield
             finally:
@@ -250,6 +274,7 @@ class DebugSession(SessionView):
         with self._isolation.guard("ending the session"):
             self._instruments.close()
             self._first_nan.close()
+            self._diagnosis.close()
         report = self.report()
         if self._started:
             with self._isolation.guard("writing the report"):
@@ -286,9 +311,11 @@ class DebugSession(SessionView):
         running_sessions.end(self)
         self._instruments.pause()
         self._first_nan.pause()
+        self._diagnosis.pause()
 
     def _expect(self, number: int) -> None:
         """Prepares for the coming forward pass of a step that will be measured."""
         self._instruments.begin(number)
+        self._diagnosis.expect()
         if self._pacing.grant(number):
             self._instruments.expect(number)

@@ -20,12 +20,14 @@ class StepPacing:
     Attributes:
         stopwatch: Adds up the time in stepscope's code on the training thread.
         last: The number of the last step that was closed; -1 before the first.
+        plain_s: How long that took without stepscope's code.
     """
 
     def __init__(self, config: DebugConfig, emitter: Emitter | None) -> None:
         """Takes the schedule and the limit, and a run, whose writer thread costs time too."""
         self.stopwatch = Stopwatch()
         self.last = -1
+        self.plain_s = 0.0
         self._schedule = config.schedule
         self._governor = Governor(config.max_overhead)
         self._run = run_of(emitter)
@@ -58,6 +60,7 @@ class StepPacing:
         background_s = 0.0 if self._run is None else self._run.background_seconds
         spent_s = self.stopwatch.seconds - self._spent_before_s + background_s - self._background_before_s
         self._spent_before_s, self._background_before_s = self.stopwatch.seconds, background_s
+        self.plain_s = max(0.0, step_s - spent_s)
         self._governor.account(step_s, spent_s, due=self._schedule.is_due(number), measured=measured)
         self.count(number)
         return step_s

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.torch_import import torch
+from stepscope.sessions.diagnosis import SessionDiagnosis
 from stepscope.sessions.first_nan import SessionFirstNaN
 from stepscope.sessions.instruments import Instruments
 from stepscope.sessions.report import DebugReport
@@ -15,6 +16,7 @@ from stepscope.sessions.step_pacing import StepPacing
 
 if TYPE_CHECKING:
     from debuggers.activations.monitor import ActivationMonitor
+    from debuggers.diagnosis.evidence import Evidence
     from debuggers.gradients.debugger import GradientDebugger
     from debuggers.tensors.inspector import TensorInspector
 
@@ -34,6 +36,7 @@ class SessionView:
     _isolation: Isolation
     _first_nan: SessionFirstNaN
     _instruments: Instruments
+    _diagnosis: SessionDiagnosis
     _started: bool
     _stopped: bool
     _paused: bool
@@ -82,6 +85,10 @@ class SessionView:
             unused_passes=self._first_nan.unused_passes,
             ended_tools=self._stability.ended_tools,
         )
+
+    def evidence(self) -> Evidence:
+        """Returns what a diagnosis argues from, so far; waits for the device."""
+        return self._diagnosis.evidence(self._instruments.findings(self._isolation))
 
     def __repr__(self) -> str:
         state = "disabled" if self.disabled else "not started" if not self._started else ""

@@ -99,7 +99,7 @@ class Watch(DebugSession):
             overflow = step_was_skipped(optimizer)
             was_skipped = overflow is not None and overflow.is_cpu and bool(overflow.item())
         if was_skipped:
-            self._instruments.start_over()
+            self._start_over()
         else:
             if not self._is_told:
                 self._has_counted = True
@@ -111,7 +111,12 @@ class Watch(DebugSession):
         if not self._paused:
             self._is_told = False
             # Further calls of a closure ran the model on the way to the weights that this step ends with.
-            self._instruments.start_over()
+            self._start_over()
+
+    def _start_over(self) -> None:
+        self._instruments.start_over()
+        with self._isolation.guard("preparing a step"):
+            self._diagnosis.start_over()
 
     def _find_scaler(self) -> None:
         if not self._searches:
@@ -128,6 +133,7 @@ class Watch(DebugSession):
                 )
             self._instruments.use_scaler(scaler)
             self._first_nan.use_scaler(scaler)
+            self._diagnosis.use_scaler(scaler)
 
 
 def watch(

@@ -1,0 +1,165 @@
+"""The batch of one sampled step: inputs, outputs and targets, as a loop tells them or as they are found."""
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from debuggers.host_arrays.graph_capture import is_capturing
+from debuggers.instrumentation.quiet_computation import quiet_computation
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.signals.agreement import agreement, align
+from debuggers.signals.batch_memory import BatchMemory
+from debuggers.signals.batch_statistics import (
+    Statistics,
+    TargetColumns,
+    input_statistics,
+    output_statistics,
+    target_statistics,
+)
+from debuggers.signals.deferred_values import DeferredValues
+from debuggers.signals.sampling import usable
+from debuggers.signals.signal_log import SignalLog
+from debuggers.torch_import import torch
+from debuggers.utils import tensors_in
+
+MOST_HELD = 1 << 22
+"""Elements of an output that are held until its targets are known: of larger ones, some rows."""
+
+
+class BatchSignals:
+    """Describes one batch of each sampled step; of tensors only statistics leave the step.
+
+    Of what is found by itself the first counts, of what a loop tells the last, which takes the place of what was found.
+    """
+
+    def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
+        self._log, self._arrivals = log, arrivals
+        self._memory = BatchMemory()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops what was seen since the last step."""
+        self._inputs: Statistics = {}
+        self._outputs: Statistics = {}
+        self._targets: Statistics = {}
+        self._columns: TargetColumns | None = None
+        self._agreement: Statistics = {}
+        self._batch_size: int | None = None
+        self._held: tuple[torch.Tensor, int] | None = None
+        self._goals: torch.Tensor | None = None
+        self._loss_kind = ""
+
+    @property
+    def wants_targets(self) -> bool:
+        """Whether no targets were seen yet."""
+        return self._columns is None
+
+    def see(
+        self, *, inputs: Any = None, outputs: Any = None, targets: Any = None, loss_kind: str = "", told: bool = False
+    ) -> None:
+        """Takes tensors or nests of them; what holds no plain real values is left out.
+
+        Args:
+            inputs: What the model was given.
+            outputs: What it returned, or what its loss compares with the targets.
+            targets: What the loss compares with the outputs.
+            loss_kind: A kind of ``LossFacts``; ``""`` if it is not known.
+            told: Whether the loop itself tells them.
+        """
+        if is_capturing():
+            return
+        self._loss_kind = loss_kind or self._loss_kind
+        if inputs is not None and (told or not self._inputs):
+            self._see_inputs([value for tensor in tensors_in(inputs) if (value := usable(tensor)) is not None])
+        if outputs is not None and (output := _first_output(outputs)) is not None:
+            if told or not self._outputs:
+                with quiet_computation(output.device.type):
+                    self._outputs = output_statistics(output)
+            # What is given together with targets is aligned with them, and what a model returns need not be.
+            if targets is not None or self._held is None or told:
+                self._held = self._hold(output)
+                self._agreement = {}
+        if targets is not None and (told or self._columns is None):
+            values = [value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None]
+            if values:
+                self._see_targets(values[0])
+
+    def end_step(self, step: int) -> None:
+        """Ends a sampled step: keeps and emits what was seen, as soon as it is on the host."""
+        self._compare()
+        values = self._inputs | self._outputs | self._targets | self._agreement
+        if self._columns is not None:
+            values |= {"rows": self._columns.rows, "columns": self._columns.sums}
+            if self._columns.counts is not None:
+                values["counts"] = self._columns.counts
+        loss_kind = self._loss_kind
+        self.forget()
+        if values:
+            deferred = DeferredValues(values)
+            self._arrivals.push(deferred, partial(self._take, step, time.time_ns(), loss_kind, deferred))
+
+    def _see_inputs(self, tensors: list[torch.Tensor]) -> None:
+        # Those on another device, such as lengths on the host, say little, and would have to be copied.
+        device = next((tensor.device for tensor in tensors if tensor.ndim), None)
+        tensors = [tensor for tensor in tensors if tensor.device == device]
+        if tensors:
+            with quiet_computation(tensors[0].device.type):
+                self._inputs = input_statistics(tensors)
+            size = self._inputs.get("inputs/batch_size")
+            self._batch_size = int(size) if isinstance(size, float) else None
+
+    def _see_targets(self, tensor: torch.Tensor) -> None:
+        self._goals = tensor
+        with quiet_computation(tensor.device.type):
+            classes = None if self._held is None else _classes(self._held[0], tensor)
+            self._targets, self._columns = target_statistics(tensor, self._batch_size, classes)
+            self._agreement = {}
+        # Outputs that were told, or come with their loss, are there by now.
+        self._compare()
+
+    def _compare(self) -> None:
+        if self._held is None or self._goals is None or self._agreement:
+            return
+        outputs, stride = self._held
+        goals = self._goals[::stride] if stride > 1 and self._goals.ndim else self._goals
+        with quiet_computation(outputs.device.type):
+            aligned = align(outputs, goals, soft=self._loss_kind == "cross_entropy")
+            if aligned is not None:
+                self._agreement = agreement(aligned, self._loss_kind)
+
+    def _hold(self, output: torch.Tensor) -> tuple[torch.Tensor, int] | None:
+        if output.numel() <= MOST_HELD:
+            return output, 1
+        stride = min(-(-output.numel() // MOST_HELD), output.shape[0])
+        if output.numel() // output.shape[0] > 4 * MOST_HELD:
+            return None
+        with quiet_computation(output.device.type):
+            return output[::stride].clone(), stride  # a view would keep all of it
+
+    def _take(self, step: int, time_ns: int, loss_kind: str, deferred: DeferredValues) -> None:
+        arrays = deferred.resolve()
+        rows, columns, counts = (arrays.pop(name, None) for name in ("rows", "columns", "counts"))
+        values = {name: float(value) for name, value in arrays.items()}
+        fingerprint = values.pop("inputs/fingerprint", None)
+        if fingerprint is not None:
+            values["inputs/repeated"] = float(self._memory.is_repeated(fingerprint))
+        if rows is not None and columns is not None:
+            values |= self._memory.targets(rows, columns, np.zeros(0) if counts is None else counts)
+            values["baseline_loss"] = self._memory.baseline(loss_kind)
+        self._log.put(step, values, time_ns)
+
+
+def _first_output(outputs: Any) -> torch.Tensor | None:
+    """The first floating-point tensor; one without dimensions, as a loss beside logits, only if there is no other."""
+    found = [value for tensor in tensors_in(outputs) if (value := usable(tensor)) is not None]
+    floats = [value for value in found if value.is_floating_point()]
+    return next((value for value in floats if value.ndim), floats[0] if floats else None)
+
+
+def _classes(output: torch.Tensor, targets: torch.Tensor) -> int | None:
+    """How many classes an output has, if targets are their indices."""
+    if targets.is_floating_point() or output.numel() <= targets.numel() or not targets.numel():
+        return None
+    return output.numel() // targets.numel() if output.numel() % targets.numel() == 0 else None

@@ -1,0 +1,87 @@
+"""What is remembered of the batches: which there were, and how their targets are distributed."""
+
+from collections import OrderedDict
+
+import numpy as np
+
+from debuggers.signals.deferred_values import Floats
+
+MOST_BATCHES = 512
+_ENTROPIES = frozenset({"cross_entropy", "nll"})
+_BINARY = frozenset({"bce", "bce_with_logits"})
+
+
+class BatchMemory:
+    """Describes the sampled batches so far, in bounded memory."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[float, None] = OrderedDict()
+        self._rows = np.zeros(3)
+        self._columns = np.zeros((3, 0))
+        self._counts = np.zeros(0)
+        self._batches, self._mean, self._m2 = 0, 0.0, 0.0
+
+    def is_repeated(self, fingerprint: float) -> bool:
+        """Whether one of the last 512 fingerprints was the same."""
+        repeated = fingerprint in self._seen
+        self._seen[fingerprint] = None
+        self._seen.move_to_end(fingerprint)
+        if len(self._seen) > MOST_BATCHES:
+            self._seen.popitem(last=False)
+        return repeated
+
+    def targets(self, rows: Floats, columns: Floats, counts: Floats) -> dict[str, float]:
+        """Takes the targets of a batch, as ``TargetColumns`` describes them, and returns the signals of all so far."""
+        self._rows = self._rows + rows
+        self._columns = self._columns + columns if self._columns.shape == columns.shape else columns
+        known = np.zeros(max(len(counts), len(self._counts)))
+        known[: len(self._counts)] += self._counts
+        known[: len(counts)] += counts
+        self._counts = known
+        found = self._between(rows)
+        present = known[known > 0]
+        if len(present):
+            found["targets/classes_so_far"] = float(len(present))
+            found["targets/top_share_so_far"] = float(present.max() / present.sum())
+            found["targets/rarest_share_so_far"] = float(present.min() / present.sum())
+        return found
+
+    def baseline(self, loss_kind: str) -> float:
+        """Returns the loss of the best constant output, in nats or squared units of the targets; NaN if unknown.
+
+        For targets that are class indices the entropy of the classes, unless the loss is another one; for binary
+        cross-entropy the mean of the columns' entropies; for the mean squared error the mean of their variances.
+        """
+        number, total, squares = self._columns
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = total / number
+            if loss_kind in _BINARY:
+                return float(np.mean(_entropy(means) + _entropy(1 - means)))
+            if loss_kind == "mse":
+                return float(np.mean(squares / number - np.square(means)))
+            if len(self._counts) > 2 or (len(self._counts) == 2 and loss_kind in _ENTROPIES | {""}):
+                return float(_entropy(self._counts / self._counts.sum()).sum())
+            if loss_kind in _ENTROPIES and len(means) > 1:
+                return float(_entropy(means / means.sum()).sum())
+        return np.nan
+
+    def _between(self, rows: Floats) -> dict[str, float]:
+        number, total, _ = rows
+        if not number or not np.isfinite(total):
+            return {}
+        mean = total / number
+        self._batches += 1
+        step = mean - self._mean
+        self._mean += step / self._batches
+        self._m2 += step * (mean - self._mean)
+        count, everything, squares = self._rows
+        spread = squares / count - (everything / count) ** 2
+        if self._batches < 2 or not spread > 0:
+            return {}
+        expected = spread / (count / self._batches)
+        return {"targets/between_batches": self._m2 / (self._batches - 1) / expected}
+
+
+def _entropy(shares: Floats) -> Floats:
+    """-p log p of each share."""
+    return -shares * np.log(np.where(shares > 0, shares, 1.0))

@@ -1,0 +1,174 @@
+"""Collects the signals of a training, told by a session what happens when."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.diagnosis.series import Series
+from debuggers.gradients.loss_scale import scale_in_gradients
+from debuggers.gradients.parameters import Parameters
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.stopwatch import Stopwatch
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.measurement.summary_table import SummaryTable
+from debuggers.signals.batch import BatchSignals
+from debuggers.signals.deferred_values import DeferredValues
+from debuggers.signals.parameters import ParameterSignals
+from debuggers.signals.passes import ModelPasses
+from debuggers.signals.sampled_steps import is_sampled
+from debuggers.signals.signal_log import SignalLog
+from debuggers.torch_import import torch
+
+_MOST_GROUPS = 16
+"""Groups of the optimizer whose learning rates are kept."""
+
+
+class Signals:
+    """Collects what ``debuggers.diagnosis.signals`` lists.
+
+    The model is hooked only during sampled steps; the optimizer as long as this runs. Nothing waits for a device before
+    ``drain``. Failures inside are isolated.
+
+    Attributes:
+        scaler: The loop's GradScaler, if known.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer | None,
+        emitter: Emitter | None,
+        scaler: torch.amp.GradScaler | None,
+        *,
+        isolation: Isolation,
+        stopwatch: Stopwatch,
+    ) -> None:
+        self.scaler = scaler
+        self._optimizer = optimizer
+        self._isolation, self._stopwatch = isolation, stopwatch
+        self._arrivals = ArrivalQueue()
+        self._log = SignalLog(emitter)
+        self._parameters = Parameters(model)
+        self._batch = BatchSignals(self._log, self._arrivals)
+        self._weights = ParameterSignals(self._log, self._arrivals)
+        self._passes = ModelPasses(
+            model, self._batch, isolation, stopwatch, on_begin=lambda: None, on_end=lambda output: None
+        )
+        self._hooks = Hooks()
+        self._count = 0
+        self._passes_backward = 0
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the coming step is sampled."""
+        return is_sampled(self._count)
+
+    @property
+    def wants_targets(self) -> bool:
+        """Whether the targets of the coming step are of use, and not known yet."""
+        return self.is_sampled and self._batch.wants_targets
+
+    def expect(self) -> None:
+        """Prepares for the forward pass of the coming step; what was seen and led to no step is dropped."""
+        self._batch.forget()
+        if self._optimizer is not None and not len(self._hooks):
+            self._hooks.add_optimizer_post_step(self._optimizer, self._after_step)
+        if self.is_sampled:
+            self._passes.attach()
+
+    def pause(self) -> None:
+        """Takes all hooks away, until ``expect``."""
+        self._hooks.remove()
+        self._passes.detach()
+        self._batch.forget()
+
+    def batch(
+        self, *, inputs: Any = None, outputs: Any = None, targets: Any = None, loss_kind: str = "", told: bool = False
+    ) -> None:
+        """Takes what is seen of the coming step; see ``BatchSignals.see``. At steps that are not sampled: nothing."""
+        if self.is_sampled:
+            with self._stopwatch, self._isolation.guard("looking at a batch"):
+                self._batch.see(inputs=inputs, outputs=outputs, targets=targets, loss_kind=loss_kind, told=told)
+
+    def backward_ends(self) -> None:
+        """Says that a backward pass of the training has ended."""
+        self._passes_backward += 1
+
+    def step(self, step: int, loss: torch.Tensor | float | None, table: SummaryTable | None) -> None:
+        """Takes a step, after its backward passes and before the optimizer changes the weights.
+
+        Args:
+            step: The training step.
+            loss: Its loss.
+            table: The summaries of the gradients, in the model's order, if they are known on the host.
+        """
+        with self._stopwatch, self._isolation.guard("collecting signals"):
+            if loss is not None:
+                self.note_later(step, "loss", loss)
+            self._note_rates(step)
+            count, self._count = self._count, self._count + 1
+            sampled = is_sampled(count)
+            if sampled:
+                self._passes.detach()
+                self._batch.end_step(step)
+            if sampled or (count and is_sampled(count - 1)):
+                self._see_parameters(step, count, table, sampled=sampled)
+
+    def note_later(self, step: int, name: str, value: torch.Tensor | float) -> None:
+        """Keeps a number of a step that is emitted elsewhere: a tensor of one element may still be on a device."""
+        if isinstance(value, torch.Tensor) and not value.is_cpu:
+            deferred = DeferredValues({name: value.detach().reshape(())})
+            self._arrivals.push(deferred, lambda: self._log.note(step, {name: float(deferred.resolve()[name])}))
+        else:
+            self._log.note(step, {name: float(value.detach() if isinstance(value, torch.Tensor) else value)})
+
+    def note(self, step: int, values: Mapping[str, float]) -> None:
+        """Keeps numbers of a step that are emitted elsewhere."""
+        self._log.note(step, values)
+
+    def start_over(self) -> None:
+        """Says that what ran since the last step belongs to none: it was skipped, or a closure's later calls."""
+        if self._passes.begun_s is not None:
+            self.expect()
+
+    def series(self) -> dict[str, Series]:
+        """Returns the signals of steps so far; waits for the device."""
+        self._drain()
+        return self._log.series()
+
+    def tensors(self) -> dict[str, dict[str, Series]]:
+        """Returns the signals of tensors so far; waits for the device."""
+        self._drain()
+        return self._log.tensors()
+
+    def close(self) -> None:
+        """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""
+        self._hooks.remove()
+        self._passes.detach()
+        self._batch.forget()
+        self._weights.end_step()
+        self._drain()
+
+    def _drain(self) -> None:
+        with self._stopwatch, self._isolation.guard("waiting for the device"):
+            self._arrivals.drain()
+
+    def _note_rates(self, step: int) -> None:
+        groups = [] if self._optimizer is None else self._optimizer.param_groups
+        for index, group in enumerate(groups[:_MOST_GROUPS]):
+            name = "learning_rate" if len(groups) == 1 else f"learning_rate/{index}"
+            self.note_later(step, name, group["lr"])
+
+    def _see_parameters(self, step: int, count: int, table: SummaryTable | None, *, sampled: bool) -> None:
+        found = self._parameters.gradients()
+        zeros = None
+        if sampled and table is not None and len(table) == len(found.names):
+            zeros = dict(zip(found.names, table.zero_fraction.tolist(), strict=True))
+        scale = scale_in_gradients(self.scaler, self._optimizer)
+        self._weights.see(step, count, found, scale, zeros, sampled=sampled)
+
+    def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        with self._stopwatch, self._isolation.guard("collecting signals"):
+            self._weights.see_update()

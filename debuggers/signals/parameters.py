@@ -1,0 +1,216 @@
+"""Signals of parameters: a few elements of weights, gradients and updates, and what is computed of them on the host."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from debuggers.gradients.element_samples import sample_elements
+from debuggers.gradients.parameters import Gradients
+from debuggers.host_arrays.deferred import DeferredTensor
+from debuggers.instrumentation.quiet_computation import quiet_computation
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.signals.signal_log import SignalLog
+from debuggers.torch_import import torch
+
+Floats = npt.NDArray[np.float64]
+
+
+class _Elements:
+    """Elements of several tensors, on their way to the host."""
+
+    __slots__ = ("_order", "_parts", "_sizes")
+
+    def __init__(self, samples: Sequence[torch.Tensor]) -> None:
+        self._sizes = [len(sample) for sample in samples]
+        devices: dict[torch.device, list[int]] = {}
+        for place, sample in enumerate(samples):
+            devices.setdefault(sample.device, []).append(place)
+        self._order = [place for places in devices.values() for place in places]
+        self._parts = [DeferredTensor(torch.cat([samples[place] for place in places])) for places in devices.values()]
+
+    def ready(self) -> bool:
+        return all(part.ready() for part in self._parts)
+
+    def resolve(self) -> Floats:
+        """One after the other, in the order of the tensors."""
+        flat = np.concatenate([part.resolve().astype(np.float64) for part in self._parts])
+        if len(self._parts) == 1:
+            return flat
+        ends = np.cumsum([self._sizes[place] for place in self._order])
+        pieces = dict(zip(self._order, np.split(flat, ends[:-1]), strict=True))
+        return np.concatenate([pieces[place] for place in range(len(self._sizes))])
+
+
+@dataclass(slots=True, eq=False)
+class _Moment:
+    """What was taken at one step."""
+
+    step: int
+    count: int
+    time_ns: int
+    sampled: bool
+    names: tuple[str, ...]
+    parameters: list[torch.Tensor]
+    starts: npt.NDArray[np.intp]
+    sizes: npt.NDArray[np.intp]
+    factors: Floats  # how many elements of the tensor one of the sample stands for
+    gradients: _Elements
+    before: _Elements | None
+    scale: DeferredTensor | None
+    zeros: dict[str, float] | None
+    after: _Elements | None = None
+
+    def ready(self) -> bool:
+        parts = (self.gradients, self.before, self.scale, self.after)
+        return all(part is None or part.ready() for part in parts)
+
+
+class ParameterSignals:
+    """Takes at most 64 elements of each parameter and gradient at sampled steps, and of gradients at the ones after.
+
+    All totals weigh an element by how many it stands for.
+    """
+
+    def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
+        self._log, self._arrivals = log, arrivals
+        self._current: _Moment | None = None
+        self._last: tuple[int, tuple[str, ...], Floats] | None = None
+
+    def see(
+        self,
+        step: int,
+        count: int,
+        found: Gradients,
+        scale: torch.Tensor | None,
+        zeros: dict[str, float] | None,
+        *,
+        sampled: bool,
+    ) -> None:
+        """Takes a step, before the optimizer changes the weights.
+
+        Args:
+            step: The training step.
+            count: How many came before it.
+            found: The gradients.
+            scale: The loss scale that is still in them.
+            zeros: The exact share of zeros of each gradient, where they were measured.
+            sampled: Whether all of it is wanted; else only what the cosine with the step before needs.
+        """
+        self.end_step()
+        places, weights, gradients = [], [], []
+        with quiet_computation("cpu"):
+            for place, (parameter, gradient) in enumerate(zip(found.parameters, found.tensors, strict=True)):
+                weight, slope = sample_elements(parameter) if sampled else None, sample_elements(gradient)
+                if slope is not None and (weight is not None or not sampled):
+                    places.append(place)
+                    gradients.append(slope)
+                    if weight is not None:
+                        weights.append(weight)
+            if not gradients:
+                return
+            whole = len(places) == len(found.names)
+            names = found.names if whole else tuple(found.names[place] for place in places)
+            parameters = [found.parameters[place] for place in places]
+            sizes = np.array([len(sample) for sample in gradients])
+            numels = np.array([parameter.numel() for parameter in parameters])
+            self._current = _Moment(
+                step,
+                count,
+                time.time_ns(),
+                sampled,
+                names,
+                parameters,
+                np.cumsum(sizes) - sizes,
+                sizes,
+                numels / sizes,
+                _Elements(gradients),
+                _Elements(weights) if sampled else None,
+                None if scale is None else DeferredTensor(scale),
+                zeros,
+            )
+
+    def see_update(self) -> None:
+        """Says that the optimizer has changed the weights."""
+        moment = self._current
+        if moment is None:
+            return
+        if moment.sampled:
+            with quiet_computation("cpu"):
+                samples = [sample_elements(parameter) for parameter in moment.parameters]
+                values = [sample for sample in samples if sample is not None]
+                if len(values) == len(moment.names):
+                    moment.after = _Elements(values)
+        self.end_step()
+
+    def end_step(self) -> None:
+        """Says that what was taken of the last step is all there is of it."""
+        moment, self._current = self._current, None
+        if moment is not None:
+            moment.parameters = []
+            self._arrivals.push(moment, partial(self._take, moment))
+
+    def forget(self) -> None:
+        """Drops a step that turned out to be none."""
+        self._current = None
+
+    def _take(self, moment: _Moment) -> None:
+        gradients = moment.gradients.resolve()
+        if moment.scale is not None:
+            gradients = gradients / float(moment.scale.resolve())
+        factors = np.repeat(moment.factors, moment.sizes)
+        totals: dict[str, float] = {}
+        last, self._last = self._last, (moment.count, moment.names, gradients)
+        with np.errstate(all="ignore"):
+            if last is not None and last[:2] == (moment.count - 1, moment.names) and len(last[2]) == len(gradients):
+                totals["gradient_cosine"] = _cosine(gradients, last[2], factors)
+            if moment.sampled and moment.before is not None:
+                before = moment.before.resolve()
+                after = None if moment.after is None else moment.after.resolve()
+                self._take_tensors(moment, gradients, before, after)
+                totals |= _totals(gradients, before, after, factors)
+        self._log.put(moment.step, totals, moment.time_ns)
+
+    def _take_tensors(self, moment: _Moment, gradients: Floats, before: Floats, after: Floats | None) -> None:
+        def means(values: Floats) -> Floats:
+            return np.add.reduceat(values, moment.starts) / moment.sizes
+
+        def put(signal: str, values: Floats) -> None:
+            self._log.put_tensors(moment.step, signal, moment.names, values, moment.time_ns)
+
+        norms = means(np.square(before))
+        put("weight_rms", np.sqrt(norms))
+        put("gradient_rms", np.sqrt(means(np.square(gradients))))
+        zeros = means((gradients == 0).astype(np.float64))
+        if moment.zeros is not None:
+            zeros = np.array([moment.zeros.get(name, zero) for name, zero in zip(moment.names, zeros, strict=True)])
+        put("gradient_zeros", zeros)
+        if after is not None:
+            # Weights that are all zero make no ratio.
+            ratios = np.sqrt(means(np.square(after - before)) / norms)
+            known = norms > 0
+            names = tuple(name for name, one in zip(moment.names, known.tolist(), strict=True) if one)
+            names = moment.names if len(names) == len(moment.names) else names
+            self._log.put_tensors(moment.step, "parameter_update_ratio", names, ratios[known], moment.time_ns)
+
+
+def _totals(gradients: Floats, before: Floats, after: Floats | None, factors: Floats) -> dict[str, float]:
+    norm = math.sqrt(float(np.sum(np.square(before) * factors)))
+    totals = {"weight_norm": norm, "weight_checksum": float(before.sum())}
+    if after is not None:
+        change = after - before
+        if norm:
+            totals["update_ratio"] = math.sqrt(float(np.sum(np.square(change) * factors))) / norm
+        totals["descent_cosine"] = -_cosine(change, gradients, factors)
+        totals["decay_cosine"] = -_cosine(change, before, factors)
+    return totals
+
+
+def _cosine(first: Floats, second: Floats, factors: Floats) -> float:
+    """NaN where one of the two is zero, or not finite."""
+    lengths = np.sqrt(np.sum(np.square(first) * factors)) * np.sqrt(np.sum(np.square(second) * factors))
+    return float(np.sum(first * second * factors) / lengths) if lengths > 0 else math.nan

@@ -1,0 +1,143 @@
+"""The evidence that a session collects, from which a diagnosis argues."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.detectors import Finding
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.stopwatch import Stopwatch
+from debuggers.measurement.summary_table import SummaryTable
+from debuggers.signals.collector import Signals
+from debuggers.signals.modes import acts_in_training
+from debuggers.signals.passes import observable
+from debuggers.torch_import import torch
+from debuggers.utils import tensors_in
+from stepscope.errors import SessionError
+
+
+class SessionDiagnosis:
+    """Signals of a session; without a model, or with ``diagnosis=False``, nothing is collected.
+
+    Attributes:
+        signals: Collects them; None where nothing is collected.
+        validations: Validations that were told.
+        train_validations: Those of them with a dropout or batch norm in training mode.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | None,
+        optimizer: torch.optim.Optimizer | None,
+        emitter: Emitter | None,
+        scaler: torch.amp.GradScaler | None,
+        *,
+        wanted: bool,
+        isolation: Isolation,
+        stopwatch: Stopwatch,
+    ) -> None:
+        self.validations = self.train_validations = 0
+        self._validated_after: int | None = None
+        self._model = model
+        self._isolation = isolation
+        self._validation_hooks = Hooks()
+        self.signals: Signals | None = None
+        if wanted and model is not None:
+            self.signals = Signals(model, optimizer, emitter, scaler, isolation=isolation, stopwatch=stopwatch)
+
+    def expect(self) -> None:
+        """Prepares for the forward pass of the coming step."""
+        if self.signals is not None:
+            self.signals.expect()
+
+    def step(
+        self, step: int, loss: torch.Tensor | float | None, batch: Mapping[str, Any], table: SummaryTable | None
+    ) -> None:
+        """Takes a step, and what the loop told of its batch."""
+        if self.signals is not None:
+            if batch:
+                self.signals.batch(**batch, told=True)
+            self.signals.step(step, loss, table)
+
+    def note(self, step: int, values: Mapping[str, float]) -> None:
+        """Keeps numbers of a step that are emitted elsewhere."""
+        if self.signals is not None:
+            self.signals.note(step, values)
+
+    def note_total(self, step: int, norm: float) -> None:
+        """Keeps the norm of all gradients of a step."""
+        self.note(step, {"total_norm/gradients": norm})
+
+    def note_later(self, step: int, name: str, value: torch.Tensor | float) -> None:
+        """Keeps a number that may still be on a device."""
+        if self.signals is not None:
+            self.signals.note_later(step, name, value)
+
+    def note_validation(self, last_step: int) -> None:
+        """Counts a validation after a step, once."""
+        self.validations += last_step != self._validated_after
+        self._validated_after = last_step
+
+    def begin_validation(self, last_step: int) -> None:
+        """Has the modes of layers looked at when the model is first called."""
+        self.note_validation(last_step)
+        observed = None if self.signals is None or self._model is None else observable(self._model)
+        if observed is not None:
+            self._validation_hooks.add_before_forward(observed, self._see_modes)
+
+    def end_validation(self) -> None:
+        """Looks at modes no more."""
+        self._validation_hooks.remove()
+
+    def _see_modes(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
+        with self._isolation.guard("watching a validation"):
+            self._validation_hooks.remove()
+            self.train_validations += any(acts_in_training(layer) for layer in module.modules())
+
+    def pause(self) -> None:
+        """Takes the hooks off the model, until ``expect``."""
+        if self.signals is not None:
+            self.signals.pause()
+
+    def start_over(self) -> None:
+        """Says that what ran since the last step belongs to none."""
+        if self.signals is not None:
+            self.signals.start_over()
+
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Takes the loop's GradScaler from now on."""
+        if self.signals is not None:
+            self.signals.scaler = scaler
+
+    def close(self) -> None:
+        """Removes every hook; waits for the device."""
+        if self.signals is not None:
+            self.signals.close()
+
+    def evidence(self, findings: list[Finding]) -> Evidence:
+        """Returns what is known so far; waits for the device."""
+        ordered = tuple(sorted(findings, key=lambda finding: finding.step))
+        if self.signals is None:
+            return Evidence(findings=ordered)
+        return Evidence(findings=ordered, series=self.signals.series(), tensors=self.signals.tensors())
+
+
+def checked_batch(**told: Any) -> dict[str, Any]:
+    """Returns what a loop told of a batch, by name, without what it did not tell.
+
+    Raises:
+        SessionError: For what is neither a tensor nor a nest that holds one.
+    """
+    batch = {name: value for name, value in told.items() if value is not None}
+    for name, value in batch.items():
+        if not isinstance(value, torch.Tensor) and not tensors_in(value):
+            text = repr(value)
+            shown = text if len(text) <= 80 else f"{text[:77]}…"
+            raise SessionError(
+                f"{name} is {shown}, of type {type(value).__name__}; expected a tensor, or a tuple, list, mapping or "
+                "data class that holds one"
+            )
+    return batch

@@ -1,0 +1,108 @@
+"""The signals of real trainings, as a session collects them."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+import stepscope
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    images, labels = load_digits(return_X_y=True)
+    return torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+
+
+def train(data, steps, *, model=None, told=True, run=None, shuffled=True, optimizer=torch.optim.SGD, **settings):
+    """Returns the evidence of a training on digits, and its model."""
+    inputs, labels = data
+    model = network() if model is None else model
+    stepped = optimizer(model.parameters(), lr=0.1)
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(1)) if shuffled else labels.argsort()
+    config = stepscope.DebugConfig(**settings)
+    with stepscope.DebugSession(model, stepped, run=run, config=config, on_error="raise") as session:
+        for number in range(steps):
+            rows = order[torch.arange(number * 32, number * 32 + 32) % len(order)]
+            stepped.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs[rows]), labels[rows])
+            loss.backward()
+            session.step(loss, targets=labels[rows] if told else None)
+            stepped.step()
+        return session.evidence(), model
+
+
+def test_a_healthy_training_has_the_signals_of_its_batches(digits):
+    evidence, _ = train(digits, 61)
+    sampled = [*range(10), 10, 20, 30, 40, 50, 60]
+    assert evidence["inputs/mean"].steps.tolist() == sampled
+    assert 0.2 < evidence["inputs/mean"].values.mean() < 0.4
+    assert (evidence["inputs/min"].values == 0).all() and (evidence["inputs/max"].values == 1).all()
+    assert (evidence["inputs/batch_size"].values == 32).all()
+    assert not evidence["inputs/repeated"].values[:10].any()
+    assert evidence["inputs/duplicates"].values.max() == 0
+    assert evidence["targets/classes_so_far"].values[-1] == 10
+    assert evidence["baseline_loss"].values[-1] == pytest.approx(np.log(10), abs=0.05)
+    assert evidence["accuracy"].values[-1] > 0.6 > evidence["accuracy"].values[0]
+    assert 0.3 < evidence["targets/between_batches"].values[-1] < 3
+    assert len(evidence["loss"]) == len(evidence["total_norm/gradients"]) == len(evidence["step_ms"]) == 61
+    assert (evidence["learning_rate"].values == 0.1).all()
+
+
+def test_what_the_loop_does_not_tell_is_found_on_the_way_through_the_model(digits):
+    evidence, _ = train(digits, 3, told=False)
+    assert len(evidence["inputs/mean"]) == len(evidence["outputs/std"]) == 3
+    assert not len(evidence["accuracy"]) and not len(evidence["targets/mean"])
+
+
+def test_batches_of_one_class_are_told_from_shuffled_ones(digits):
+    evidence, _ = train(digits, 31, shuffled=False)
+    assert evidence["targets/between_batches"].values[-1] > 10
+
+
+def test_sgd_goes_down_the_gradient_and_by_the_learning_rate(digits):
+    evidence, _ = train(digits, 12)
+    assert evidence["descent_cosine"].values == pytest.approx(1, abs=1e-3)
+    slopes = evidence.of_tensors("gradient_rms")["0.weight"].values[:10]
+    weights = evidence.of_tensors("weight_rms")["0.weight"].values[:10]
+    ratios = evidence.of_tensors("parameter_update_ratio")["0.weight"].values[:10]
+    assert ratios == pytest.approx(0.1 * slopes / weights, rel=1e-3)
+    # Those after the first ten are pairs: of the sampled step and of the one after it.
+    assert evidence["gradient_cosine"].steps.tolist() == [*range(1, 10), 10, 11]
+
+
+def test_a_run_holds_the_signals_by_their_names(digits, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        evidence, _ = train(digits, 11, run=run)
+    record = stepscope.read_run(tmp_path / "run")
+    for name in ("inputs/mean", "accuracy", "gradient_cosine", "baseline_loss"):
+        assert record.scalars(f"diagnosis/{name}").values == pytest.approx(evidence[name].values)
+    stored = record.scalars("diagnosis/weight_rms/0.weight").values
+    assert stored == pytest.approx(evidence.of_tensors("weight_rms")["0.weight"].values)
+
+
+def test_without_diagnosis_nothing_of_it_is_collected(digits):
+    evidence, _ = train(digits, 3, diagnosis=False)
+    assert not evidence.series and not evidence.tensors
+
+
+def test_a_training_is_the_same_with_signals_and_without_a_session(digits):
+    _, watched = train(digits, 60)
+    inputs, labels = digits
+    plain = network()
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+    order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(1))
+    for number in range(60):
+        rows = order[torch.arange(number * 32, number * 32 + 32) % len(order)]
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(plain(inputs[rows]), labels[rows]).backward()
+        optimizer.step()
+    assert all(map(torch.equal, plain.parameters(), watched.parameters()))
