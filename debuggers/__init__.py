@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from debuggers.activations.monitor import ActivationMonitor
     from debuggers.attention import AttentionDebugger
     from debuggers.base_debugger import BaseDebugger, Picture
+    from debuggers.conditional_hooks.builder import HookBuilder
+    from debuggers.conditional_hooks.vocabulary import HookAction, HookTrigger
     from debuggers.debug_outputs import load_debug_outputs
     from debuggers.eigencam import EigenCAMDebugger
     from debuggers.errors import DebuggerConfigError, LayerNotFoundError, PageError
@@ -45,6 +47,9 @@ _HOMES = {
     "GradCAMPlusPlusDebugger": "debuggers.gradcam_plus_plus",
     "GradientDebugger": "debuggers.gradients.debugger",
     "HealthLevel": "debuggers.tensors.info",
+    "HookAction": "debuggers.conditional_hooks.vocabulary",
+    "HookBuilder": "debuggers.conditional_hooks.builder",
+    "HookTrigger": "debuggers.conditional_hooks.vocabulary",
     "LayerNotFoundError": "debuggers.errors",
     "LayerOutputDebugger": "debuggers.layer_output",
     "PageError": "debuggers.errors",
@@ -77,6 +82,9 @@ __all__ = [
     "GradCAMPlusPlusDebugger",
     "GradientDebugger",
     "HealthLevel",
+    "HookAction",
+    "HookBuilder",
+    "HookTrigger",
     "LayerNotFoundError",
     "LayerOutputDebugger",
     "PageError",

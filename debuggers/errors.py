@@ -35,5 +35,9 @@ class UnknownTensorError(StepscopeError, LookupError):
     """The tensor inspector has no such tensor: it was never inspected, left out by sampling, or dropped since."""
 
 
+class UnknownHookError(StepscopeError, LookupError):
+    """There is no such conditional hook: it was never registered, or removed since."""
+
+
 class CapturedGraphError(StepscopeError, RuntimeError):
     """Something was to be measured while a CUDA graph is being captured, and would have become a part of it."""

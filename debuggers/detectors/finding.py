@@ -1,6 +1,9 @@
 """What a detector found: the tensor, the steps, and the values as evidence."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +13,7 @@ from tracker_adapters.emitter import Emitter
 _NAMED = 5
 _SEVERITIES: dict[AlertLevel, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _log = logging.getLogger(__name__)
+_collected: ContextVar[list["Finding"] | None] = ContextVar("collected findings", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +82,21 @@ def merge_findings(findings: list[Finding]) -> list[Finding]:
     ]
 
 
+@contextmanager
+def collected_findings() -> Iterator[list[Finding]]:
+    """Gives a list that has all findings which are announced inside the block, in this thread."""
+    found: list[Finding] = []
+    token = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
+
+
 def announce(findings: list[Finding], emitter: Emitter | None) -> None:
     """Emits findings as alerts: one for each kind and step; without an emitter they are logged."""
+    if (found := _collected.get()) is not None:
+        found += findings
     for finding in merge_findings(findings):
         if emitter is not None:
             emitter.alert(finding.kind, finding.message, step=finding.last_step, level=finding.level)

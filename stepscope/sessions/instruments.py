@@ -18,6 +18,7 @@ from debuggers.measurement.summary_table import SummaryTable
 from debuggers.tensors.inspector import TensorInspector
 from debuggers.torch_import import torch
 from stepscope.sessions.config import DebugConfig
+from stepscope.sessions.tools import SessionTools
 
 
 class Instruments:
@@ -27,6 +28,7 @@ class Instruments:
         gradients: Measures parameters and analyses their gradients.
         activations: Measures layers; None unless configured.
         tensors: Takes single tensors.
+        tools: What is made when it is asked for, such as conditional hooks.
         skipped: Knows of the steps that a GradScaler skips, where those that it makes are told to it.
         summaries: The gradients of the last step, if it was measured in full and they are on the host, else None.
         reading: What a probe saw of the last step, likewise.
@@ -43,6 +45,7 @@ class Instruments:
         stopwatch: Stopwatch,
         on_error: OnError,
         tells_loss: bool = True,
+        disabled: bool = False,
     ) -> None:
         """Makes them.
 
@@ -85,6 +88,17 @@ class Instruments:
             enabled=config.enable_tensor_inspection,
             counts_rounds=model is None and optimizer is None,  # nothing else tells where a step of such a loop ends
         )
+        self.tools = SessionTools(
+            model,
+            inspector=self.tensors,
+            gradients=self.gradients,
+            emitter=emitter,
+            scaler=scaler,
+            config=config,
+            stopwatch=stopwatch,
+            on_error=on_error,
+            enabled=not disabled,
+        )
         self._announce = partial(announce, emitter=emitter)
         self._loss = LossWatch(self._announce if tells_loss else None)
         self.skipped = SkippedSteps(scaler)
@@ -95,7 +109,7 @@ class Instruments:
     def failures(self) -> Mapping[tuple[str, str], int]:
         """How often something inside failed, by place and type of exception."""
         activations = {} if self.activations is None else self.activations.failures
-        return {**self.gradients.failures, **activations}
+        return {**self.gradients.failures, **activations, **self.tools.failures}
 
     def findings(self, isolation: Isolation) -> list[Finding]:
         """Returns all findings so far; waits for the device."""
@@ -116,6 +130,7 @@ class Instruments:
 
     def pause(self) -> None:
         """Expects nothing any more."""
+        self.tools.pause()
         if self.activations is not None:
             self.activations.forget()
             self.activations.detach()
@@ -135,6 +150,7 @@ class Instruments:
         """Takes the loop's GradScaler from now on."""
         self.skipped.scaler = scaler
         self.gradients.use_scaler(scaler)
+        self.tools.use_scaler(scaler)
         if self.activations is not None:
             self.activations.use_scaler(scaler)
 
@@ -142,6 +158,7 @@ class Instruments:
         """Says that a step begins, measured or not."""
         self.summaries = self.reading = None  # those of an earlier step must not pass for this one's
         self.tensors.start_step(step)
+        self.tools.begin(step)
 
     @property
     def gradients_finite(self) -> bool | None:
@@ -152,6 +169,7 @@ class Instruments:
 
     def look(self, step: int, loss: torch.Tensor | float | None, isolation: Isolation, *, measured: bool) -> bool:
         """Looks at what is checked in every step, and returns whether the step is to be measured in full."""
+        self.tools.look(loss)
         with isolation.guard("looking at the loss"):
             measured |= self._see_loss(step, loss)
         if not measured:
@@ -182,13 +200,16 @@ class Instruments:
             self.activations.detach(step)
         if self._measures_parameters:
             self.summaries = self.gradients.step(step)
+        self.tools.end_step(step)
 
-    def leave_out(self) -> None:
+    def leave_out(self, step: int) -> None:
         """Says that this step is not measured; call it where ``measure`` would be."""
         self.gradients.leave_out()
+        self.tools.end_step(step)
 
     def close(self) -> None:
         """Removes every hook and emits what is left; waits for the device."""
+        self.tools.close()
         if self.activations is not None:
             self.activations.forget()  # forward passes that no step followed
             self.activations.close()

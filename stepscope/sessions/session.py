@@ -111,6 +111,7 @@ class DebugSession(SessionValidation):
             stopwatch=self._pacing.stopwatch,
             on_error=on_error,
             tells_loss=stability is None,
+            disabled=self.disabled,
         )
         self._diagnosis = SessionDiagnosis(
             watched,
@@ -218,7 +219,7 @@ class DebugSession(SessionValidation):
                 with self._isolation.guard("measuring a step"):
                     self._instruments.measure(number)
             else:
-                self._instruments.leave_out()
+                self._instruments.leave_out(number)
             self._diagnosis.step(number, loss, batch, self._instruments.summaries)
         summaries = self._instruments.summaries
         try:

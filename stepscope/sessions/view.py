@@ -16,6 +16,7 @@ from stepscope.sessions.step_pacing import StepPacing
 
 if TYPE_CHECKING:
     from debuggers.activations.monitor import ActivationMonitor
+    from debuggers.conditional_hooks.hooks import ConditionalHooks
     from debuggers.diagnosis.evidence import Evidence
     from debuggers.gradients.debugger import GradientDebugger
     from debuggers.tensors.inspector import TensorInspector
@@ -65,6 +66,11 @@ class SessionView:
     def activation_monitor(self) -> ActivationMonitor | None:
         """What the layers put out; None unless configured."""
         return self._instruments.activations
+
+    @property
+    def hooks(self) -> ConditionalHooks:
+        """Hooks that act when a condition holds: ``session.hooks.register_hook(HookBuilder("…")….build())``."""
+        return self._instruments.tools.hooks
 
     @property
     def _is_inherited(self) -> bool:

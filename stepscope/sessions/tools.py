@@ -1,0 +1,112 @@
+"""What a session offers beside its debuggers, made when it is first asked for: conditional hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from tracker_adapters.emitter import Emitter
+
+from debuggers.detectors import Finding
+from debuggers.detectors.finding import collected_findings
+from debuggers.gradients.debugger import GradientDebugger
+from debuggers.instrumentation.isolation import Isolation, OnError, failure_alerts
+from debuggers.instrumentation.stopwatch import Stopwatch
+from debuggers.tensors.inspector import TensorInspector
+from debuggers.torch_import import torch
+from stepscope.sessions.config import DebugConfig
+
+if TYPE_CHECKING:
+    from debuggers.conditional_hooks.hooks import ConditionalHooks
+
+
+class SessionTools:
+    """Tells of the steps to what was asked for; what was not costs nothing."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module | None,
+        *,
+        inspector: TensorInspector,
+        gradients: GradientDebugger,
+        emitter: Emitter | None,
+        scaler: torch.amp.GradScaler | None,
+        config: DebugConfig,
+        stopwatch: Stopwatch,
+        on_error: OnError,
+        enabled: bool,
+    ) -> None:
+        self._model, self._inspector, self._gradients, self._emitter = model, inspector, gradients, emitter
+        self._scaler, self._config, self._stopwatch, self._enabled = scaler, config, stopwatch, enabled
+        self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._step or 0))
+        self._hooks: ConditionalHooks | None = None
+        self._step: int | None = None
+        self._loss: torch.Tensor | float | None = None
+        self._collecting = ExitStack()
+        self._findings: list[Finding] = []
+
+    @property
+    def hooks(self) -> ConditionalHooks:
+        """The session's conditional hooks."""
+        if self._hooks is None:
+            from debuggers.conditional_hooks.hooks import ConditionalHooks
+
+            self._hooks = ConditionalHooks(
+                self._model,
+                inspector=self._inspector,
+                gradients=self._gradients,
+                isolation=self._isolation,
+                emitter=self._emitter,
+                scaler=self._scaler,
+                output_dir=self._config.output_dir,
+                stopwatch=self._stopwatch,
+                enabled=self._enabled,
+            )
+            if self._step is not None:
+                self._hooks.begin(self._step)
+        return self._hooks
+
+    @property
+    def failures(self) -> Mapping[tuple[str, str], int]:
+        """How often something inside failed, by place and type of exception."""
+        return self._isolation.counts
+
+    def begin(self, step: int) -> None:
+        """Says that a step begins."""
+        self._step = step
+        if self._hooks is not None:
+            self._hooks.begin(step)
+
+    def look(self, loss: torch.Tensor | float | None) -> None:
+        """Says that the gradients of the step are complete, and will be looked at."""
+        self._loss = loss
+        if self._hooks is not None and self._hooks.listens:
+            self._collecting.close()
+            self._findings = self._collecting.enter_context(collected_findings())
+
+    def end_step(self, step: int) -> None:
+        """Says that they were looked at."""
+        self._collecting.close()
+        loss, self._loss = self._loss, None
+        findings, self._findings = self._findings, []
+        if self._hooks is not None:
+            self._hooks.end_step(step, loss, findings)
+
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Takes the loop's GradScaler from now on."""
+        self._scaler = scaler
+        if self._hooks is not None:
+            self._hooks.scaler = scaler
+
+    def pause(self) -> None:
+        """Observes nothing until the next step begins."""
+        self._step = None
+        if self._hooks is not None:
+            self._hooks.pause()
+
+    def close(self) -> None:
+        """Removes every hook, and ends what is left."""
+        self._step = None
+        if self._hooks is not None:
+            self._hooks.close()
