@@ -166,13 +166,13 @@ class UpdateMeasurement:
     def _measure(self, step: int, skipped: DeferredTensor | None) -> None:
         groups = [("weights", self._names)]
         tensors: list[torch.Tensor | Difference] = list(self._parameters)
-        if self._with_updates:
-            groups.append(("updates", self._names))
-            tensors += _changes(self._before, [_local(parameter) for parameter in self._parameters])
         if self._with_state:
             for kind, (names, values) in self._state().items():
                 groups.append((f"optimizer/{kind}", tuple(names)))
                 tensors += values
+        if self._with_updates:  # last, as the kernel gives differences that it measures along with their weights
+            groups.append(("updates", self._names))
+            tensors += _changes(self._before, [_local(parameter) for parameter in self._parameters])
         entry = _Step(step, time.time_ns(), groups, measure(tensors), skipped)
         self._arrivals.push(entry.measurement, partial(self._take, entry))
 

@@ -16,6 +16,7 @@ from debuggers.torch_import import torch
 _MAX_KEPT = 1 << 24  # elements of copies that wait for the kernel
 _GROUP_ELEMENTS = {"cpu": 1 << 18}  # a group and its float64 copies fit the cache
 _MAX_GROUP_ELEMENTS = 1 << 22  # bounds the memory of the copies
+_WITH_DIFFERENCE = 2  # in the kind of a segment: measured as it is, and less what lies at another address
 
 
 class HostBatch:
@@ -30,6 +31,26 @@ class HostBatch:
         self._segments: list[int] = []
         self._kept: list[torch.Tensor] = []
         self._kept_elements = 0
+        self._places: dict[int, int] = {}  # by identity, where the segment of a tensor begins
+        self._differences: dict[int, int] = {}  # by row, the indices of differences that are measured along with it
+
+    def add_difference(self, index: int, what: int | str, after: torch.Tensor, before: torch.Tensor) -> bool:
+        """Has ``after - before``, the tensor at ``index``, measured in one pass with ``after``, if that was added.
+
+        Both have the same elements at the same places of their memory. Returns False, and adds nothing, if ``after``
+        was not, or is measured with another difference.
+
+        Raises:
+            ArtifactError: If the memory was freed.
+        """
+        start = self._places.get(id(after))
+        if start is None or self._segments[start] in self._differences:
+            return False
+        self._segments[start + 4] = address(what, before)
+        self._segments[start + 3] |= _WITH_DIFFERENCE
+        self._differences[self._segments[start]] = index
+        self._kept.append(before)
+        return True
 
     def add(self, index: int, what: int | str, tensor: torch.Tensor, before: torch.Tensor | None = None) -> None:
         """Adds the tensor at ``index``, or a further piece of it, less what lies at the same places of ``before``.
@@ -42,6 +63,8 @@ class HostBatch:
         # The only place that hands addresses on: what is read there stays alive until the kernel has read it.
         subtracted = 0 if before is None else address(what, before)
         row, is_double = len(self._indices) - 1, tensor.dtype is torch.float64
+        if before is None:
+            self._places[id(tensor)] = len(self._segments)
         self._segments += row, address(what, tensor), tensor.numel(), is_double, subtracted
         self._kept += (tensor,) if before is None else (tensor, before)
 
@@ -53,14 +76,16 @@ class HostBatch:
             self._measure()
 
     def take(self) -> list[tuple[list[int], SummaryTable]]:
-        """Measures what waits and returns tables, at least one, each with the indices of its rows, ascending."""
+        """Measures what waits and returns tables, at least one, each with the indices of its rows."""
         if self._indices or not self._parts:
             self._measure()
         return self._parts
 
     def _measure(self) -> None:
         segments = np.array(self._segments, np.int64).reshape(-1, 5)
-        self._parts.append((self._indices, measure_segments(segments, sum(self._segments[2::5]))))
+        # The kernel puts differences behind everything else, in the order of their tensors.
+        indices = self._indices + [index for _, index in sorted(self._differences.items())]
+        self._parts.append((indices, measure_segments(segments, sum(self._segments[2::5]))))
         self._empty()
 
 

@@ -4,7 +4,6 @@ Host tensors go through one call of a compiled kernel where it can be used; tens
 Triton kernel or by torch operations, with one copy to the host. Nothing here draws random numbers or changes a tensor.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -86,7 +85,9 @@ class PendingSummaries:
     def _assemble(self) -> SummaryTable:
         """Puts the rows into the order of their tensors; those of one tensor are merged."""
         if len(self._host_parts) == 1 and not self._device_parts:
-            return self._host_parts[0][1]
+            indices, table = self._host_parts[0]
+            if indices == sorted(indices):
+                return table
         parts = [(indices, read(rows.resolve())) for indices, rows in self._device_parts]
         parts += self._host_parts
         indices = [index for indices, _ in parts for index in indices]
@@ -138,7 +139,8 @@ def measure(
     """Like ``summarize``, but waits for no CUDA device until ``resolve``, and gives all summaries as one table.
 
     Exceptions: coalescing a sparse tensor, and devices other than CUDA, from which the values are copied first. A
-    ``Difference`` of plain host tensors is never stored.
+    ``Difference`` of plain host tensors is never stored; where its ``after`` is itself among the tensors before it,
+    both are measured in one pass over the memory.
     """
     names, values = (list(tensors), tensors.values()) if isinstance(tensors, Mapping) else (None, tensors)
     batches = Batches()
@@ -155,14 +157,13 @@ def measure(
         after, before = (tensor.after, tensor.before) if isinstance(tensor, Difference) else (tensor, None)
         batch = batches.reading(after)
         if batch and (before is None or (batches.reading(before) is batch and lie_alike(after, before))):
-            batch.add(index, what, after, before)
+            if batch is not host or before is None or not host.add_difference(index, what, after, before):
+                batch.add(index, what, after, before)
         elif batches.add_converted(index, what, after, before):
             shards.append(index)
     return PendingSummaries(*batches.take(), shards)
 
 
-def prepare() -> float:
-    """Loads the kernel, so that the first step need not; returns the seconds."""
-    start = time.perf_counter()
+def prepare() -> None:
+    """Loads the kernel, so that the first step need not."""
     is_usable()
-    return time.perf_counter() - start

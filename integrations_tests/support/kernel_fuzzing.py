@@ -66,21 +66,24 @@ def values(random: np.random.Generator) -> Any:
 
 
 def check_measure(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
-    """Measures tensors in one to four shares, with each instruction set."""
-    segments, kept, expected = [], [], []
+    """Measures tensors in one to four shares, with each instruction set; some with their difference in one pass."""
+    segments, kept, expected, differences = [], [], [], []
     for row in range(random.integers(1, 9)):
         after = values(random)
         pieces = np.array_split(after, random.integers(1, 4))
         before = random.permutation(after) if random.random() < 0.3 else None
+        is_pair = before is not None and random.random() < 0.5
         begin = 0
         for piece in pieces:
             address = 0 if before is None else before.ctypes.data + begin * after.itemsize
-            segments.append((row, piece.ctypes.data, piece.size, after.dtype == np.float64, address))
+            segments.append((row, piece.ctypes.data, piece.size, 2 * is_pair + (after.dtype == np.float64), address))
             begin += piece.size
         kept += [after, before]
         with np.errstate(invalid="ignore", over="ignore"):
-            expected.append(after if before is None else after - before)
+            expected.append(after if before is None or is_pair else after - before)
+            differences += [after - before] if is_pair else []
     table = np.array(segments, np.int64)
+    expected += differences
     number = int(random.integers(1, 5))
     results = []
     for name in kernels.instruction_sets():
@@ -88,6 +91,9 @@ def check_measure(kernels: Any, random: np.random.Generator, done: Counter[str])
         results.append(kernels.measure(table, number, TEAM if random.random() < 0.2 else 0, 3))
     assert all(result == results[0] for result in results), "instruction sets differ"
     done["tensors"] += len(expected)
+    done["pairs"] += len(differences)
+    if number == 1 and differences:
+        assert results[0] == kernels.measure(apart(table), 1, 0, 1), "a pair differs from its two parts"
     tallies, moments, signs, l1, ends, bins, counts = map(np.frombuffer, results[0], DTYPES)
     columns = HistogramColumns(tallies.reshape(-1, 9), moments.reshape(-1, 4), ends, bins, counts)
     for row, array in enumerate(expected):
@@ -96,6 +102,18 @@ def check_measure(kernels: Any, random: np.random.Generator, done: Counter[str])
         assert signs.reshape(2, -1)[:, row].tolist() == [(finite < 0).sum(), (finite > 0).sum()]
         if np.abs(finite).max(initial=0) < 1e300:
             assert math.isclose(l1[row], math.fsum(np.abs(finite)), rel_tol=1e-12)
+
+
+def apart(segments: Any) -> Any:
+    """The same with the elements of pairs first, and their differences as rows of their own behind all others."""
+    pairs = (segments[:, 3] & 2) > 0
+    differences = segments[pairs]
+    differences[:, 0] = segments[-1, 0] + 1 + np.unique(differences[:, 0], return_inverse=True)[1]
+    alone = segments.copy()
+    alone[pairs, 4] = 0
+    both = np.concatenate([alone, differences])
+    both[:, 3] &= 1
+    return both
 
 
 def compare(ours: Histogram, array: Any) -> None:

@@ -15,8 +15,11 @@ def measure(segments: _Array, number: int, team: int, threads: int) -> tuple[byt
 
     Args:
         segments: int64 (k, 5), k > 0, ordered by row: the tensor's row in the results, from 0 on without gaps; the
-            address of contiguous elements, which the caller keeps alive; their number; 1 for float64, 0 for float32;
-            the address of what is to be subtracted, or 0. A row has fewer than 2**33 elements.
+            address of contiguous elements, which the caller keeps alive; their number; a kind; the address of what is
+            to be subtracted, or 0. The kind is 1 for float64 and 0 for float32; with 2 added the elements are measured
+            both as they are and less what is to be subtracted, in one pass over the memory. The rows of these
+            differences come after all others, in the order of their tensors. A row has fewer than 2**33 elements, all
+            of one kind.
         number: How many shares to cut them into, at most. Moments depend on it in their last bits.
         team: Address of OpenMP's ``GOMP_parallel``, or 0 to measure in this thread alone.
         threads: Size of the team.

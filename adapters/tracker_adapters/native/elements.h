@@ -21,7 +21,6 @@
 
 typedef ELEMENT NAME(element) __attribute__((aligned(1), may_alias));  /* in memory of others, which may lie anywhere */
 typedef ELEMENT NAME(vector) __attribute__((vector_size(VECTOR), aligned(1), may_alias));
-typedef ELEMENT NAME(part) __attribute__((vector_size(WIDTH * sizeof(ELEMENT)), aligned(1), may_alias));
 
 /* Rounds as torch.sub does. */
 static void NAME(subtract)(const NAME(element) *block, const NAME(element) *before, int size, ELEMENT *difference) {
@@ -81,7 +80,7 @@ static inline __attribute__((always_inline)) void NAME(sum_and_count)(
     int whole = size / DOUBLES * DOUBLES;
     for (int i = 0; i < whole; i += DOUBLES) {
         for (int k = 0; k < VECTORS; k++) {
-            ISA(wide) value = __builtin_convertvector(*(const NAME(part) *)(block + i + k * WIDTH), ISA(wide));
+            ISA(wide) value = NAME(widen)(block + i + k * WIDTH);
             ISA(wide) difference = value - first;
             total[k] += difference;
             squares[k] += difference * difference;
@@ -139,7 +138,7 @@ static void NAME(add)(const void *values, const void *before, int64_t size, scra
     row->tally[COUNT] += size;
     for (int64_t start = 0; start < size; start += BLOCK) {
         const NAME(element) *block = (const NAME(element) *)values + start;
-        const char *following = (const char *)(block + BLOCK);
+        const char *following = (const char *)((const NAME(element) *)(before ? before : values) + start + BLOCK);
         int length = size - start < BLOCK ? (int)(size - start) : BLOCK;
         if (before) {
             NAME(subtract)(block, (const NAME(element) *)before + start, length, kept);

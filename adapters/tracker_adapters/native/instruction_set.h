@@ -6,6 +6,17 @@
 
 typedef double ISA(wide) __attribute__((vector_size(VECTOR)));
 typedef int64_t ISA(wide_bits) __attribute__((vector_size(VECTOR)));
+typedef double ISA(wide_part) __attribute__((vector_size(VECTOR), aligned(1), may_alias));
+typedef float ISA(part) __attribute__((vector_size(VECTOR / 2), aligned(1), may_alias));
+
+/* As many elements from an address on as there are doubles in a vector. */
+static inline __attribute__((always_inline)) ISA(wide) ISA(widen_float)(const void *values) {
+    return WIDEN(values);
+}
+
+static inline __attribute__((always_inline)) ISA(wide) ISA(widen_double)(const void *values) {
+    return *(const ISA(wide_part) *)values;
+}
 
 /* Counts the zeros of either sign in a block of float32. */
 static void ISA(count_zeros)(const void *block, int size, row_state *row) {

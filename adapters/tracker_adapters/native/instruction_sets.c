@@ -6,6 +6,10 @@
 
 #include <string.h>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #include "kernels.h"
 
 enum { LANE_BYTES = 128, DOUBLES = LANE_BYTES / sizeof(double) };  /* lanes of a sum in double */
@@ -35,10 +39,12 @@ static void widen_spans(row_state *row, const float ends[4]) {
 #define ISA(name) JOIN(name, portable)
 #define SET_NAME "portable"
 #define VECTOR 16
+#define WIDEN(floats) __builtin_convertvector(*(const ISA(part) *)(floats), ISA(wide))
 #include "instruction_set.h"
 #undef ISA
 #undef SET_NAME
 #undef VECTOR
+#undef WIDEN
 
 #ifdef __x86_64__
 
@@ -51,10 +57,12 @@ static void widen_spans(row_state *row, const float ends[4]) {
 #define ISA(name) JOIN(name, avx2)
 #define SET_NAME "avx2"
 #define VECTOR 32
+#define WIDEN(floats) _mm256_cvtps_pd(_mm_loadu_ps(floats))
 #include "instruction_set.h"
 #undef ISA
 #undef SET_NAME
 #undef VECTOR
+#undef WIDEN
 #ifdef __clang__
 #pragma clang attribute pop
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
@@ -66,10 +74,12 @@ static void widen_spans(row_state *row, const float ends[4]) {
 #define ISA(name) JOIN(name, avx512)
 #define SET_NAME "avx512"
 #define VECTOR 64
+#define WIDEN(floats) _mm512_cvtps_pd(_mm256_loadu_ps(floats))
 #include "instruction_set.h"
 #undef ISA
 #undef SET_NAME
 #undef VECTOR
+#undef WIDEN
 #ifdef __clang__
 #pragma clang attribute pop
 #else

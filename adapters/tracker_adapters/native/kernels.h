@@ -46,10 +46,12 @@ typedef struct {
     double count, mean, m2, min, max;  /* the count is 0 where something is not finite */
 } spread_row;
 
+typedef void (*add_elements)(const void *values, const void *before, int64_t size, scratch *room, row_state *row);
+
 typedef struct {
     const char *name;
     /* Of float32 and of float64. */
-    void (*add[2])(const void *values, const void *before, int64_t size, scratch *room, row_state *row);
+    add_elements add[2];
     void (*spread[2])(const void *values, void *copy, int64_t size, spread_row *row);
 } instruction_set;
 
@@ -60,8 +62,12 @@ int use_instructions(const char *name);      /* returns 0 where the processor la
 
 /* ---- rows.c ---- */
 
+enum { DOUBLE = 1, PAIR = 2 };
+
 typedef struct {
-    int64_t row, address, length, is_double, before;
+    int64_t row, address, length;
+    int64_t kind;  /* DOUBLE: of float64, not float32. PAIR: measured as it is, and its difference from before */
+    int64_t before;
 } segment;
 
 typedef struct {  /* what was found out about a tensor */
@@ -80,10 +86,10 @@ typedef struct {
 } share;
 
 typedef struct {
-    int64_t next, n_shares, n_parts;
+    int64_t next, n_shares, n_parts, n_tensors, n_pairs;  /* the pairs are among the tensors */
     share *shares;
     segment *pieces;   /* segments whose rows are parts of tensors */
-    int64_t *tensors;  /* of each part */
+    int64_t *tensors;  /* of each part; the differences of pairs come after all others */
     measured *parts;
     uint16_t *bins;
     uint64_t *counts;
@@ -96,8 +102,7 @@ typedef struct {
 
 int cut(const segment *segments, int64_t n, int64_t number, job *made);
 int64_t measure_shares(job *made, team start, unsigned threads);
-int64_t join_shares(const job *made, int64_t n, const columns *out, uint16_t *bins, uint64_t *counts,
-                    uint64_t *dense);
+int64_t join_shares(const job *made, const columns *out, uint16_t *bins, uint64_t *counts, uint64_t *dense);
 void free_job(job *made);
 
 /* ---- spread.c ---- */

@@ -24,7 +24,10 @@ static const char *fault_in_segments(const segment *segments, int64_t n) {
     int64_t row = -1, size = 0;
     for (int64_t i = 0; i < n; i++) {
         const segment *here = &segments[i];
-        if (here->row != row) {
+        if (here->kind & ~(int64_t)(DOUBLE | PAIR)) return "a kind must be 0 to 3";
+        if (here->kind & PAIR && !here->before && here->length) return "a pair needs what to subtract";
+        if (i && here->row == row && here->kind != here[-1].kind) return "a row must be of one kind";
+        if (!i || here->row != row) {
             if (here->row != row + 1) return "rows must ascend from 0 on without gaps";
             row = here->row;
             size = 0;
@@ -64,7 +67,7 @@ static PyObject *py_measure(PyObject *self, PyObject *arguments) {
     job made;
     if (!PyArg_ParseTuple(arguments, "OLKI", &array, &number, &start, &threads)) return NULL;
     if (!cut_arguments(array, number, &view, &made)) return NULL;
-    int64_t n = made.tensors[made.n_parts - 1] + 1, used;
+    int64_t n = made.n_tensors + made.n_pairs, used;
     uint64_t *dense = calloc(BINS, sizeof(uint64_t));
     Py_BEGIN_ALLOW_THREADS
     used = dense ? measure_shares(&made, (team)(uintptr_t)start, threads) : -1;
@@ -81,7 +84,7 @@ static PyObject *py_measure(PyObject *self, PyObject *arguments) {
     uint16_t *bins = start_of(made_of[5]);
     uint64_t *counts = start_of(made_of[6]);
     Py_BEGIN_ALLOW_THREADS
-    used = join_shares(&made, n, &out, bins, counts, dense);
+    used = join_shares(&made, &out, bins, counts, dense);
     Py_END_ALLOW_THREADS
     if (PyByteArray_Resize(made_of[5], 2 * used) == 0 && PyByteArray_Resize(made_of[6], 8 * used) == 0)
         result = PyTuple_Pack(7, made_of[0], made_of[1], made_of[2], made_of[3], made_of[4], made_of[5], made_of[6]);

@@ -49,13 +49,13 @@ static int64_t collect(scratch *room, row_state *row, int64_t signs[2], uint16_t
 }
 
 /* Mean and m2 where sums of differences leave double: divided first, in two passes. Never with float. */
-static void wide_moments(const segment *segments, int64_t n, double count, double *mean, double *m2) {
+static void wide_moments(const segment *segments, int64_t n, int subtracts, double count, double *mean, double *m2) {
     typedef double element __attribute__((aligned(1), may_alias));
     *mean = *m2 = 0;
     for (int turn = 0; turn < 2; turn++)
         for (int64_t i = 0; i < n; i++) {
             const element *values = (const element *)segments[i].address;
-            const element *before = (const element *)segments[i].before;
+            const element *before = subtracts ? (const element *)segments[i].before : NULL;
             for (int64_t j = 0; j < segments[i].length; j++) {
                 double value = before ? values[j] - before[j] : values[j];
                 if (!isfinite(value)) continue;
@@ -67,7 +67,24 @@ static void wide_moments(const segment *segments, int64_t n, double count, doubl
         }
 }
 
-/* Measures whole rows, which lie in n consecutive segments.
+/* Adds a segment to a row's state, and the difference of a pair to that of the next row. */
+static void add(const segment *here, scratch *room, row_state *states) {
+    add_elements add_to = instructions->add[here->kind & DOUBLE];
+    int64_t bytes = here->kind & DOUBLE ? 8 : 4;
+    if (!(here->kind & PAIR)) {
+        add_to((const void *)here->address, (const void *)here->before, here->length, room, states);
+        return;
+    }
+    /* By turns, block after block: the second reads the elements from the first-level cache. */
+    for (int64_t start = 0; start < here->length; start += BLOCK) {
+        int64_t size = here->length - start < BLOCK ? here->length - start : BLOCK;
+        const void *values = (const void *)(here->address + start * bytes);
+        add_to(values, NULL, size, &room[0], &states[0]);
+        add_to(values, (const void *)(here->before + start * bytes), size, &room[1], &states[1]);
+    }
+}
+
+/* Measures whole rows, which lie in n consecutive segments. A pair is two rows.
  *
  *   rows     of all rows, those that are measured here included
  *   bins     room for BINS or as many as the row has elements, for each row, and one more
@@ -75,25 +92,31 @@ static void wide_moments(const segment *segments, int64_t n, double count, doubl
  *
  * Returns how many bins are occupied in all, or -1 where there was no memory. */
 int64_t measure_rows(const segment *segments, int64_t n, measured *rows, uint16_t *bins, uint64_t *counts) {
-    scratch *room = calloc(1, sizeof *room);
+    scratch *room = calloc(2, sizeof *room);  /* memory that is never used costs nothing */
     if (!room) return -1;
-    row_state state;
+    row_state states[2];
     int64_t start = 0, end = 0;
     for (int64_t i = 0; i < n; i++) {
         const segment *here = &segments[i];
-        measured *row = &rows[here->row];
-        if (start == i) state = (row_state){.min = INFINITY, .max = -INFINITY, .span = {{BINS, -1}, {BINS, -1}}};
-        instructions->add[here->is_double != 0]((const void *)here->address, (const void *)here->before, here->length,
-                                                room, &state);
+        int is_pair = (here->kind & PAIR) != 0;
+        if (start == i)
+            for (int k = 0; k <= is_pair; k++)
+                states[k] = (row_state){.min = INFINITY, .max = -INFINITY, .span = {{BINS, -1}, {BINS, -1}}};
+        add(here, room, states);
         if (i + 1 < n && segments[i + 1].row == here->row) continue;
-        double mean = state.shift + state.mean, m2 = state.m2;
-        if (here->is_double && !(isfinite(mean) && isfinite(m2)))
-            wide_moments(segments + start, i + 1 - start, state.finite, &mean, &m2);
-        /* Adding zero makes -0.0 positive. */
-        *row = state.finite ? (measured){.moments = {state.min + 0.0, state.max + 0.0, mean, m2}, .l1 = state.l1}
-                            : (measured){.moments = {NAN, NAN, NAN, 0}};
-        row->end = end = collect(room, &state, row->signs, bins, counts, end);
-        memcpy(row->tally, state.tally, sizeof state.tally);
+        for (int k = 0; k <= is_pair; k++) {
+            row_state *state = &states[k];
+            measured *row = &rows[here->row + k];
+            double mean = state->shift + state->mean, m2 = state->m2;
+            if (here->kind & DOUBLE && !(isfinite(mean) && isfinite(m2)))
+                wide_moments(segments + start, i + 1 - start, k == is_pair, state->finite, &mean, &m2);
+            /* Adding zero makes -0.0 positive. */
+            *row = state->finite
+                       ? (measured){.moments = {state->min + 0.0, state->max + 0.0, mean, m2}, .l1 = state->l1}
+                       : (measured){.moments = {NAN, NAN, NAN, 0}};
+            row->end = end = collect(&room[k], state, row->signs, bins, counts, end);
+            memcpy(row->tally, state->tally, sizeof state->tally);
+        }
         start = i + 1;
     }
     free(room);

@@ -12,45 +12,56 @@
 
 enum { SNAP = 8 };  /* a share may be an eighth longer or shorter, so that no tensor is cut */
 
+static int64_t rows_of(const segment *one) { return one->kind & PAIR ? 2 : 1; }
+
 /* Cuts n segments, ordered by row, into at most number shares. Fills shares and where a further one would begin, pieces
  * and the tensors of their parts; returns 0 where there is no memory. */
 int cut(const segment *segments, int64_t n, int64_t number, job *made) {
-    int64_t total = 0, n_made = 0, piece = 0, position = 0, room = 0, part = -1;
+    int64_t total = 0, n_made = 0, piece = 0, position = 0, room = 0, part = -1, pair = -1;
+    int64_t begun = -1;  /* the row whose part is the last one made in this share */
     *made = (job){.shares = malloc((number + 1) * sizeof(share)),
                   .pieces = malloc((n + number) * sizeof(segment)),
-                  .tensors = malloc((n + number) * sizeof(int64_t))};
+                  .tensors = malloc(2 * (n + number) * sizeof(int64_t))};
     share *shares = made->shares;
     if (!shares || !made->pieces || !made->tensors) return 0;
-    for (int64_t i = 0; i < n; i++) total += segments[i].length;
+    for (int64_t i = 0; i < n; i++) total += segments[i].length * rows_of(&segments[i]);
+    made->n_tensors = segments[n - 1].row + 1;
     int64_t slack = total / number / SNAP;
     shares[0] = (share){0, 0, -1};
     for (int64_t i = 0; i < n; i++) {
         segment rest = segments[i];
+        int64_t rows = rows_of(&rest);
+        pair += rows == 2 && (i == 0 || rest.row != segments[i - 1].row);
         for (;;) {
             int64_t goal = (n_made + 1) * total / number;
             int64_t size = rest.length;
-            int is_full = n_made < number - 1 && position + size > goal + slack;
-            if (is_full) size = goal - position > slack ? (goal - position) / BLOCK * BLOCK : 0;
+            int is_full = n_made < number - 1 && position + size * rows > goal + slack;
+            if (is_full) size = goal - position > slack ? (goal - position) / rows / BLOCK * BLOCK : 0;
             if (size || !is_full) {
-                if (piece == shares[n_made].first || made->tensors[part] != rest.row) {
-                    made->tensors[++part] = rest.row;
-                    room++;
+                if (begun != rest.row) {
+                    begun = rest.row;
+                    made->tensors[part + 1] = rest.row;
+                    if (rows == 2) made->tensors[part + 2] = made->n_tensors + pair;
+                    part += rows;
+                    room += rows;
                 }
-                made->pieces[piece++] = (segment){part, rest.address, size, rest.is_double, rest.before};
-                int64_t bytes = size * (rest.is_double ? 8 : 4);
+                made->pieces[piece++] = (segment){part + 1 - rows, rest.address, size, rest.kind, rest.before};
+                int64_t bytes = size * (rest.kind & DOUBLE ? 8 : 4);
                 rest.address += bytes;
                 rest.before += rest.before ? bytes : 0;
                 rest.length -= size;
-                position += size;
-                room += size < BINS ? size : BINS;
+                position += size * rows;
+                room += (size < BINS ? size : BINS) * rows;
             }
             if (!is_full) break;
             shares[++n_made] = (share){piece, room, -1};
+            begun = -1;
         }
     }
     shares[++n_made] = (share){piece, room, 0};
     made->n_shares = n_made;
     made->n_parts = part + 1;
+    made->n_pairs = pair + 1;
     return 1;
 }
 
@@ -115,36 +126,43 @@ static void join(measured *ours, const measured *theirs) {
     ours->l1 += theirs->l1;
 }
 
-/* Joins the parts of each of n tensors; returns how many bins they have together.
+/* Joins the parts of each tensor and of each pair's difference, which come last; returns how many bins they have in all.
  *
  *   out            tallies (n, TALLIES), moments (n, MOMENTS), signs (2, n), l1 (n,), ends (n,)
  *   bins, counts   room for as many as measure_shares returned
  *   dense          zeros (BINS,)
  */
-int64_t join_shares(const job *made, int64_t n, const columns *out, uint16_t *bins, uint64_t *counts, uint64_t *dense) {
-    int64_t part = 0, start = 0, end = 0;
+int64_t join_shares(const job *made, const columns *out, uint16_t *bins, uint64_t *counts, uint64_t *dense) {
+    int64_t n = made->n_tensors + made->n_pairs, start = 0, end = 0;
     measured row;
-    for (const share *one = made->shares; one < made->shares + made->n_shares; one++)
-        for (int64_t begin = one->room; one->first < one[1].first && part <= made->pieces[one[1].first - 1].row; part++) {
-            int64_t tensor = made->tensors[part], size = one->room + made->parts[part].end - begin;
-            int is_new = part == 0 || tensor != made->tensors[part - 1];
-            if (is_new) {
-                start = end;
-                row = made->parts[part];
-            } else {
-                join(&row, &made->parts[part]);
+    for (int turn = 0; turn < (made->n_pairs ? 2 : 1); turn++) {
+        int64_t part = 0, last = -1;
+        for (const share *one = made->shares; one < made->shares + made->n_shares; one++) {
+            if (one->first == one[1].first) continue;
+            const segment *final = &made->pieces[one[1].first - 1];
+            for (int64_t begin = one->room; part < final->row + rows_of(final); part++) {
+                int64_t tensor = made->tensors[part], size = one->room + made->parts[part].end - begin, at = begin;
+                begin += size;
+                if ((tensor >= made->n_tensors) != turn) continue;
+                if (tensor != last) {
+                    start = end;
+                    row = made->parts[part];
+                } else {
+                    join(&row, &made->parts[part]);
+                }
+                memcpy(bins + end, made->bins + at, size * sizeof(uint16_t));
+                memcpy(counts + end, made->counts + at, size * sizeof(uint64_t));
+                end += size;
+                if (tensor == last) end = merge_entries(bins, counts, start, end, dense);
+                last = tensor;
+                memcpy(out->tallies + TALLIES * tensor, row.tally, sizeof row.tally);
+                memcpy(out->moments + MOMENTS * tensor, row.moments, sizeof row.moments);
+                out->signs[tensor] = row.signs[0];
+                out->signs[n + tensor] = row.signs[1];
+                out->l1[tensor] = row.l1;
+                out->ends[tensor] = end;
             }
-            memcpy(bins + end, made->bins + begin, size * sizeof(uint16_t));
-            memcpy(counts + end, made->counts + begin, size * sizeof(uint64_t));
-            begin += size;
-            end += size;
-            if (!is_new) end = merge_entries(bins, counts, start, end, dense);
-            memcpy(out->tallies + TALLIES * tensor, row.tally, sizeof row.tally);
-            memcpy(out->moments + MOMENTS * tensor, row.moments, sizeof row.moments);
-            out->signs[tensor] = row.signs[0];
-            out->signs[n + tensor] = row.signs[1];
-            out->l1[tensor] = row.l1;
-            out->ends[tensor] = end;
         }
+    }
     return end;
 }

@@ -182,3 +182,24 @@ def test_tensors_shared_between_threads_keep_their_order():
     np.testing.assert_array_equal([5000, 1, 2, 60_000, 0, 7, 9000], table.tally("count"))
     for row in (0, 2, 3, 5, 6):
         assert table.moment("max")[row] == float(tensors[row].max())
+
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_differences_measured_along_with_their_tensors_are_those_measured_alone(dtype, threads):
+    generator = torch.Generator().manual_seed(0)
+    lengths = [5000, 1, 0, 70_001]
+    after = [torch.randn(length, generator=generator).to(dtype) for length in lengths]
+    before = [values.flip(0) * 0.5 for values in after]
+    other = torch.randn(3, generator=generator)
+    changes = [Difference(*pair) for pair in zip(after, before, strict=True)]
+    # In another order, one of a tensor that is not measured itself, and one tensor with two differences.
+    tensors = [*after[:3], other, changes[3], *reversed(changes[:3]), Difference(after[0], after[0])]
+    together = measured(tensors, threads)
+    alone = [measured([tensor], 1) for tensor in tensors]
+    assert_same_but_for_last_bits(type(together).concatenate(alone), together)
+    if threads == 1:
+        np.testing.assert_array_equal(np.concatenate([one.columns.moments for one in alone]), together.columns.moments)

@@ -30,6 +30,10 @@ def test_random_input_gives_what_numpy_finds(seed):
         ([[0, ROW[1], 2**33, 1, 0]], 1, "a row must have fewer than"),
         ([[0, ROW[1], 2**32, 1, 0]] * 2, 1, "a row must have fewer than"),
         ([[0, 0, 1, 1, 0]], 1, "an address is 0"),
+        ([[-1, *ROW[1:]]], 1, "rows must ascend"),
+        ([[0, ROW[1], 10, 4, 0]], 1, "a kind must be 0 to 3"),
+        ([[0, ROW[1], 10, 3, 0]], 1, "a pair needs what to subtract"),
+        ([ROW, [0, ROW[1], 10, 3, ROW[1]]], 1, "a row must be of one kind"),
         ([ROW], 0, "the number of shares must be 1 to 65536"),
     ],
 )
