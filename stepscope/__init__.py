@@ -28,6 +28,7 @@ from stepscope.sessions.schedule import Schedule
 from stepscope.shadowed_packages import check_parts
 
 if TYPE_CHECKING:
+    from debuggers.pictures.terminal import TerminalVisualizer
     from stepscope.export import ExportError, export_runs
     from stepscope.importing import ImportingError, import_runs
     from stepscope.query import QueryError, query_runs
@@ -60,6 +61,7 @@ __all__ = [
     "SinkConfigError",
     "SinkStats",
     "StepscopeError",
+    "TerminalVisualizer",
     "UnsafeFileError",
     "debug_session",
     "export_runs",
@@ -78,6 +80,7 @@ _LAZY = {
     "ExportError": "stepscope.export",
     "ImportingError": "stepscope.importing",
     "QueryError": "stepscope.query",
+    "TerminalVisualizer": "debuggers.pictures.terminal",
     "debug_session": "stepscope.sessions.watching",
     "export_runs": "stepscope.export",
     "import_runs": "stepscope.importing",

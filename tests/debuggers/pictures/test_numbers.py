@@ -1,0 +1,55 @@
+"""Numbers for pictures: nothing is lost on the way, and nothing overflows."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from debuggers.pictures.numbers import binned, fits_logarithm, non_finite_words, pooled, summary_words, thinned
+
+VALUES = arrays(np.float64, st.integers(1, 200), elements=st.floats(allow_nan=True, allow_infinity=True))
+
+
+@settings(max_examples=40)
+@given(VALUES, st.integers(1, 30))
+def test_each_finite_value_is_in_one_bin(values, bins):
+    edges, counts = binned(values, bins)
+
+    assert counts.sum() == np.isfinite(values).sum()
+    assert (np.diff(edges) >= 0).all() and np.isfinite(edges).all()
+
+
+@settings(max_examples=40)
+@given(VALUES, st.integers(8, 60))
+def test_a_thinned_line_keeps_its_ends_its_extremes_and_its_gaps(values, most):
+    places = np.arange(len(values), dtype=float)
+
+    x, y = thinned(places, values, most)
+
+    assert len(y) <= max(most, 8) and len(x) == len(y)
+    assert np.array_equal(values[x.astype(int)], y, equal_nan=True)
+    finite, kept = values[np.isfinite(values)], y[np.isfinite(y)]
+    if finite.size:
+        assert (kept.min(), kept.max()) == (finite.min(), finite.max())
+    assert np.isfinite(values).all() == np.isfinite(y).all()
+
+
+def test_joined_columns_keep_the_largest_value_and_what_is_not_finite():
+    table = np.array([[1.0, 5.0, np.nan, 9.0, np.inf, np.nan], [1.0, 2.0, 3.0, 4.0, 5.0, -np.inf]])
+
+    assert np.array_equal(pooled(table, 3), [[5, np.nan, np.inf], [2, 4, -np.inf]], equal_nan=True)
+    assert pooled(table, 6) is table
+
+
+def test_words_count_what_is_not_finite():
+    assert non_finite_words(np.array([1.0, np.nan, np.nan, -np.inf])) == "2 NaN, 1 -inf"
+    assert non_finite_words(np.ones(3)) == ""
+    assert summary_words(np.array([1e308, 1e308])) == "2 values, mean 1e+308, std 0"
+    assert summary_words(np.empty(0)) == "0 values"
+
+
+def test_a_logarithm_needs_positive_values_of_many_sizes():
+    assert fits_logarithm(np.array([1e-3, 10.0, np.nan]))
+    assert not fits_logarithm(np.array([1e-3, 1.0]))
+    assert not fits_logarithm(np.array([0.0, 1e9]))
+    assert not fits_logarithm(np.array([np.nan]))
