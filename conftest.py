@@ -1,8 +1,10 @@
 """The environment of all tests and of the processes that they start."""
 
+import atexit
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,5 +51,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """At the end, compiled packages report as leaked what nobody may collect."""
-    gc.unfreeze()
+    """At the end, compiled packages report as leaked what nobody may collect; a worker does not get so far."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        gc.unfreeze()
+
+
+def _leave() -> None:
+    """Ends a worker without taking apart torch and all tests, which takes seconds: its results have been sent."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    atexit.register(_leave)  # before those of the tests and their packages, so that it is called after them
