@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from debuggers.diagnosis.cause import Cause
+from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.torch_import import torch
 from stepscope.sessions.diagnosis import SessionDiagnosis
@@ -80,6 +82,9 @@ class SessionView:
     def report(self) -> DebugReport:
         """Returns what the session knows so far."""
         findings = self._instruments.findings(self._isolation)
+        causes: tuple[Cause, ...] = ()
+        with self._isolation.guard("looking for causes"):
+            causes = diagnose(self._diagnosis.evidence(findings))
         return DebugReport.of(
             self._instruments,
             findings,
@@ -90,6 +95,7 @@ class SessionView:
             first_nans=self._first_nan.found,
             unused_passes=self._first_nan.unused_passes,
             ended_tools=self._stability.ended_tools,
+            causes=causes,
         )
 
     def evidence(self) -> Evidence:
