@@ -1,6 +1,8 @@
 """Collects the signals of a training, told by a session what happens when."""
 
+import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
@@ -15,12 +17,17 @@ from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.signals.batch import BatchSignals
 from debuggers.signals.deferred_values import DeferredValues
+from debuggers.signals.layers import LayerSignals
+from debuggers.signals.machine import DataTime, memory_mb
 from debuggers.signals.parameters import ParameterSignals
 from debuggers.signals.passes import ModelPasses
 from debuggers.signals.sampled_steps import is_sampled
 from debuggers.signals.signal_log import SignalLog
+from debuggers.signals.unit_similarity import unit_similarities
 from debuggers.torch_import import torch
+from debuggers.torch_internals.grad_scaler import scale_of
 
+_SIMILARITY = "unit_similarity"
 _MOST_GROUPS = 16
 """Groups of the optimizer whose learning rates are kept."""
 
@@ -54,8 +61,11 @@ class Signals:
         self._batch = BatchSignals(self._log, self._arrivals)
         self._weights = ParameterSignals(self._log, self._arrivals)
         self._passes = ModelPasses(
-            model, self._batch, isolation, stopwatch, on_begin=lambda: None, on_end=lambda output: None
+            model, self._batch, isolation, stopwatch, on_begin=self._begin_pass, on_end=self._end_pass
         )
+        self._layers = LayerSignals(model, self._log, self._arrivals, isolation, stopwatch)
+        self._data_time = DataTime()
+        self._last_step = 0
         self._hooks = Hooks()
         self._count = 0
         self._passes_backward = 0
@@ -75,14 +85,19 @@ class Signals:
         self._batch.forget()
         if self._optimizer is not None and not len(self._hooks):
             self._hooks.add_optimizer_post_step(self._optimizer, self._after_step)
+        self._layers.forget()
         if self.is_sampled:
             self._passes.attach()
+            self._layers.attach()
 
     def pause(self) -> None:
         """Takes all hooks away, until ``expect``."""
         self._hooks.remove()
         self._passes.detach()
+        self._layers.detach()
         self._batch.forget()
+        self._layers.forget()
+        self._data_time.forget()
 
     def batch(
         self, *, inputs: Any = None, outputs: Any = None, targets: Any = None, loss_kind: str = "", told: bool = False
@@ -110,9 +125,15 @@ class Signals:
             self._note_rates(step)
             count, self._count = self._count, self._count + 1
             sampled = is_sampled(count)
+            self._last_step = step
             if sampled:
+                self._data_time.begin(None if self._passes.ran_others else self._passes.begun_s)
                 self._passes.detach()
+                self._layers.detach()
                 self._batch.end_step(step)
+                self._layers.end_step(step)
+                self._see_rest(step)
+            self._passes_backward = 0
             if sampled or (count and is_sampled(count - 1)):
                 self._see_parameters(step, count, table, sampled=sampled)
 
@@ -147,13 +168,44 @@ class Signals:
         """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""
         self._hooks.remove()
         self._passes.detach()
+        self._layers.detach()
         self._batch.forget()
+        self._layers.forget()
+        self._data_time.forget()
         self._weights.end_step()
         self._drain()
 
     def _drain(self) -> None:
         with self._stopwatch, self._isolation.guard("waiting for the device"):
             self._arrivals.drain()
+
+    def _begin_pass(self) -> None:
+        self._layers.forget()
+        self._layers.takes = True
+
+    def _end_pass(self, output: Any) -> None:
+        self._layers.takes = False
+        self._layers.end_pass(output)
+
+    def _see_rest(self, step: int) -> None:
+        """Takes what needs no hook: similar units, the loss scale, memory, backward passes."""
+        named = dict(zip(self._parameters.names, self._parameters.tensors, strict=True))
+        device = next((tensor.device for tensor in named.values()), None)
+        found: dict[str, torch.Tensor | float] = dict(memory_mb(device))
+        if self._passes_backward:
+            found["backward_passes"] = float(self._passes_backward)
+        scale = None if self.scaler is None or not self.scaler.is_enabled() else scale_of(self.scaler)
+        if scale is not None:
+            found["loss_scale"] = scale
+        similar = unit_similarities(named)
+        deferred = DeferredValues(found | {f"{_SIMILARITY}/{name}": value for name, value in similar.items()})
+        self._arrivals.push(deferred, partial(self._take_rest, step, time.time_ns(), tuple(similar), deferred))
+
+    def _take_rest(self, step: int, time_ns: int, names: tuple[str, ...], deferred: DeferredValues) -> None:
+        values = {name: float(value) for name, value in deferred.resolve().items()}
+        shares = [values.pop(f"{_SIMILARITY}/{name}") for name in names]
+        self._log.put(step, values, time_ns)
+        self._log.put_tensors(step, _SIMILARITY, names, shares, time_ns)
 
     def _note_rates(self, step: int) -> None:
         groups = [] if self._optimizer is None else self._optimizer.param_groups
@@ -172,3 +224,6 @@ class Signals:
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         with self._stopwatch, self._isolation.guard("collecting signals"):
             self._weights.see_update()
+            share = self._data_time.end(self._stopwatch.seconds)
+            if share is not None:
+                self._log.put(self._last_step, {"data_share": share})

@@ -13,6 +13,8 @@ ELEMENTS = 1 << 16
 """Elements of a sample, at most about."""
 ROWS = 256
 """Rows of a sample at least, if there are as many and each has few enough elements."""
+WHOLE_LAYER = 1 << 22
+"""Elements of a layer's output of which all are looked at for dead units."""
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _SEED = 20261123
 

@@ -106,3 +106,92 @@ def test_a_training_is_the_same_with_signals_and_without_a_session(digits):
         nn.functional.cross_entropy(plain(inputs[rows]), labels[rows]).backward()
         optimizer.step()
     assert all(map(torch.equal, plain.parameters(), watched.parameters()))
+
+
+class Functional(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dead, self.flat, self.end = nn.Linear(64, 32), nn.Linear(32, 16), nn.Linear(16, 10)
+        with torch.no_grad():
+            self.dead.bias.fill_(-100)
+            self.flat.bias.fill_(50)
+            self.end.weight[1:] = self.end.weight[0]
+
+    def forward(self, inputs):
+        return self.end(torch.tanh(self.flat(nn.functional.relu(self.dead(inputs)))))
+
+
+def test_dead_and_saturated_units_show_where_activations_are_functions(digits):
+    evidence, _ = train(digits, 2, model=Functional())
+    assert evidence.of_tensors("dead_units")["dead"].values.tolist() == [1, 1]
+    assert set(evidence.of_tensors("dead_units")) == {"dead"}
+    assert evidence.of_tensors("saturated")["flat"].values.tolist() == [1, 1]
+    assert evidence.of_tensors("output_batch_std")["end"].values[0] == pytest.approx(0, abs=1e-6)
+    similar = evidence.of_tensors("unit_similarity")
+    assert (similar["end.weight"].values[0], similar["flat.weight"].values[0]) == (1, 0)
+
+
+def test_layers_memory_and_waiting_are_there_at_sampled_steps(digits):
+    evidence, model = train(digits, 13)
+    assert evidence.of_tensors("output_std")["0"].steps.tolist() == [*range(11)]
+    assert 0.2 < evidence.of_tensors("output_zeros")["1"].values[0] < 0.8
+    assert evidence.of_tensors("dead_units")["1"].values[0] < 0.3
+    assert (evidence["process_mb"].values > 10).all()
+    assert ((evidence["data_share"].values >= 0) & (evidence["data_share"].values <= 1)).all()
+    assert not any("_compiled_call_impl" in vars(module) for module in model.modules())
+
+
+class Mixed(nn.Module):
+    """Takes a mapping with texts in it, and returns a loss beside its logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = network()
+
+    def forward(self, batch):
+        logits = self.inner(batch["pixels"])
+        return {"loss": logits.square().mean(), "logits": logits}
+
+
+def test_nests_are_looked_through(digits):
+    model = Mixed()
+    optimizer = torch.optim.Adam(model.parameters())
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        batch = {"pixels": digits[0][:8], "names": ["a"] * 8}
+        outputs = model(batch)
+        outputs["loss"].backward()
+        session.step(outputs["loss"], inputs=batch, outputs=outputs, targets=[None, digits[1][:8]])
+        optimizer.step()
+    evidence = session.evidence()
+    assert evidence["inputs/batch_size"].values.tolist() == [8]
+    assert len(evidence["outputs/batch_std"]) == len(evidence["accuracy"]) == 1
+
+
+@pytest.mark.parametrize("name", ["inputs", "outputs", "targets"])
+def test_what_holds_no_tensor_is_refused_by_its_name(name):
+    expected = pytest.raises(stepscope.SessionError, match=f"{name} is 'abc', of type str; expected a tensor")
+    with stepscope.DebugSession(network(), on_error="raise") as session, expected:
+        session.step(0.1, **{name: "abc"})
+
+
+def test_a_validation_is_recorded_and_layers_in_training_mode_are_counted(digits, tmp_path):
+    model = nn.Sequential(nn.Linear(64, 10), nn.Dropout(0.5))
+    with (
+        stepscope.open_run(tmp_path / "run", sinks=[]) as run,
+        stepscope.DebugSession(model, run=run, on_error="raise") as session,
+    ):
+        session.step(0.5)
+        with session.validating():
+            model(digits[0][:4])
+        session.validation(float("nan"), metrics={"accuracy": 0.5})
+        session.step(0.5)
+        model.eval()
+        with session.validating():
+            model(digits[0][:4])
+        with pytest.raises(stepscope.ArtifactError, match="validation/f1"):
+            session.validation(0.1, metrics={"f1": "high"})
+        with pytest.raises(stepscope.SessionError, match="neither a loss nor metrics"):
+            session.validation()
+        assert (session._diagnosis.validations, session._diagnosis.train_validations) == (2, 1)
+    assert np.isnan(stepscope.read_run(tmp_path / "run").scalars("validation/loss").values).tolist() == [True]
+    assert session.evidence()["validation/accuracy"].values.tolist() == [0.5]

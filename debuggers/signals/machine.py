@@ -1,0 +1,54 @@
+"""Memory of the process and of its device, and where the time of a step goes."""
+
+import time
+from functools import cache
+from typing import Any
+
+from debuggers.torch_import import torch
+
+MEBIBYTE = 2.0**20
+
+
+@cache
+def _process() -> Any:
+    import psutil
+
+    return psutil.Process()
+
+
+def memory_mb(device: torch.device | None) -> dict[str, float]:
+    """Returns ``process_mb``, and ``device_mb`` of a CUDA device."""
+    found = {"process_mb": _process().memory_info().rss / MEBIBYTE}
+    if device is not None and device.type == "cuda":
+        found["device_mb"] = torch.cuda.memory_allocated(device) / MEBIBYTE
+    return found
+
+
+class DataTime:
+    """The time between the end of a step and the next forward pass, as a share of the step's."""
+
+    def __init__(self) -> None:
+        self._ended_s: float | None = None
+        self._spent_s = 0.0
+        self._waited_s: float | None = None
+
+    def forget(self) -> None:
+        """Says that something else than training took time."""
+        self._ended_s = self._waited_s = None
+
+    def begin(self, begun_s: float | None) -> None:
+        """Takes when the step's forward pass began, by ``time.perf_counter``; None if that is not known."""
+        self._waited_s = None if begun_s is None or self._ended_s is None else begun_s - self._ended_s
+
+    def end(self, spent_s: float) -> float | None:
+        """Ends a step; returns its share of waiting, or None.
+
+        Args:
+            spent_s: All time so far that measuring took.
+        """
+        now, ended_s, waited_s = time.perf_counter(), self._ended_s, self._waited_s
+        measuring_s = spent_s - self._spent_s
+        self._ended_s, self._spent_s, self._waited_s = now, spent_s, None
+        if ended_s is None or waited_s is None or now - ended_s <= measuring_s:
+            return None
+        return min(1.0, waited_s / (now - ended_s - measuring_s))

@@ -1,0 +1,32 @@
+"""Finds which layers' outputs a functional activation reads, in the graph of a forward pass."""
+
+from collections.abc import Iterable, Mapping
+
+from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import node_number
+
+MOST_NODES = 20_000
+_ACTIVATIONS = {"ReluBackward0": "relu", "TanhBackward0": "tanh", "SigmoidBackward0": "sigmoid"}
+
+
+def readers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> dict[str, str]:
+    """Returns for layers by name ``relu``, ``tanh`` or ``sigmoid``, if that is what reads their output.
+
+    Args:
+        outputs: Of the model.
+        nodes: Names of the layers, by the numbers of the nodes that made their outputs.
+    """
+    waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
+    seen, found = set(waiting), {}
+    while waiting and len(seen) < MOST_NODES:
+        node = waiting.pop()
+        kind = _ACTIVATIONS.get(node.name())
+        for below, _ in node.next_functions:
+            if below is None:
+                continue
+            if kind is not None and (name := nodes.get(node_number(below))) is not None:
+                found[name] = kind
+            if below not in seen:
+                seen.add(below)
+                waiting.append(below)
+    return found
