@@ -1,0 +1,1 @@
+"""The cases on which the rules of the diagnosis are tuned."""
