@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 TOGETHER := $(MAKE) --jobs 3 --output-sync=target
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint native fast integrations slow long memcheck valgrind sanitize bench gpu wheel browser versions clean
+.PHONY: demo test lint native fast integrations slow long memcheck valgrind sanitize bench zoo gpu wheel browser versions clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -31,7 +31,7 @@ lint: $(VENV)/dev.ready
 	nice -n 10 $(BIN)/mypy
 
 fast: $(EXTENSION)
-	nice -n 10 $(PYTEST) tests
+	nice -n 10 $(PYTEST) tests -m "not slow"
 
 integrations: $(EXTENSION) browser
 	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests -m "not slow"
@@ -41,7 +41,7 @@ slow: $(VENV)/dev.ready
 	$(TOGETHER) memcheck long
 
 long: $(EXTENSION)
-	$(PYTEST) --numprocesses 3 integrations_tests -m slow
+	$(PYTEST) --numprocesses 3 integrations_tests tests -m slow
 
 # The measuring tests with all memory overwritten that is given back: what is read of it afterwards is wrong for sure.
 memcheck: $(EXTENSION)
@@ -58,6 +58,10 @@ sanitize: $(VENV)/dev.ready
 
 bench: $(EXTENSION)
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
+
+# How often the diagnosis names what is wrong: sick trainings, their repaired twins, healthy ones. Minutes.
+zoo: $(EXTENSION)
+	$(BIN)/python -m examples.zoo.run
 
 # The tests that need a CUDA device, and what measuring costs there. Without one it says so.
 gpu: $(EXTENSION)

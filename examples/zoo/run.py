@@ -1,0 +1,133 @@
+"""Runs the zoo and prints how often the diagnosis is right: ``python -m examples.zoo.run``."""
+
+import argparse
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+import stepscope
+from examples.zoo.cases import PARTS, Case, cases
+from examples.zoo.table import table
+from examples.zoo.watching import MODES, Mode, Watcher
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training to run."""
+
+    case: str
+    part: str
+    variant: str
+    mode: Mode
+    seed: int
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it.
+
+    Attributes:
+        case, family, variant, mode, seed: Which training it was.
+        label: The code of what is wrong; empty for a repaired or healthy training.
+        also: Codes that are true as well.
+        quality: What the training reached.
+        causes: Codes and confidences, most likely first.
+        health: The verdict's word.
+        error: The exception that ended it.
+    """
+
+    case: str
+    family: str
+    variant: str
+    mode: str
+    seed: int
+    label: str
+    also: tuple[str, ...]
+    quality: float
+    causes: tuple[tuple[str, float], ...]
+    health: str
+    error: str = ""
+
+
+def run_task(task: Task) -> Outcome:
+    """Runs one training, in one thread of torch."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    case = next(one for one in cases(task.part) if one.name == task.case)
+    run = None
+    if task.evidence and task.mode != "unwatched":
+        name = f"{case.name.replace('/', '.')}-{task.variant}-{task.mode}-{task.seed}"
+        run = stepscope.open_run(Path(task.evidence) / name, sinks=[])
+    watcher, quality, error = Watcher(task.mode, run), -math.inf, ""
+    try:
+        quality = case.run(watcher.watch, task.variant, task.seed)
+    except Exception as failure:  # it is part of the table
+        error = f"{type(failure).__name__}: {failure}"
+    finally:
+        watcher.close()
+        causes, health = watcher.causes(), watcher.health()
+        if run is not None:
+            run.close()
+    sick = task.variant == "sick"
+    return Outcome(
+        case.name, case.family, task.variant, task.mode, task.seed, case.cause if sick else "",
+        case.also if sick else (), quality, tuple(causes), health, error,
+    )  # fmt: skip
+
+
+def tasks_of(chosen: Iterable[Case], modes: Iterable[Mode], seeds: int, evidence: str = "") -> list[Task]:
+    """Returns all variants of some cases, in each mode and with each seed."""
+    return [
+        Task(case.name, case.part, variant, mode, seed, evidence)
+        for case in chosen
+        for variant in case.variants
+        for mode in modes
+        for seed in range(seeds)
+    ]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m examples.zoo.run", description=__doc__)
+    parser.add_argument("names", nargs="*", help="parts of names of cases; all without one")
+    parser.add_argument("--part", choices=PARTS, default="tuned")
+    parser.add_argument("--mode", choices=MODES, action="append", help="default: unchanged and told")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--slow", action="store_true", help="also the cases that need processes of their own")
+    parser.add_argument("--json", default="", help="a file for all outcomes")
+    parser.add_argument("--evidence", default="", help="a folder that keeps each training's run")
+    options = parser.parse_args(arguments)
+    chosen = [
+        case
+        for case in cases(options.part)
+        if (options.slow or not case.slow) and (not options.names or any(name in case.name for name in options.names))
+    ]
+    if not chosen:
+        parser.error(f"no case has a name with one of {options.names}")
+    tasks = tasks_of(chosen, options.mode or ["unchanged", "told"], options.seeds, options.evidence)
+    outcomes = []
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+        for number, outcome in enumerate(pool.map(run_task, tasks, chunksize=2), 1):
+            outcomes.append(outcome)
+            if sys.stderr.isatty():
+                print(f"\r{number} of {len(tasks)}", end="", file=sys.stderr)
+    if options.json:
+        text = json.dumps([asdict(outcome) for outcome in outcomes], indent=1)
+        Path(options.json).write_text(text, encoding="utf-8")
+    print(table(outcomes))
+
+
+if __name__ == "__main__":
+    main()
