@@ -51,7 +51,9 @@ def over_regularized(evidence: Evidence) -> Argument:
     progress, norm = progress_of(evidence), evidence["weight_norm"].finite
     decay = [group.settings.get("weight_decay") for group in evidence.facts.groups]
     strength = max((float(value) for value in decay if isinstance(value, (int, float))), default=0.0)
-    gets_nowhere = progress is not None and not progress.failed and progress.fell < 0.35
+    if progress is None:  # a loss that pulls outputs to zero shrinks weights, too
+        return argument
+    gets_nowhere = not progress.failed and progress.fell < 0.35
     if len(norm) >= 5:
         shrunk = float(norm.values[-1]) / max(float(norm.values[0]), 1e-30)
         down = float(np.mean(np.diff(norm.values) < 0))
@@ -65,9 +67,9 @@ def over_regularized(evidence: Evidence) -> Argument:
             pull = evidence["decay_cosine"].finite
             if len(pull) >= 5 and float(np.median(pull.values)) > 0.5:
                 argument.add(MODERATE, f"updates point at zero (cosine {np.median(pull.values):.2f})")
-            if gets_nowhere and progress is not None:
+            if gets_nowhere:
                 argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-            elif progress is not None and progress.fell > 0.6:
+            elif progress.fell > 0.6:
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     drops = [layer for layer in evidence.facts.layers if "Dropout" in layer.kind and (layer.value or 0) >= DROPOUT]
     if drops:
@@ -80,7 +82,7 @@ def over_regularized(evidence: Evidence) -> Argument:
         if gets_nowhere:
             argument.add(MODERATE, "and the loss hardly falls")
         validation = evidence["validation/loss"].finite
-        if progress is not None and len(validation) and float(np.median(validation.values[-2:])) < 0.8 * progress.last:
+        if len(validation) and float(np.median(validation.values[-2:])) < 0.8 * progress.last:
             argument.add(
                 MODERATE,
                 f"the validation loss ({validation.values[-1]:.3g}), without dropout, is "

@@ -203,7 +203,10 @@ def missing_warmup(evidence: Evidence) -> Argument:
 
 
 def stopped_too_early(evidence: Evidence) -> Argument:
-    """The loss falls at the end as fast as in the middle, and is far from its floor."""
+    """The loss falls at the end as fast as in the middle, and the validation loss is at its lowest.
+
+    Without a validation loss this is too weak to tell: every short training that goes well looks so.
+    """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     if progress is None or progress.points < 20 or progress.failed or evidence.facts.error:
@@ -212,7 +215,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     typical = float(np.median(ratio.values)) if len(ratio) else 0.0
     if straight and typical > SMALL_RATIO:
         argument.add(
-            0.5,
+            MODERATE,
             f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
             since=int(evidence["loss"].steps[-1]),
         )

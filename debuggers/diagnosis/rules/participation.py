@@ -55,7 +55,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
     cut = [name for name in names if not ran or name.rpartition(".")[0] in ran]
     if cut:
         share = _share(evidence, cut)
-        weight = CERTAIN if ran and share > 0.05 else STRONG if share > 0.01 else MODERATE
+        weight = MODERATE if not ran else CERTAIN if share > 0.05 else STRONG
         argument.add(weight, f"{_some(cut)} require a gradient and never got one, though their layers run", where=cut)
         argument.add(0.0, f"they are {share:.0%} of the model", since=0)
     others = [name for name in names if name not in cut]

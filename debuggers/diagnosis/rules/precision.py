@@ -66,7 +66,11 @@ def non_finite_backward(evidence: Evidence) -> Argument:
 
 
 def _weigh_growth(argument: Argument, evidence: Evidence, first: int) -> None:
-    """What blew up before it became infinite was no single operator's fault."""
+    """What blew up before it became infinite was no single operator's fault, and what is over hardly counts."""
+    found = [finding for finding in evidence.findings if finding.kind.startswith("non_finite")]
+    ends = evidence["total_norm/gradients"].values[-10:]
+    if found and not any(finding.ongoing for finding in found) and np.isfinite(ends).all():
+        argument.against(STRONG, f"it is over since step {max(finding.last_step for finding in found)}")
     norms = evidence["total_norm/gradients"].until(first - 1).finite.values
     losses = evidence["loss"].until(first - 1).finite.values
     if len(norms) >= 2 and float(norms[-3:].max()) > 30 * float(np.median(norms[: max(1, len(norms) // 2)])):

@@ -19,7 +19,7 @@ def train(run, *, first_step=0, steps=40, sick=False, output_dir=None):
     with stepscope.watch(model, optimizer, run=run, first_step=first_step, output_dir=output_dir):
         for _ in range(steps):
             optimizer.zero_grad()
-            loss = model(torch.ones(2, 4)).square().mean()
+            loss = model(torch.randn(8, 4)).square().mean()
             (loss * float("nan") if sick else loss).backward()
             optimizer.step()
 
