@@ -11,6 +11,7 @@ from debuggers.activations.monitored_layers import MonitoredLayers
 from debuggers.activations.recording import Recording
 from debuggers.activations.unit_activity import Activity
 from debuggers.detectors import Finding
+from debuggers.instrumentation.call_observers import Observer
 from debuggers.instrumentation.closing import Closing
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.instrumentation.hooks import Hooks
@@ -112,6 +113,8 @@ class ActivationMonitor(Closing):
         self._layers = MonitoredLayers(model, modules, unit_activity, self._recording)
         self._ever_fired: set[str] = set()
         self._hooks = Hooks()
+        self._begin_observers: list[Observer] = []  # of the layers as they are, for every step
+        self._output_observers: list[Observer] = []
         self._step: int | None = None
         self._expected = 0
         self._waiting = False
@@ -150,8 +153,11 @@ class ActivationMonitor(Closing):
                 layer.begin_step()
             self._step, self._waiting, self._hooks = step, False, Hooks()
             self._hooks.add_around_forward(self._model, self._begin_pass, lambda _: self._recording.leave_pass())
-            hooks = [(layer.module, layer) for layer in self._layers.recorders]
-            self._hooks.add_forward([*hooks, (self._model, self._end_pass)])
+            if self._output_observers:
+                self._hooks.put_back(self._output_observers)
+            else:
+                hooks = [(layer.module, layer) for layer in self._layers.recorders]
+                self._output_observers = self._hooks.add_forward([*hooks, (self._model, self._end_pass)])
 
     def expect(self, step: int) -> None:
         """Attaches by itself when the next call with gradients enabled begins, of the model or of a chosen module.
@@ -164,8 +170,11 @@ class ActivationMonitor(Closing):
         self._expected, self._waiting = step, True
         with self._stopwatch, self._isolation.guard("following exchanged layers"):
             self._follow()
-        for module in (self._model, *(layer.module for layer in self._layers.recorders)):
-            self._hooks.add_before_forward(module, self._begin_forward)
+        if self._begin_observers:
+            self._hooks.put_back(self._begin_observers)
+        else:
+            modules = (self._model, *(layer.module for layer in self._layers.recorders))
+            self._begin_observers = [self._hooks.add_before_forward(one, self._begin_forward) for one in modules]
 
     def detach(self, step: int | None = None) -> None:
         """Removes all hooks, after the step's backward pass, and emits what is on the host; else does nothing.
@@ -232,6 +241,7 @@ class ActivationMonitor(Closing):
         self.detach()
         with self._stopwatch, self._isolation.guard("emitting activations"):
             self._emission.close()
+        self._forget_observers()
 
     def unit_activity(self) -> dict[str, Activity]:
         """Returns how often each unit was active in the last 100 to 200 recorded steps, by layer; waits for the device.
@@ -248,10 +258,17 @@ class ActivationMonitor(Closing):
         return self._emission.findings()
 
     def _follow(self) -> None:
+        recorders = self._layers.recorders
         exchanged = self._layers.follow()
+        if self._layers.recorders is not recorders:
+            self._forget_observers()
         if exchanged:
             self._ever_fired.difference_update(exchanged)
             self._emission.units.forget(exchanged)
+
+    def _forget_observers(self) -> None:
+        self._begin_observers = []
+        self._output_observers = []
 
     def _begin_forward(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         is_expected = self._mode is None or self._model.training is self._mode

@@ -20,15 +20,15 @@ never_compiled(is_replica)  # dynamo would trace what a skipped function calls
 
 
 class Observer:
-    """A function that is called at an event of a module's calls until ``remove``."""
+    """A function that is called at an event of a module's calls until ``remove``, and again from ``put_back`` on."""
 
-    __slots__ = ("_call", "_event", "_function", "silent_in")
+    __slots__ = ("_call", "_event", "_function", "_given", "silent_in")
 
     def __init__(self, module: torch.nn.Module, event: Event, function: Callable[..., None]) -> None:
         compiled_code.prepare()
         # A class without annotations gives torch.jit those of torch.nn.Module, and torch.jit cannot express this one.
         keep_out_of_scripts(COMPILED_CALL)
-        self._event, self._function = event, function
+        self._event, self._given, self._function = event, function, function
         self.silent_in: tuple[int, ...] = ()
         with _changing:
             # All observers of a module share one, also those added during a call whose observers were all removed.
@@ -42,6 +42,18 @@ class Observer:
         with _changing:
             self._call.observers[self._event].pop(self, None)
             self._call.uninstall_if_idle()
+
+    def put_back(self) -> None:
+        """Has the function called again after ``remove``, in a fifth of the time that a new observer takes.
+
+        Does nothing for a module that is gone.
+        """
+        with _changing:
+            module = self._call.module()
+            if module is not None:
+                self._function = self._given
+                self._call.observers[self._event][self] = None
+                self._call.install(module)
 
     @never_compiled
     def __call__(self, *arguments: Any) -> None:
@@ -64,7 +76,7 @@ class _ObservedCall:
     """
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self._module = weakref.ref(module)
+        self.module = weakref.ref(module)
         _calls[id(module)] = self
         self._compiled: Callable[..., Any] | None = None
         # Dicts as ordered sets: their changes are atomic, also where a garbage collection interrupts one by another.
@@ -75,7 +87,7 @@ class _ObservedCall:
         return self._compiled is not None
 
     def is_of(self, module: torch.nn.Module) -> bool:
-        return self._module() is module
+        return self.module() is module
 
     def install(self, module: torch.nn.Module) -> None:
         present = module.__dict__.get(COMPILED_CALL)
@@ -84,7 +96,7 @@ class _ObservedCall:
             module.__dict__[COMPILED_CALL] = self
 
     def uninstall_if_idle(self) -> None:
-        module = self._module()
+        module = self.module()
         if module is None or any(self.observers.values()) or module.__dict__.get(COMPILED_CALL) is not self:
             return
         if self._compiled is None:
@@ -97,7 +109,7 @@ class _ObservedCall:
 
     @never_compiled
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        module = self._module()
+        module = self.module()
         assert module is not None  # who calls it holds it
         if torch.compiler.is_compiling():
             return (self._compiled or getattr(module, PLAIN_CALL))(*args, **kwargs)

@@ -161,10 +161,11 @@ class Hooks:
     def __init__(self) -> None:
         self._handles: list[torch.utils.hooks.RemovableHandle | Observer] = []
 
-    def add_forward(self, hooks: Iterable[tuple[torch.nn.Module, HookFunction]]) -> None:
+    def add_forward(self, hooks: Iterable[tuple[torch.nn.Module, HookFunction]]) -> list[Observer]:
         """Registers a function for the output of each module: all of them, or none if one cannot be registered.
 
-        It is called after the module's other hooks, with the output that the caller gets.
+        It is called after the module's other hooks, with the output that the caller gets. Returns what ``put_back``
+        takes.
         """
         added: list[Observer] = []
         try:
@@ -175,6 +176,14 @@ class Hooks:
                 handle.remove()
             raise
         self._handles += added
+        return added
+
+    def put_back(self, observers: Iterable[Observer]) -> None:
+        """Registers observers again that were removed."""
+        compiled_code.prepare()
+        for observer in observers:
+            self._handles.append(observer)
+            observer.put_back()
 
     def add_separation(self, module: torch.nn.Module) -> None:
         """Has ``TransformerEncoderLayer`` call a module inside of it in eval mode, too, where a fused kernel would not.
@@ -187,9 +196,10 @@ class Hooks:
         """Registers a function whose result takes the place of a module's output, for a model that is run aside."""
         self._handles.append(module.register_forward_hook(OutputHook(function)))
 
-    def add_before_forward(self, module: torch.nn.Module, function: ArgumentsFunction) -> None:
-        """Registers a function that is called before a module's forward and its other hooks."""
-        self._handles.append(Observer(module, "begin", function))
+    def add_before_forward(self, module: torch.nn.Module, function: ArgumentsFunction) -> Observer:
+        """Registers a function that is called before a module's forward and its other hooks; see ``put_back``."""
+        self._handles.append(observer := Observer(module, "begin", function))
+        return observer
 
     def add_around_forward(self, module: torch.nn.Module, before: ArgumentsFunction, after: ModuleFunction) -> None:
         """Registers a function that is called before a module's forward, and one right after it, also if it raises.

@@ -254,3 +254,37 @@ class TestCompiledInPlace:
                 hooks.add_forward((module, print) for module in model.modules())
                 compiled(ONE)
         assert len(found) == 1
+
+
+def test_observers_that_are_put_back_see_calls_again_and_leave_as_little_behind():
+    model, seen, hooks = network(), [], Hooks()
+    outputs = hooks.add_forward(
+        [(one, lambda module, args, output: seen.append(type(module).__name__)) for one in model]
+    )
+    begin = hooks.add_before_forward(model, lambda *_: seen.append("begin"))
+    for _ in range(3):
+        seen.clear()
+        hooks.remove()
+        assert hook_count(model) == 0
+        model(ONE)
+        assert seen == []
+        hooks.put_back([begin, *outputs])
+        model(ONE)
+        assert seen == ["begin", "Linear", "ReLU"]
+    hooks.remove()
+    del model
+    hooks.put_back([begin, *outputs])  # the modules are gone
+    hooks.remove()
+
+
+def test_what_was_compiled_in_place_meanwhile_is_called_by_observers_that_are_put_back():
+    model, seen, hooks = network(), [], Hooks()
+    begin = hooks.add_before_forward(model, lambda *_: seen.append("begin"))
+    hooks.remove()
+    model.compile(backend="eager")
+    hooks.put_back([begin])
+    assert is_compiled_in_place(model)
+    model(ONE)
+    assert seen == ["begin"]
+    hooks.remove()
+    assert is_compiled_in_place(model)
