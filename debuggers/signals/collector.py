@@ -16,6 +16,7 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.signals.batch import BatchSignals
+from debuggers.signals.clipping import ClippingSignals
 from debuggers.signals.deferred_values import DeferredValues
 from debuggers.signals.layers import LayerSignals
 from debuggers.signals.machine import DataTime, memory_mb
@@ -37,9 +38,6 @@ class Signals:
 
     The model is hooked only during sampled steps; the optimizer as long as this runs. Nothing waits for a device before
     ``drain``. Failures inside are isolated.
-
-    Attributes:
-        scaler: The loop's GradScaler, if known.
     """
 
     def __init__(
@@ -52,7 +50,7 @@ class Signals:
         isolation: Isolation,
         stopwatch: Stopwatch,
     ) -> None:
-        self.scaler = scaler
+        self._scaler = scaler
         self._optimizer = optimizer
         self._isolation, self._stopwatch = isolation, stopwatch
         self._arrivals = ArrivalQueue()
@@ -64,11 +62,22 @@ class Signals:
             model, self._batch, isolation, stopwatch, on_begin=self._begin_pass, on_end=self._end_pass
         )
         self._layers = LayerSignals(model, self._log, self._arrivals, isolation, stopwatch)
+        self._clipping = ClippingSignals(self._log, self._arrivals)
         self._data_time = DataTime()
         self._last_step = 0
         self._hooks = Hooks()
         self._count = 0
         self._passes_backward = 0
+
+    @property
+    def scaler(self) -> torch.amp.GradScaler | None:
+        """The loop's GradScaler, if known."""
+        return self._scaler
+
+    @scaler.setter
+    def scaler(self, scaler: torch.amp.GradScaler) -> None:
+        self._scaler = scaler
+        self._clipping.forget()  # the norm after the backward pass was one of scaled gradients
 
     @property
     def is_sampled(self) -> bool:
@@ -84,6 +93,7 @@ class Signals:
         """Prepares for the forward pass of the coming step; what was seen and led to no step is dropped."""
         self._batch.forget()
         if self._optimizer is not None and not len(self._hooks):
+            self._hooks.add_optimizer_pre_step(self._optimizer, self._before_step)
             self._hooks.add_optimizer_post_step(self._optimizer, self._after_step)
         self._layers.forget()
         if self.is_sampled:
@@ -93,6 +103,7 @@ class Signals:
     def pause(self) -> None:
         """Takes all hooks away, until ``expect``."""
         self._hooks.remove()
+        self._clipping.forget()
         self._passes.detach()
         self._layers.detach()
         self._batch.forget()
@@ -110,6 +121,10 @@ class Signals:
     def backward_ends(self) -> None:
         """Says that a backward pass of the training has ended."""
         self._passes_backward += 1
+        if self.is_sampled:
+            with self._stopwatch, self._isolation.guard("collecting signals"):
+                scale = None if self._scaler is None or not self._scaler.is_enabled() else scale_of(self._scaler)
+                self._clipping.see_backward(self._parameters.gradients().tensors, scale)
 
     def step(self, step: int, loss: torch.Tensor | float | None, table: SummaryTable | None) -> None:
         """Takes a step, after its backward passes and before the optimizer changes the weights.
@@ -167,6 +182,7 @@ class Signals:
     def close(self) -> None:
         """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""
         self._hooks.remove()
+        self._clipping.forget()
         self._passes.detach()
         self._layers.detach()
         self._batch.forget()
@@ -221,9 +237,16 @@ class Signals:
         scale = scale_in_gradients(self.scaler, self._optimizer)
         self._weights.see(step, count, found, scale, zeros, sampled=sampled)
 
+    def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._clipping.waits:
+            with self._stopwatch, self._isolation.guard("collecting signals"):
+                scale = scale_in_gradients(self._scaler, optimizer)
+                self._clipping.see_optimizer(self._parameters.gradients().tensors, scale)
+
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         with self._stopwatch, self._isolation.guard("collecting signals"):
             self._weights.see_update()
+            self._clipping.end_step(self._last_step)
             share = self._data_time.end(self._stopwatch.seconds)
             if share is not None:
                 self._log.put(self._last_step, {"data_share": share})

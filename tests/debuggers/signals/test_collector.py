@@ -108,6 +108,26 @@ def test_a_training_is_the_same_with_signals_and_without_a_session(digits):
     assert all(map(torch.equal, plain.parameters(), watched.parameters()))
 
 
+@pytest.mark.parametrize("clips", [True, False])
+def test_a_loop_that_clips_is_told_from_one_that_does_not(digits, clips):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(digits[0][:32]), digits[1][:32]).backward()
+            session._diagnosis.signals.backward_ends()
+            session.step()
+            if clips:
+                nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+            optimizer.step()
+        evidence = session.evidence()
+    assert len(evidence["clipped_norm"]) == (3 if clips else 0)
+    if clips:
+        assert evidence["clipped_norm"].values == pytest.approx(0.01, rel=1e-3)
+        assert evidence["unclipped_norm"].values == pytest.approx(evidence["total_norm/gradients"].values, rel=1e-4)
+
+
 class Functional(nn.Module):
     def __init__(self):
         super().__init__()
