@@ -1,0 +1,74 @@
+"""What a report's page is made from: the report's text, the causes, and the evidence."""
+
+from dataclasses import dataclass, field
+
+from debuggers.diagnosis.cause import Cause
+from debuggers.diagnosis.evidence import Evidence
+
+SHOWN = 3
+"""Causes that are shown with their evidence; the others are named."""
+_PARTS = {"Verdict: ": "verdict", "Checked: ": "measured", "Steps: ": "measured", "Overhead: ": "cost"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportContent:
+    """A report, of a running session or of a stored run.
+
+    Attributes:
+        title: Of the page, such as the run's name.
+        text: The report as text, as ``DebugReport.summary`` returns it and a run stores it; may be empty.
+        causes: Most likely first.
+        evidence: What they are argued from.
+    """
+
+    title: str
+    text: str = ""
+    causes: tuple[Cause, ...] = ()
+    evidence: Evidence = field(default_factory=Evidence)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one sentence; without a report, what the evidence says."""
+        if stated := self._lines("verdict"):
+            return stated[0]
+        steps = f"{self.evidence.facts.steps:,} steps"
+        if self.causes:
+            return f"problems in {steps}: {', '.join(cause.title for cause in self.causes[:SHOWN])}."
+        found = len(self.evidence.findings)
+        return f"no cause found in {steps}; no report was stored" + (f", {found} findings." if found else ".")
+
+    @property
+    def state(self) -> str:
+        """``good``, ``warn`` or ``bad``; empty where nothing can be said."""
+        word = self.verdict.partition(":")[0].partition("(")[0].partition(",")[0].strip(" .").lower()
+        if word == "healthy":
+            return "good" if not self.causes else "warn"
+        if word == "critical" or any(finding.level == "error" for finding in self.evidence.findings):
+            return "bad"
+        return "warn" if self.causes or self.evidence.findings or word == "warning" else ""
+
+    @property
+    def measured(self) -> list[str]:
+        """What was measured, in sentences."""
+        return self._lines("measured")
+
+    @property
+    def cost(self) -> list[str]:
+        """What that cost, in sentences."""
+        return self._lines("cost")
+
+    @property
+    def left_out(self) -> list[str]:
+        """What was not seen, what failed inside, and broken off trainings."""
+        facts = self.evidence.facts
+        failed = [line for line in self.text.splitlines() if line.startswith("Internal error: ")]
+        ended = [f"The training ended in an exception: {facts.error}"] if facts.error else []
+        return [*ended, *facts.not_told, *failed]
+
+    def _lines(self, part: str) -> list[str]:
+        found = []
+        for line in self.text.splitlines():
+            for start, name in _PARTS.items():
+                if name == part and line.startswith(start):
+                    found.append(line.removeprefix(start) if name == "verdict" else line)
+        return found

@@ -1,0 +1,130 @@
+"""A report as one HTML file: the verdict first, then the causes with their evidence, and what it all rests on."""
+
+from html import escape
+
+from tracker_adapters.terminal_text import printable
+
+from debuggers.diagnosis.cause import Cause
+from debuggers.pictures.html_page import bullets, html_page, safe
+from debuggers.pictures.svg_lines import line_chart
+from debuggers.pictures.svg_map import heat_map
+from stepscope.report_pages.areas import health_by_area
+from stepscope.report_pages.cause_signals import UNITS, pictures_of
+from stepscope.report_pages.content import SHOWN, ReportContent
+
+_MOST_FINDINGS = 100
+_MOST_NAMES = 8
+_GLANCE = ("loss", "validation/loss", "total_norm/gradients", "learning_rate", "update_ratio", "accuracy")
+_MAPS = (("gradient_rms", "root mean square of the gradients"), ("parameter_update_ratio", "update ratio |Δw| / |w|"))
+_WORDS = {"good": "ok", "warn": "warning", "bad": "problem", "": "not measured"}
+
+
+def to_html(content: ReportContent) -> str:
+    """Returns a report as HTML: one file without scripts, with its pictures inside, for light and dark."""
+    body = [
+        f"<h1>{safe(content.title)}</h1>",
+        f'<div class="card verdict {content.state}"><p><b>Verdict:</b> {safe(content.verdict)}</p></div>',
+        *_causes(content),
+        "<h2>The training at a glance</h2>",
+        *_glance(content),
+        "<h2>Health by area</h2>",
+        *_areas(content),
+        *_timeline(content),
+        "<h2>What was measured</h2>",
+        bullets(content.measured) or '<p class="soft">No report says so.</p>',
+        "<h2>What it cost</h2>",
+        bullets(content.cost) or '<p class="soft">No report says so.</p>',
+        "<h2>What was left out, or failed</h2>",
+        bullets(content.left_out) or '<p class="soft">Nothing that is known.</p>',
+    ]
+    if content.text:
+        body.append(
+            f"<h2>The report as text</h2><details><summary>Show</summary><pre>{escape(printable(content.text))}</pre>"
+            "</details>"
+        )
+    return html_page(f"{content.title}: report", "\n".join(body))
+
+
+def _causes(content: ReportContent) -> list[str]:
+    if not content.causes:
+        return ["<h2>Causes</h2><p>No cause was found in what was measured.</p>"]
+    parts = ["<h2>Most likely causes</h2>"]
+    parts += [_cause(number, cause, content) for number, cause in enumerate(content.causes[:SHOWN], start=1)]
+    if rest := content.causes[SHOWN:]:
+        parts.append(f"<h4>Less likely</h4>{bullets([str(cause) for cause in rest])}")
+    return parts
+
+
+def _cause(number: int, cause: Cause, content: ReportContent) -> str:
+    since = ""
+    if cause.since_step is not None:
+        known = any(finding.step == cause.since_step for finding in content.evidence.findings[:_MOST_FINDINGS])
+        text = f"step {cause.since_step:,}"
+        since = f' · since {f"""<a href="#step-{cause.since_step}">{text}</a>""" if known else text}'
+    parts = [
+        f'<section class="card" id="cause-{number}"><h3>{number}. {safe(_sentence(cause.title))}</h3>',
+        f'<p class="soft"><code>{safe(cause.code)}</code> · confidence {cause.confidence:.0%}{since}</p>',
+    ]
+    if cause.where:
+        more = f" and {len(cause.where) - _MOST_NAMES} more" if len(cause.where) > _MOST_NAMES else ""
+        names = ", ".join(f"<code>{safe(name)}</code>" for name in cause.where[:_MOST_NAMES])
+        parts.append(f"<p>Where: {names}{more}</p>")
+    if cause.advice:
+        parts.append(f"<p><b>Try:</b> {safe(cause.advice)}</p>")
+    for head, texts in (("What speaks for it", cause.evidence), ("What speaks against it", cause.against)):
+        if texts:
+            parts.append(f"<h4>{head}</h4>{bullets(texts)}")
+    marks = () if cause.since_step is None else (cause.since_step,)
+    charts = [
+        line_chart(name, lines, unit=UNITS.get(name, ""), marks=marks)
+        for name, lines in pictures_of(cause, content.evidence)
+    ]
+    return f'{"".join(parts)}<div class="pictures">{"".join(charts)}</div></section>'
+
+
+def _glance(content: ReportContent) -> list[str]:
+    evidence = content.evidence
+    marks = sorted({cause.since_step for cause in content.causes[:1] if cause.since_step is not None})
+    charts = [
+        line_chart(name, {name: (evidence[name].steps, evidence[name].values)}, marks=marks)
+        for name in _GLANCE
+        if len(evidence[name])
+    ]
+    for name, title in _MAPS:
+        if layers := {tensor: (one.steps, one.values) for tensor, one in evidence.of_tensors(name).items()}:
+            charts.append(heat_map(title, layers))
+    if not charts:
+        return ['<p class="soft">No series was recorded.</p>']
+    return ['<div class="pictures">', *charts, "</div>"]
+
+
+def _areas(content: ReportContent) -> list[str]:
+    rows = [
+        f'<tr><td>{safe(area.name)}</td><td class="{area.state or "soft"}">{_WORDS[area.state]}</td>'
+        f"<td>{safe(area.text)}</td></tr>"
+        for area in health_by_area(content)
+    ]
+    return ["<table><tr><th>area</th><th>state</th><th>why</th></tr>", *rows, "</table>"]
+
+
+def _timeline(content: ReportContent) -> list[str]:
+    """The findings in order of their first step; the first at each step can be linked to."""
+    findings = sorted(content.evidence.findings, key=lambda finding: finding.step)
+    if not findings:
+        return []
+    rows, linked = [], set[int]()
+    for finding in findings[:_MOST_FINDINGS]:
+        link = "" if finding.step in linked else f' id="step-{finding.step}"'
+        linked.add(finding.step)
+        rows.append(
+            f'<tr{link}><td class="number">{finding.step:,}</td><td>{safe(finding.kind)}</td>'
+            f"<td><code>{safe(finding.name)}</code></td><td>{safe(finding.evidence)}</td></tr>"
+        )
+    left = len(findings) - len(rows)
+    more = f'<p class="soft">and {left:,} more</p>' if left else ""
+    head = '<tr><th class="number">step</th><th>finding</th><th>where</th><th>evidence</th></tr>'
+    return ["<h2>What was found, in order</h2><table>", head, *rows, "</table>", more]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
