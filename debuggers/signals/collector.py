@@ -58,10 +58,10 @@ class Signals:
         self._parameters = Parameters(model)
         self._batch = BatchSignals(self._log, self._arrivals)
         self._weights = ParameterSignals(self._log, self._arrivals)
-        self._passes = ModelPasses(
-            model, self._batch, isolation, stopwatch, on_begin=self._begin_pass, on_end=self._end_pass
-        )
         self._layers = LayerSignals(model, self._log, self._arrivals, isolation, stopwatch)
+        self._passes = ModelPasses(
+            model, self._batch, isolation, stopwatch, on_begin=self._layers.begin_pass, on_end=self._layers.end_pass
+        )
         self._clipping = ClippingSignals(self._log, self._arrivals)
         self._data_time = DataTime()
         self._last_step = 0
@@ -194,14 +194,6 @@ class Signals:
     def _drain(self) -> None:
         with self._stopwatch, self._isolation.guard("waiting for the device"):
             self._arrivals.drain()
-
-    def _begin_pass(self) -> None:
-        self._layers.forget()
-        self._layers.takes = True
-
-    def _end_pass(self, output: Any) -> None:
-        self._layers.takes = False
-        self._layers.end_pass(output)
 
     def _see_rest(self, step: int) -> None:
         """Takes what needs no hook: similar units, the loss scale, memory, backward passes."""

@@ -43,6 +43,9 @@ class LayerSignals:
 
     Units are dimension 1 of outputs with four dimensions or more, else the last. Whose output is read by a functional
     relu, tanh or sigmoid is learned from the graph of the first pass.
+
+    Attributes:
+        takes: Whether outputs are taken now.
     """
 
     def __init__(
@@ -59,11 +62,11 @@ class LayerSignals:
         self._members: ModuleMembers | None = None
         self._layers: list[NamedModule] = []
         self._readers: dict[str, str] | None = None
-        self.takes = False
         self.forget()
 
     def forget(self) -> None:
         """Drops what was taken since the last step."""
+        self.takes = False
         self._values: dict[str, torch.Tensor | float] = {}
         self._kinds: dict[str, str] = {}
         self._nodes: dict[int, str] = {}
@@ -80,12 +83,20 @@ class LayerSignals:
             self._readers = None
         self._hooks.add_forward([(entry.module, partial(self._see, entry.name)) for entry in self._layers])
 
+    def begin_pass(self) -> None:
+        """Says that the pass begins that is taken; layers exchanged since ``attach`` are followed."""
+        self.forget()
+        self.takes = True
+        if self._members is not None and self._members.have_changed():
+            self.attach()
+
     def detach(self) -> None:
         """Takes the hooks off."""
         self._hooks.remove()
 
     def end_pass(self, output: Any) -> None:
         """Says that the pass has returned: at the first one, learns from its graph what reads the layers' outputs."""
+        self.takes = False
         if self._readers is None and self._nodes:
             self._readers = readers_of(tensors_in(output), self._nodes)
         self._nodes = {}

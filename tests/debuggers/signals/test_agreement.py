@@ -1,0 +1,68 @@
+"""Outputs of all usual layouts beside their targets."""
+
+import pytest
+import torch
+from torch import nn
+
+from debuggers.signals.agreement import agreement, align
+
+
+def accuracy(outputs, targets, *, soft=False, kind=""):
+    aligned = align(outputs, targets, soft=soft)
+    return None if aligned is None else {name: float(value) for name, value in agreement(aligned, kind).items()}
+
+
+def one_hot(classes, number):
+    return nn.functional.one_hot(classes, number).float()
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda classes: (one_hot(classes, 5), classes),
+        lambda classes: (one_hot(classes, 5).reshape(4, 6, 5), classes.reshape(4, 6)),  # (batch, time, classes)
+        lambda classes: (one_hot(classes, 5).reshape(4, 6, 5), classes),  # flattened targets
+        lambda classes: (one_hot(classes, 5).reshape(2, 3, 4, 5).movedim(-1, 1), classes.reshape(2, 3, 4)),
+    ],
+)
+def test_classes_are_found_wherever_they_lie(layout):
+    classes = torch.arange(24) % 5
+    assert accuracy(*layout(classes))["accuracy"] == 1
+    outputs, targets = layout(classes)
+    wrong = targets.clone()
+    wrong.view(-1)[:12] = (wrong.view(-1)[:12] + 1) % 5
+    assert accuracy(outputs, wrong)["accuracy"] == 0.5
+
+
+def test_large_outputs_are_sampled_at_the_same_positions_as_targets():
+    classes = torch.randint(0, 7, (3, 300, 400), generator=torch.Generator().manual_seed(0))
+    assert accuracy(one_hot(classes, 7).movedim(-1, 1), classes)["accuracy"] == 1
+
+
+def test_ignored_targets_count_for_nothing():
+    classes = torch.tensor([0, 1, 2, 3])
+    targets = torch.tensor([0, -100, -100, 1])
+    assert accuracy(one_hot(classes, 4), targets)["accuracy"] == 0.5
+
+
+def test_probabilities_of_classes_count_by_their_largest():
+    classes = torch.tensor([0, 1, 2, 0])
+    assert accuracy(one_hot(classes, 3), one_hot(classes, 3) * 0.8 + 0.05, soft=True)["accuracy"] == 1
+
+
+def test_a_sign_or_a_probability_decides_between_zero_and_one():
+    targets = torch.tensor([0.0, 1.0, 1.0, 0.0])
+    assert accuracy(torch.tensor([[-2.0], [3.0], [0.1], [1.0]]), targets)["accuracy"] == 0.75
+    assert accuracy(torch.tensor([0.1, 0.9, 0.6, 0.7]), targets, kind="bce")["accuracy"] == 0.75
+
+
+def test_values_have_a_correlation_and_no_accuracy():
+    targets = torch.tensor([1.0, 2.0, 4.0, 8.0])
+    found = accuracy(targets[:, None] * 3 + 1, targets)
+    assert found["correlation"] == pytest.approx(1) and found["accuracy"] != found["accuracy"]
+    constant = accuracy(torch.ones(4, 1), targets)
+    assert constant["correlation"] != constant["correlation"]
+
+
+def test_what_does_not_fit_has_no_agreement():
+    assert accuracy(torch.zeros(4, 3), torch.zeros(7, 2)) is None
