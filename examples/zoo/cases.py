@@ -4,6 +4,7 @@ import importlib
 import math
 import pkgutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,6 +22,9 @@ class Session(Protocol):
 
     def validation(self, loss: Any, *, metrics: dict[str, float] | None = None) -> Any:
         """Takes the result of a validation."""
+
+    def validating(self) -> AbstractContextManager[None]:
+        """Begins a validation, in a ``with`` statement."""
 
 
 Watch = Callable[..., Session]

@@ -8,7 +8,9 @@ import sys
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass
+from io import StringIO
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -69,15 +71,15 @@ def run_task(task: Task) -> Outcome:
         name = f"{case.name.replace('/', '.')}-{task.variant}-{task.mode}-{task.seed}"
         run = stepscope.open_run(Path(task.evidence) / name, sinks=[])
     watcher, quality, error = Watcher(task.mode, run), -math.inf, ""
-    try:
-        quality = case.run(watcher.watch, task.variant, task.seed)
-    except Exception as failure:  # it is part of the table
-        error = f"{type(failure).__name__}: {failure}"
-    finally:
+    with redirect_stderr(StringIO()):  # what sessions say is in the table
+        try:
+            quality = case.run(watcher.watch, task.variant, task.seed)
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}"
         watcher.close()
-        causes, health = watcher.causes(), watcher.health()
         if run is not None:
             run.close()
+    causes, health = watcher.causes(), watcher.health()
     sick = task.variant == "sick"
     return Outcome(
         case.name, case.family, task.variant, task.mode, task.seed, case.cause if sick else "",

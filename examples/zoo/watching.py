@@ -1,6 +1,5 @@
 """How a training of the zoo is watched: not at all, in an unchanged loop, or by a loop that tells what it knows."""
 
-import inspect
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
@@ -26,24 +25,22 @@ class Silent:
 
 
 class Told(Silent):
-    """Passes on what the loop tells, as far as this version of the session takes it."""
+    """Passes on what the loop tells."""
 
     def __init__(self, session: stepscope.DebugSession) -> None:
         self._session = session
-        self._takes = set(inspect.signature(stepscope.DebugSession.step).parameters)
 
-    def step(self, loss: Any = None, **told: Any) -> None:
+    def step(self, loss: Any = None, *, inputs: Any = None, outputs: Any = None, targets: Any = None) -> None:
         """Passes on the loss, and the inputs, outputs and targets."""
-        self._session.step(loss, **{name: value for name, value in told.items() if name in self._takes})
+        self._session.step(loss, inputs=inputs, outputs=outputs, targets=targets)
 
     def validation(self, loss: Any, *, metrics: dict[str, float] | None = None) -> None:
         """Passes on the result of a validation."""
-        if hasattr(self._session, "validation"):
-            self._session.validation(loss, metrics=metrics)
+        self._session.validation(loss, metrics=metrics)
 
     def validating(self) -> AbstractContextManager[None]:
         """Says when the loop validates."""
-        return self._session.validating() if hasattr(self._session, "validating") else nullcontext()
+        return self._session.validating()
 
 
 class Watcher:
@@ -74,7 +71,7 @@ class Watcher:
         """Returns the codes of all causes and how sure they are, the surest first."""
         found: dict[str, float] = {}
         for session in self.sessions:
-            for cause in getattr(session.report(), "causes", ()):
+            for cause in session.report().causes:
                 found[cause.code] = max(cause.confidence, found.get(cause.code, 0.0))
         if len(self.sessions) == 1:
             return list(found.items())

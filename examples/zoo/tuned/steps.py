@@ -171,7 +171,7 @@ class _Transformer(nn.Module):
         return self.head(values)
 
 
-@sick("missing_warmup", also=("learning_rate_too_high",))
+@sick("missing_warmup", also=("learning_rate_too_high",), margin=0.02)
 def full_rate_from_the_first_step(watch: Watch, *, seed: int, sick: bool) -> float:
     """A transformer with the norm after each block gets Adam's full rate at once; the twin gets to it in 60 steps."""
     data = datasets.text(seed, length=16)
