@@ -135,16 +135,23 @@ def diagnose(evidence: Evidence) -> tuple[Cause, ...]:
 
 
 def _below_their_causes(causes: list[Cause]) -> list[Cause]:
-    """Lowers the confidence in consequences of surer causes, surest first."""
-    found: list[Cause] = []
+    """Lowers the confidence in what follows from another likely cause.
+
+    Where two may lead to each other, the surer one is the cause.
+    """
+    found = []
     for cause in causes:
-        origin = next((one for one in found if one.confidence >= FLOOR and _explains(one, cause)), None)
-        if origin is None:
-            found.append(cause)
-        else:
+        origins = [one for one in causes if one.confidence >= FLOOR and _explains(one, cause)]
+        origin = next((one for one in origins if not (_explains(cause, one) and _is_surer(causes, cause, one))), None)
+        if origin is not None:
             against = (*cause.against, f"it follows from {origin.code}")
-            found.append(replace(cause, confidence=cause.confidence * EXPLAINED, against=against))
+            cause = replace(cause, confidence=cause.confidence * EXPLAINED, against=against)
+        found.append(cause)
     return found
+
+
+def _is_surer(causes: list[Cause], cause: Cause, other: Cause) -> bool:
+    return causes.index(cause) < causes.index(other)
 
 
 def _explains(cause: Cause, other: Cause) -> bool:

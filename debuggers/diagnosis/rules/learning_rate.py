@@ -32,7 +32,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     typical = float(np.median(ratio.values)) if len(ratio) else 0.0
     if largest > LARGE_RATIO:
         step = int(ratio.steps[int(early.argmax())])
-        strength = MODERATE if largest < 5 * LARGE_RATIO else 0.5
+        strength = MODERATE if largest < 5 * LARGE_RATIO else 0.45
         argument.add(strength, f"the update at step {step} changes weights by {largest:.2g} of their size", since=step)
     elif typical > LARGE_RATIO / 3:
         argument.add(WEAK, f"updates change weights by {typical:.2g} of their size a step")

@@ -116,6 +116,9 @@ def no_update(evidence: Evidence) -> Argument:
         argument.add(STRONG, found[0].message, since=0)
         if len(ratio.finite) and float(np.median(ratio.finite.values)) > 0:
             argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
+    broken = evidence.found("non_finite_gradient", "non_finite_loss", "non_finite_weight")
+    if argument.cause is not None and broken:
+        argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
     still = _with_role(evidence, "unchanged")
     if argument.cause is None and still and _share(evidence, still) > 0.5:
         argument.add(0.6, f"{_some(still)} never changed, though they have gradients", since=0, where=still)
