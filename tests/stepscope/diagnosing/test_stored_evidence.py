@@ -1,0 +1,94 @@
+"""A run's store tells the same causes as the session that recorded it, also when the training was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import stepscope
+from debuggers.diagnosis.rules.diagnose import diagnose
+from stepscope.cli import main
+from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
+
+TRAINING = textwrap.dedent("""
+    import os, signal, sys
+    import torch
+    import stepscope
+
+    def train(run, *, sick, scope="", steps=40, kill_at=None):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        emitter = run.scoped(scope) if scope else run
+        with stepscope.watch(model, optimizer, run=emitter) as session:
+            for step in range(steps):
+                inputs = torch.randn(32, 8)
+                if step == 5 and sick:
+                    inputs[0, 0] = torch.nan
+                loss = (model(inputs) - inputs.nan_to_num().sum(1, keepdim=True)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if step == kill_at:
+                    run.flush_store()
+                    os.kill(os.getpid(), signal.SIGKILL)
+        return session.report()
+""")
+exec(compile(TRAINING, "training", "exec"), globals())  # the killed process runs the same text
+
+
+@pytest.mark.parametrize("sick", [True, False])
+def test_the_store_tells_the_causes_of_the_session(tmp_path, sick):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        report = train(run, sick=sick)  # noqa: F821
+    with stepscope.read_run(tmp_path / "run") as record:
+        causes = diagnose(stored_evidence(record))
+    assert [cause.code for cause in causes] == [cause.code for cause in report.causes]
+    assert [cause.since_step for cause in causes] == [cause.since_step for cause in report.causes]
+    assert [cause.code for cause in causes][:1] == (["non_finite_inputs"] if sick else [])
+
+
+def test_a_training_that_was_killed_is_diagnosed(tmp_path):
+    code = TRAINING + "train(stepscope.open_run(sys.argv[1], sinks=[]), sick=True, kill_at=20)\n"
+    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], env=dict(os.environ), check=False)
+    assert ended.returncode == -signal.SIGKILL
+    result = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")])
+    assert result.exit_code == 0
+    assert result.output.startswith("1. The inputs hold NaN or infinities, since step 5 (non_finite_inputs")
+
+
+def test_sessions_of_several_scopes_are_told_apart(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run, sick=True, scope="D")  # noqa: F821
+        train(run, sick=False, scope="G")  # noqa: F821
+    with stepscope.read_run(tmp_path / "run") as record:
+        assert scopes(record) == ["D", "G"]
+        found = {scope: [cause.code for cause in diagnose(stored_evidence(record, scope))] for scope in scopes(record)}
+    assert found["D"][0] == "non_finite_inputs"
+    assert found["G"] == []
+
+
+def test_a_run_without_a_session_has_no_cause_and_says_what_it_saw(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(20):
+            run.scalar("loss", 1 / (step + 1), step=step)
+    result = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")])
+    assert result.exit_code == 0
+    assert result.output.startswith("No cause found in 20 steps.")
+
+
+def test_ranks_whose_weights_differ_are_told(tmp_path, monkeypatch):
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=rank > 0) as run:
+            for step in range(10):
+                run.scalar("loss", 1.0, step=step)
+                run.scalar("diagnosis/weight_checksum", np.pi + (rank and step >= 4), step=step)
+    with stepscope.read_run(tmp_path / "run") as record:
+        (cause,) = diagnose(stored_evidence(record))
+    assert (cause.code, cause.since_step) == ("rank_desync", 4)
