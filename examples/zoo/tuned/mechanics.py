@@ -245,10 +245,10 @@ def the_best_weights_restored_at_each_step(watch: Watch, *, seed: int, sick: boo
     """Weights are restored from a copy that was made before the first step, and is never renewed."""
     data = datasets.digits(seed)
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     best, best_loss = copy.deepcopy(model.state_dict()), 0.0 if sick else float("inf")
     session = watch(model, optimizer)
-    for inputs, labels in data.batches(64, 120):
+    for inputs, labels in data.batches(64, 250):
         outputs = model(inputs)
         loss = functional.cross_entropy(outputs, labels)
         optimizer.zero_grad()

@@ -67,7 +67,7 @@ def clipped_after_the_step(watch: Watch, *, seed: int, sick: bool) -> float:
     model = _RowByRow(16, gain=1.5)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     session = watch(model, optimizer)
-    for inputs, labels in data.batches(64, 120):
+    for inputs, labels in data.batches(64, 240):
         optimizer.zero_grad()
         outputs = model(inputs)
         loss = functional.cross_entropy(outputs, labels)

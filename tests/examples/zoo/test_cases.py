@@ -36,13 +36,14 @@ def test_the_zoo_is_large_enough():
     assert Counter(bool(case.cause) for case in CASES)[False] >= 16
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns of a shape: that is the case's point
 @pytest.mark.parametrize("case", QUICK, ids=lambda case: case.name)
 def test_a_repaired_twin_is_better(case):
     check(case, seed=0)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)
 def test_every_repaired_twin_is_better_with_every_seed(case, seed):
