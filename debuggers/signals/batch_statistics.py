@@ -147,7 +147,7 @@ def _of_values(what: str, tensors: Sequence[torch.Tensor], samples: Sequence[tor
     values = torch.cat([widened(sample).reshape(-1) for sample in samples])
     found: Statistics = {f"{what}/mean": values.mean()}
     if len(values) > 1:
-        found[f"{what}/std"] = values.std(correction=0)
+        found[f"{what}/std"] = _deviation(values, 0)
     low, high, broken = zip(*(_extremes(tensor) for tensor in tensors), strict=True)
     found[f"{what}/min"] = torch.stack([one.double() for one in low]).amin()
     found[f"{what}/max"] = torch.stack([one.double() for one in high]).amax()
@@ -158,6 +158,10 @@ def _of_values(what: str, tensors: Sequence[torch.Tensor], samples: Sequence[tor
 def _extremes(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The smallest and the largest finite value, infinite if there is none, and how many are not finite."""
     values = tensor if tensor.numel() <= WHOLE else sampled_rows(tensor, WHOLE)
+    if values.is_cpu:
+        low, high = torch.aminmax(values)
+        if torch.isfinite(low) and torch.isfinite(high):  # one pass instead of five, and on the host nothing waits
+            return low, high, torch.zeros((), dtype=torch.int64)
     finite = torch.isfinite(values)
     low = torch.where(finite, values, torch.inf).amin()
     high = torch.where(finite, values, -torch.inf).amax()
@@ -168,7 +172,12 @@ def _column_spread(samples: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """Standard deviations over the rows, of each column; None for a single row."""
     if len(samples[0]) < 2:
         return None
-    return torch.cat([widened(sample).std(0, correction=0) for sample in samples if len(sample) > 1]).double()
+    return torch.cat([_deviation(widened(sample), 0) for sample in samples if len(sample) > 1]).double()
+
+
+def _deviation(values: torch.Tensor, dimension: int) -> torch.Tensor:
+    """The standard deviation along a dimension; ``torch.std`` takes ten times as long on the host."""
+    return (values - values.mean(dimension, keepdim=True)).square_().mean(dimension).sqrt()
 
 
 def _ratio(spread: torch.Tensor) -> torch.Tensor:
@@ -192,7 +201,7 @@ def _of_targets(values: torch.Tensor, *, whole: bool) -> Statistics:
     low = torch.where(kept, wide, torch.inf).amin()
     high = torch.where(kept, wide, -torch.inf).amax()
     if not whole:
-        spread = wide.std(correction=0) if len(wide) > 1 else wide.mul(0).sum()
+        spread = _deviation(wide, 0) if len(wide) > 1 else wide.mul(0).sum()
         found: Statistics = {"targets/mean": wide.mean(), "targets/std": spread}
         found["targets/non_finite"] = len(wide) - number
     else:
