@@ -39,6 +39,11 @@ PASSING = frozenset(
 )
 """Operators that pass elements on, perhaps only some of them, in another shape or dtype."""
 
+_PRODUCTS = frozenset(
+    ["Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution", "ScaledDotProductFlashAttentionForCpu"]
+)
+_MOST_FOR_PRODUCTS = 64
+
 
 def operator(node: Any) -> str:
     """Returns a node's operator, such as ``MseLoss`` of ``MseLossBackward0``."""
@@ -103,3 +108,17 @@ def unexpanded_shape(tensor: torch.Tensor) -> tuple[int, ...]:
     while sizes and sizes[0] == 1 and tensor.shape[len(tensor.shape) - len(sizes)] > 1:
         sizes.pop(0)
     return tuple(sizes)
+
+
+def dtypes_of_products(node: Any) -> frozenset[torch.dtype]:
+    """Returns the dtypes of the results of matrix products and convolutions among the last 64 nodes of a graph."""
+    waiting, seen, found = [node], {node}, set()
+    while waiting and len(seen) < _MOST_FOR_PRODUCTS:
+        node = waiting.pop(0)
+        if operator(node) in _PRODUCTS and (known := output_metadata(node)):
+            found.add(known[0].dtype)
+        for inner in operands(node):
+            if inner not in seen:
+                seen.add(inner)
+                waiting.append(inner)
+    return frozenset(found)

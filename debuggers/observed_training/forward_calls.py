@@ -1,0 +1,162 @@
+"""Sees how a loop calls its model: what it returns, the size of its batches, and whether a validation runs."""
+
+import weakref
+from typing import Any
+
+from debuggers.diagnosis.facts import BatchFacts
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.stopwatch import Stopwatch
+from debuggers.instrumentation.training_pass import holds_values, is_training_forward
+from debuggers.observed_training.graph_nodes import dtypes_of_products
+from debuggers.observed_training.loss_view import output_nodes
+from debuggers.signals.modes import acts_in_training
+from debuggers.signals.passes import observable
+from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
+from debuggers.utils import tensors_in
+
+_MOST_OUTPUTS = 64
+"""Nodes of outputs that are known at a time."""
+
+
+class ForwardCalls:
+    """Observes a model's calls from ``attach`` to ``detach``.
+
+    Calls without gradients between two steps are taken for a validation where they are several, or come at less than
+    half of the steps. Not where a backward pass of another model follows them, which may use the outputs, as in a GAN;
+    nor where the model is trained on the same tensor next, as with pseudo-labels or the updates of a policy.
+
+    Attributes:
+        outputs: The nodes of the outputs since the last step; see ``output_nodes``.
+        inputs: The first batch, of the first training call.
+        first_outputs: What that returned.
+        autocast: The dtype of autocast in the last training call; None without.
+        products: The dtypes of matrix products in the last call that was looked at closely.
+        sizes: The lengths of the batches since the last step.
+        validations: Validations that were seen.
+        train_validations: Those of them in which a dropout or batch norm was in training mode.
+    """
+
+    def __init__(self, model: torch.nn.Module, isolation: Isolation, stopwatch: Stopwatch) -> None:
+        """Observes nothing before ``attach``."""
+        self._model = observable(model)
+        self._isolation, self._stopwatch = isolation, stopwatch
+        self._hooks = Hooks()
+        self.outputs: frozenset[int] = frozenset()
+        self.inputs: BatchFacts | None = None
+        self.first_outputs: BatchFacts | None = None
+        self.autocast: torch.dtype | None = None
+        self.products: frozenset[torch.dtype] = frozenset()
+        self.sizes: list[int] = []
+        self.validations = self.train_validations = 0
+        self._looks_closely = True
+        self._calls = self._depth = self._steps = self._steps_with_calls = 0
+        self._acted = False
+        self._batch: weakref.ref[torch.Tensor] | None = None
+        self._seen: list[bool] = []
+
+    def attach(self) -> None:
+        """Observes the model's calls from now on."""
+        if self._model is not None and not len(self._hooks):
+            self._hooks.add_around_forward(self._model, self._begin, self._end)
+            self._hooks.add_forward([(self._model, self._note_output)])
+
+    def detach(self) -> None:
+        """Takes the hooks off the model, and forgets the calls since the last step."""
+        self._hooks.remove()
+        self._depth = 0
+        self.step_ends(looks_closely=self._looks_closely)
+
+    def step_ends(self, *, looks_closely: bool) -> None:
+        """Says that a step has ended, and whether the graphs of the next one's outputs are looked at."""
+        self.outputs, self.sizes = frozenset(), []
+        self._looks_closely = looks_closely
+
+    def note_step(self, step_had_other_passes: bool) -> None:
+        """Judges the calls without gradients since the last step.
+
+        Args:
+            step_had_other_passes: Whether another model's backward pass was seen meanwhile.
+        """
+        self._steps += 1
+        calls, self._calls = self._calls, 0
+        if calls and not step_had_other_passes:
+            self._steps_with_calls += 1
+            if calls > 1:
+                self._count(self._acted)
+            else:
+                self._seen.append(self._acted)
+        self._acted = False
+        # One call is judged later, once it is known whether each step has it, as pseudo-labels need.
+        if self._seen and self._steps >= 10:
+            if 2 * self._steps_with_calls < self._steps:
+                for acted in self._seen:
+                    self._count(acted)
+            self._seen = []
+
+    def _count(self, acted: bool) -> None:
+        self.validations += 1
+        self.train_validations += acted
+
+    def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._depth += 1
+        if self._depth > 1:
+            return
+        with self._stopwatch, self._isolation.guard("watching the model's calls"):
+            if is_training_forward():
+                self._see_training(args, kwargs)
+            elif not torch.is_grad_enabled() and backward_pass_id() == NO_BACKWARD_PASS and holds_values():
+                self._calls += 1
+                tensor = _first_tensor((args, kwargs))
+                self._batch = None if tensor is None else weakref.ref(tensor)
+                if not self._acted and self._calls <= 2:
+                    self._acted = module.training and any(map(acts_in_training, module.modules()))
+
+    def _see_training(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        tensor = _first_tensor((args, kwargs))
+        if self._calls and tensor is not None and self._batch is not None and self._batch() is tensor:
+            self._calls, self._acted = 0, False
+        if tensor is not None:
+            if tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
+                self.sizes.append(tensor.shape[0])
+            if self.inputs is None:
+                self.inputs = batch_facts(tensor)
+            kind = tensor.device.type
+            is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+            self.autocast = torch.get_autocast_dtype(kind) if is_on else None
+
+    def _end(self, module: torch.nn.Module) -> None:
+        self._depth = max(0, self._depth - 1)
+
+    def _note_output(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if self._depth or not (self._looks_closely and is_training_forward()):
+            return
+        with self._stopwatch, self._isolation.guard("watching the model's calls"):
+            found = tensors_in(output)
+            if len(self.outputs) < _MOST_OUTPUTS:
+                self.outputs |= output_nodes(found[:_MOST_OUTPUTS])
+            values = next((one for one in found if one.is_floating_point() and one.ndim), None)
+            if values is not None and self.first_outputs is None:
+                self.first_outputs = batch_facts(values)
+            if self.autocast is not None and values is not None and values.grad_fn is not None:
+                self.products = dtypes_of_products(values.grad_fn)
+
+
+def batch_facts(tensor: torch.Tensor) -> BatchFacts:
+    """Returns what is stored of a tensor of the first batch."""
+    whole = not (tensor.is_floating_point() or tensor.is_complex())
+    return BatchFacts(shape=tuple(tensor.shape), dtype=dtype_name(tensor.dtype), integer=whole)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Returns the name of a dtype, such as ``float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _first_tensor(values: Any) -> torch.Tensor | None:
+    """The first argument if it is a tensor, as it mostly is, else the first tensor among the arguments."""
+    args = values[0]
+    if args and isinstance(args[0], torch.Tensor):
+        return args[0]
+    return next(iter(tensors_in(values)), None)

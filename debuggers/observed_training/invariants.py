@@ -1,0 +1,157 @@
+"""What every sound training keeps to: how often it was checked and broken, and the findings of what is broken."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from debuggers.detectors import Finding
+from debuggers.diagnosis.facts import InvariantFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """One invariant.
+
+    Attributes:
+        name: Its name; that of the finding when it is broken.
+        meaning: What holds in a sound training.
+        evidence: What is said when it does not.
+        breaks: How often it must be broken for a finding; 0 for none, where sound trainings may have reasons.
+        share: The share of the checks that must have broken it, besides.
+    """
+
+    name: str
+    meaning: str
+    evidence: str
+    breaks: int = 0
+    share: float = 0.5
+
+
+INVARIANTS: Final = (
+    Invariant(
+        "gradients_zeroed",
+        "between two steps of the optimizer its gradients are set to zero or None, or replaced",
+        "gradients were not set to zero between two steps of the optimizer: each step used those of earlier ones too",
+        breaks=3,
+    ),
+    Invariant(
+        "step_changes_weights",
+        "a step of the optimizer changes at least one parameter that has a gradient",
+        "a step of the optimizer changed no sampled element of the parameters that have gradients",
+        breaks=3,
+    ),
+    Invariant(
+        "no_training_mode_in_validation",
+        "no dropout or batch norm is in training mode where a validation calls the model",
+        "a validation called the model while dropout or batch norm were in training mode; expected model.eval()",
+        breaks=1,
+    ),
+    Invariant(
+        "eval_mode_in_training",
+        "a model with dropout or batch norm is in training mode at the steps of the optimizer",
+        "the model took training steps in eval mode, without dropout, or with batch norm's running statistics; "
+        "expected model.train()",
+        breaks=10,
+    ),
+    Invariant(
+        "gradients_in_optimizer",
+        "every parameter that has a gradient belongs to an optimizer",
+        "parameters have gradients and belong to no group of the optimizer",
+    ),
+    Invariant(
+        "optimizer_gets_gradients",
+        "every parameter of the optimizer requires a gradient and has had one",
+        "parameters of the optimizer never had a gradient",
+    ),
+    Invariant(
+        "parameters_change_with_buffers",
+        "where a batch norm's statistics follow the batches, its parameters are trained",
+        "a batch norm with frozen parameters is in training mode, so that its statistics follow the batches",
+    ),
+    Invariant(
+        "activations_have_autocast_dtype",
+        "under autocast some matrix product or convolution of the model runs in autocast's dtype",
+        "autocast is on, and no matrix product or convolution that was looked at ran in its dtype",
+    ),
+    Invariant(
+        "micro_batch_size_constant",
+        "all micro-batches of a step have one size",
+        "micro-batches of one step had different sizes, though each counts the same in the gradient",
+    ),
+)
+_BY_NAME = {invariant.name: invariant for invariant in INVARIANTS}
+
+
+@dataclass(slots=True)
+class _Checks:
+    checked: int = 0
+    broken: int = 0
+    first_step: int | None = None
+    last_step: int = 0
+    last_broken: bool = False
+    where: str = ""
+
+
+@dataclass(slots=True)
+class InvariantLog:
+    """Counts the checks of each invariant."""
+
+    _checks: dict[str, _Checks] = field(default_factory=dict)
+
+    def check(self, name: str, step: int, *, broken: bool, where: str = "") -> None:
+        """Enters a check of one of ``INVARIANTS``; ``where`` names what broke it, such as parameters."""
+        assert name in _BY_NAME, name
+        checks = self._checks.setdefault(name, _Checks())
+        checks.checked += 1
+        checks.last_broken = broken
+        if broken:
+            checks.broken += 1
+            checks.last_step = step
+            if checks.first_step is None:
+                checks.first_step, checks.where = step, where
+
+    def state(self, name: str, step: int, *, broken: bool, where: str = "") -> None:
+        """Enters a check that takes the place of all earlier ones of its invariant, such as one over all steps."""
+        before = self._checks.pop(name, _Checks())
+        self.check(name, step, broken=broken, where=where)
+        if broken and before.first_step is not None:
+            self._checks[name].first_step = before.first_step
+
+    def facts(self) -> tuple[InvariantFacts, ...]:
+        """Returns the counts of those that were checked."""
+        return tuple(
+            InvariantFacts(
+                name=name,
+                checked=checks.checked,
+                broken=checks.broken,
+                first_step=checks.first_step,
+                where=checks.where,
+            )
+            for name, checks in self._checks.items()
+        )
+
+    def findings(self) -> list[Finding]:
+        """Returns a finding of level warning for each invariant that is broken often enough."""
+        return [_finding(_BY_NAME[name], checks) for name, checks in self._checks.items() if _is_broken(name, checks)]
+
+
+def _is_broken(name: str, checks: _Checks) -> bool:
+    invariant = _BY_NAME[name]
+    return 0 < invariant.breaks <= checks.broken and checks.broken >= invariant.share * checks.checked
+
+
+def _finding(invariant: Invariant, checks: _Checks) -> Finding:
+    assert checks.first_step is not None
+    return Finding(
+        kind=invariant.name,
+        name=checks.where or "the training loop",
+        level="warning",
+        step=checks.first_step,
+        last_step=checks.last_step,
+        steps=checks.broken,
+        ongoing=checks.last_broken,
+        value=checks.broken / checks.checked,
+        threshold=invariant.share,
+        evidence=f"{invariant.evidence} ({checks.broken:,} of {checks.checked:,} checks)",
+        rule=f"broken at least {invariant.breaks} times, and at {invariant.share:.0%} of the checks: "
+        f"{invariant.meaning}",
+    )

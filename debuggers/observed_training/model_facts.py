@@ -1,0 +1,158 @@
+"""Facts of a model, its optimizer and its surroundings, as they are at one moment."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tracker_adapters.values.tensors import plain_tensor
+
+from debuggers.diagnosis.facts import GroupFacts, LayerFacts, ParameterFacts
+from debuggers.gradients.parameters import Parameters
+from debuggers.host_arrays.deferred import DeferredTensor
+from debuggers.host_arrays.readable import is_freed
+from debuggers.instrumentation.module_selection import WRAPPERS
+from debuggers.observed_training.forward_calls import dtype_name
+from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import WRAPPED, BatchNorm, Dropout, children_of
+
+MOST = 1000
+"""Parameters, and layers, that are described."""
+_SAMPLED = 512
+_MOST_GROUPS = 64
+_UNSTORED = frozenset(["params", "initial_lr", "param_names"])
+
+
+class InitialParameters:
+    """Name, shape and dtype of each parameter, and mean and standard deviation of up to 512 elements of it.
+
+    They may still be on their way from a device.
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Looks at them as they are now; nothing waits for a device."""
+        self._named = [
+            (name, tuple(tensor.shape), dtype_name(tensor.dtype))
+            for name, tensor in list(zip(parameters.names, parameters.tensors, strict=True))[:MOST]
+        ]
+        self._pending: list[tuple[list[str], DeferredTensor]] = []
+        by_device: dict[torch.device, dict[str, torch.Tensor]] = {}
+        for name, tensor in list(zip(parameters.names, parameters.tensors, strict=True))[:MOST]:
+            values = _sample(tensor)
+            if values is not None:
+                by_device.setdefault(values.device, {})[name] = values
+        for named in by_device.values():
+            rows = torch.stack([torch.stack([one.mean(), one.std(correction=0)]) for one in named.values()])
+            self._pending.append((list(named), DeferredTensor(rows)))
+
+    def facts(self, roles: Mapping[str, Any]) -> tuple[ParameterFacts, ...]:
+        """Returns the facts with the role of each parameter that has another than ``trained``; waits for the device."""
+        moments = {
+            name: row for names, rows in self._pending for name, row in zip(names, rows.resolve().tolist(), strict=True)
+        }
+        return tuple(
+            ParameterFacts(
+                name=name,
+                shape=shape,
+                dtype=dtype,
+                mean=moments.get(name, (0.0, 0.0))[0],
+                std=moments.get(name, (0.0, 0.0))[1],
+                role=roles.get(name, "trained"),
+            )
+            for name, shape, dtype in self._named
+        )
+
+
+@torch.no_grad()
+def _sample(parameter: torch.Tensor) -> torch.Tensor | None:
+    """Evenly spread elements in float64; None where there are none to take."""
+    if parameter.is_meta or not parameter.is_floating_point() or parameter.layout is not torch.strided:
+        return None
+    if torch.nn.parameter.is_lazy(parameter):
+        return None
+    values: torch.Tensor = plain_tensor("parameter", parameter)
+    if not values.numel() or is_freed(values):
+        return None
+    return values.detach().flatten()[:: max(1, values.numel() // _SAMPLED)].double()
+
+
+def layer_facts(model: torch.nn.Module) -> tuple[LayerFacts, ...]:
+    """Returns the model's leaf modules in order, at most 1,000."""
+    found: list[LayerFacts] = []
+    _walk(model, "", found)
+    return tuple(found[:MOST])
+
+
+def _walk(module: torch.nn.Module, prefix: str, found: list[LayerFacts]) -> None:
+    children = {key: child for key, child in children_of(module).items() if child is not None}
+    if not children:
+        value = module.p if isinstance(module, Dropout) else None
+        value = module.momentum if isinstance(module, BatchNorm) else value
+        is_number = isinstance(value, int | float)
+        number = float(value) if is_number else None  # type: ignore[arg-type]
+        found.append(LayerFacts(name=prefix.rstrip("."), kind=type(module).__name__, value=number))
+        return
+    for key, child in children.items():
+        if len(found) < MOST:
+            hidden = key in WRAPPED or isinstance(module, WRAPPERS)
+            _walk(child, prefix if hidden else f"{prefix}{key}.", found)
+
+
+def group_facts(optimizer: torch.optim.Optimizer) -> tuple[GroupFacts, ...]:
+    """Returns the numbers and flags of each group of an optimizer; a tensor on a device is left out."""
+    return tuple(
+        GroupFacts(parameters=len(group["params"]), settings=_settings(group))
+        for group in optimizer.param_groups[:_MOST_GROUPS]
+    )
+
+
+def _settings(group: Mapping[str, Any]) -> dict[str, float | bool | tuple[float, ...] | None]:
+    known = {name: _setting(value) for name, value in group.items() if name not in _UNSTORED}
+    return {name: value for name, value in known.items() if value is not None or group[name] is None}
+
+
+def _setting(value: Any) -> float | bool | tuple[float, ...] | None:
+    if isinstance(value, torch.Tensor):
+        value = value.detach().item() if value.numel() == 1 and value.is_cpu else None
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, (tuple, list)):
+        numbers = [_setting(one) for one in value]
+        return tuple(float(one) for one in numbers if isinstance(one, int | float)) if numbers else None
+    return None
+
+
+def scheduler_of_callers(optimizer: torch.optim.Optimizer) -> str:
+    """Returns the class of the scheduler that a running function, or its object, holds for an optimizer.
+
+    ``LRScheduler`` where there is one that is not found; ``""`` where there is none.
+    """
+    kinds = (torch.optim.lr_scheduler.LRScheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
+    frame = sys._getframe(1)
+    while frame is not None:
+        known = dict(frame.f_locals)
+        for value in (*known.values(), *getattr(known.get("self"), "__dict__", {}).values()):
+            if isinstance(value, kinds) and value.optimizer is optimizer:
+                return type(value).__name__
+        frame = frame.f_back  # type: ignore[assignment]
+    return "LRScheduler" if any("initial_lr" in group for group in optimizer.param_groups) else ""
+
+
+def frozen_batch_norms(model: torch.nn.Module) -> list[str]:
+    """Returns the batch norms whose statistics follow the batches though their parameters are frozen."""
+    return [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, BatchNorm)
+        and module.training
+        and module.track_running_stats
+        and module.affine
+        and not any(parameter.requires_grad for parameter in module.parameters(recurse=False))
+    ]
+
+
+def world_size() -> int:
+    """Returns the number of ranks of ``torch.distributed``; 1 without."""
+    distributed = torch.distributed
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1

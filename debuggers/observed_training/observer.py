@@ -1,0 +1,305 @@
+"""Observes a training from outside, and says what is known of it: its facts, and the findings of broken invariants."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from msgspec.structs import replace as with_fields
+
+from debuggers.detectors import Finding
+from debuggers.diagnosis.facts import BatchFacts, Facts, GroupFacts, LayerFacts, LossFacts
+from debuggers.gradients.parameter_watch import ParameterWatch
+from debuggers.gradients.parameters import Parameters
+from debuggers.gradients.weight_movement import WeightMovement
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.stopwatch import Stopwatch
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.observed_training.forward_calls import ForwardCalls, batch_facts, dtype_name
+from debuggers.observed_training.invariants import InvariantLog
+from debuggers.observed_training.loss_view import LossView, loss_view
+from debuggers.observed_training.model_facts import (
+    InitialParameters,
+    frozen_batch_norms,
+    group_facts,
+    layer_facts,
+    scheduler_of_callers,
+    world_size,
+)
+from debuggers.observed_training.step_passes import StepPasses
+from debuggers.torch_import import torch
+from debuggers.torch_internals.grad_scaler import is_unscaled, optimizer_states
+from debuggers.torch_internals.optimizers import held_parameters
+
+LOOKS = 10
+"""Steps at the beginning whose graphs are looked at; then every fiftieth step's."""
+_LOOK_EVERY = 50
+_SETTLED = 25
+"""Steps after which a parameter without a gradient counts as one that gets none."""
+_WATCHED = 4
+"""Parameters whose elements are compared around a step."""
+
+
+class TrainingObserver:
+    """Observes a model and its optimizer from ``start`` to ``close``; whatever fails inside is isolated.
+
+    Nothing waits for a device but ``facts`` and ``findings``, and nothing of the training is changed or kept.
+
+    Attributes:
+        passes: The backward passes of the coming step.
+        calls: The calls of the model.
+        error: The exception that ended the training, in one line.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: torch.optim.Optimizer | None,
+        scaler: torch.amp.GradScaler | None,
+        *,
+        isolation: Isolation,
+        stopwatch: Stopwatch,
+        on_loss: Callable[[LossView], None] = lambda view: None,
+        on_backward_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Sets it up; ``on_loss`` gets what the graph of a loss shows, at the steps at which it is looked at."""
+        self._model, self._optimizer = model, optimizer
+        self._isolation, self._stopwatch = isolation, stopwatch
+        self._on_loss, self._on_backward_end = on_loss, on_backward_end
+        mine = Parameters(model)
+        held = None if optimizer is None else set(map(id, held_parameters(optimizer)))
+        trained = [one for one in mine.tensors if one.requires_grad and (held is None or id(one) in held)]
+        self.passes = StepPasses(trained, scaler, self._before_pass)
+        self.calls = ForwardCalls(model, isolation, stopwatch)
+        self.error = ""
+        self._invariants = InvariantLog()
+        self._hooks, self._arrivals = Hooks(), ArrivalQueue()
+        self._parameters, self._trained = mine, trained
+        self._initial: InitialParameters | None = None
+        self._layers: tuple[LayerFacts, ...] = ()
+        self._groups: tuple[GroupFacts, ...] = ()
+        self._scheduler = ""
+        self._losses: Counter[LossFacts] = Counter()
+        self._targets: BatchFacts | None = None
+        self._movement: tuple[int, WeightMovement, dict[str, torch.Tensor]] | None = None
+        self._steps, self._last_step = 0, -1
+        self._clipped = 0
+        self._precision = ""
+        self._told: set[str] = set()
+
+    def start(self) -> None:
+        """Begins to observe."""
+        with self._isolation.guard("observing a training"):
+            self.passes.start()
+            self.calls.attach()
+            if self._optimizer is not None and not len(self._hooks):
+                self._hooks.add_optimizer_post_step(self._optimizer, self._after_step)
+
+    def pause(self) -> None:
+        """Observes nothing until ``start``."""
+        self.passes.stop()
+        self.calls.detach()
+        self._hooks.remove()
+        self._movement = None
+
+    def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
+        """Takes the loop's GradScaler from now on."""
+        self.passes.scaler = scaler
+
+    def loss(self) -> torch.Tensor | float | None:
+        """Returns the loss of the coming step as its backward passes showed it; None where it was not seen."""
+        with self._isolation.guard("observing the loss"):
+            return self.passes.loss(self._usual_loss().factor if self._losses else 1.0)
+        return None
+
+    def tell(self, **told: Any) -> None:
+        """Takes the first batch's tensors that a loop told: ``loss``, ``inputs``, ``outputs`` or ``targets``."""
+        self._told.update(name for name, value in told.items() if value is not None)
+        tensor = told.get("targets")
+        if self._targets is None and isinstance(tensor, torch.Tensor):
+            self._targets = batch_facts(tensor)
+
+    def step(self, step: int) -> None:
+        """Takes a step, after its backward passes and before the optimizer changes the weights."""
+        with self._stopwatch, self._isolation.guard("observing a step"):
+            if not self._steps:
+                self._look_at_model()
+            if self._steps in (0, LOOKS) and self._optimizer is not None:
+                self._scheduler = scheduler_of_callers(self._optimizer) or self._scheduler
+            looks = self._looks_closely
+            self._check(step, looks=looks)
+            if looks:
+                self.passes.choose_parameters()
+            self._last_step = step
+            self._steps += 1
+            if self._optimizer is None:
+                self._end_step()
+
+    def close(self) -> None:
+        """Removes every hook; calling it again does nothing."""
+        self.pause()
+
+    def findings(self) -> list[Finding]:
+        """Returns a finding for each invariant that is broken; waits for the device."""
+        self._arrivals.drain()
+        return self._invariants.findings()
+
+    def facts(self, watch: ParameterWatch | None, **known: Any) -> Facts:
+        """Returns what is known so far; waits for the device.
+
+        Args:
+            watch: Who knows which parameters take part.
+            known: Fields that others know.
+        """
+        self._arrivals.drain()
+        roles = {} if watch is None else self._roles(watch)
+        eval_steps = watch.eval_steps if watch is not None and watch.eval_layers else 0
+        dtypes = {dtype_name(one.dtype) for one in self._trained}
+        narrow = next((name for name in ("float16", "bfloat16") if name in dtypes), "")
+        return with_fields(
+            Facts(
+                steps=self._steps,
+                last_step=self._last_step,
+                model=type(self._model).__name__,
+                parameters=() if self._initial is None else self._initial.facts(roles),
+                layers=self._layers,
+                optimizer="" if self._optimizer is None else type(self._optimizer).__name__,
+                groups=self._groups,
+                scheduler=self._scheduler,
+                loss=self._usual_loss() if self._losses else None,
+                inputs=self.calls.inputs,
+                outputs=self.calls.first_outputs,
+                targets=self._targets,
+                backward_passes=self.passes.usual_passes,
+                eval_steps=eval_steps,
+                validations=self.calls.validations,
+                train_validations=self.calls.train_validations,
+                mixed_precision=self._precision or narrow,
+                clips=2 * self._clipped > self._steps,
+                invariants=self._invariants.facts(),
+                not_told=self._not_told(),
+                error=self.error,
+                world_size=world_size(),
+            ),
+            **known,
+        )
+
+    @property
+    def _looks_closely(self) -> bool:
+        return self._steps < LOOKS or self._steps % _LOOK_EVERY == 0
+
+    def _usual_loss(self) -> LossFacts:
+        known = [facts for facts, _ in self._losses.most_common() if facts.kind]
+        return known[0] if known else self._losses.most_common(1)[0][0]
+
+    def _before_pass(self, roots: tuple[torch.Tensor, ...]) -> None:
+        if not self._looks_closely or len(roots) != 1:
+            return
+        with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
+            view = loss_view(roots[0], self.calls.outputs)
+            scale = self.passes.scale_number
+            if scale != 1.0:
+                view = replace(view, facts=with_fields(view.facts, factor=view.facts.factor / scale))
+            if len(self._losses) < LOOKS:
+                self._losses[view.facts] += 1
+            if self._targets is None and view.targets is not None:
+                self._targets = batch_facts(view.targets)
+            self._on_loss(view)
+
+    def _look_at_model(self) -> None:
+        self._initial = InitialParameters(self._parameters)
+        self._layers = layer_facts(self._model)
+        self._groups = () if self._optimizer is None else group_facts(self._optimizer)
+
+    def _check(self, step: int, *, looks: bool) -> None:
+        invariants, passes = self._invariants, self.passes
+        zeroed = passes.step_begins()
+        if zeroed is not None:
+            invariants.check("gradients_zeroed", step, broken=not zeroed)
+        self._clipped += passes.changes_before_step() > self._was_unscaled()
+        if len(self.calls.sizes) > 1 and passes.passes > 1:
+            invariants.check("micro_batch_size_constant", step, broken=len(set(self.calls.sizes)) > 1)
+        if self.calls.autocast is not None:
+            self._precision = dtype_name(self.calls.autocast)
+            if looks and (products := self.calls.products):
+                broken = self.calls.autocast not in products
+                invariants.check("activations_have_autocast_dtype", step, broken=broken)
+        if any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self._layers):
+            invariants.check("eval_mode_in_training", step, broken=not self._model.training)
+        if looks:
+            frozen = frozen_batch_norms(self._model)
+            invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
+            self._keep_weights(step)
+
+    def _was_unscaled(self) -> int:
+        """How many changes of the gradients a GradScaler has made since the last pass."""
+        scaler, optimizer = self.passes.scaler, self._optimizer
+        if scaler is None or optimizer is None or not scaler.is_enabled():
+            return 0
+        state = optimizer_states(scaler).get(id(optimizer))
+        return int(state is not None and is_unscaled(state))
+
+    def _keep_weights(self, step: int) -> None:
+        if self._optimizer is None or not any(group["lr"] for group in self._optimizer.param_groups):
+            return  # a warm-up may begin at zero
+        chosen = [one for one in self._trained if one.grad is not None and one.grad.layout is torch.strided]
+        stride = max(1, len(chosen) // _WATCHED)
+        named = {str(place): one for place, one in enumerate(chosen[::stride][:_WATCHED])}
+        movement = WeightMovement()
+        movement.keep(named)
+        self._movement = (step, movement, named) if named else None
+
+    def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        with self._stopwatch, self._isolation.guard("observing a step"):
+            if self._movement is not None:
+                (step, before, named), self._movement = self._movement, None
+                moved = before.compare(named)
+                scaled = self.passes.scaler is not None and self.passes.scaler.is_enabled()
+
+                def take() -> None:
+                    still = not any(change for change, _ in moved.resolve().values())
+                    if not (still and scaled):  # a fused optimizer leaves out what overflowed
+                        self._invariants.check("step_changes_weights", step, broken=still)
+
+                self._arrivals.push(moved, take)
+            self._end_step()
+
+    def _end_step(self) -> None:
+        before = self.calls.validations, self.calls.train_validations
+        self.calls.note_step(step_had_other_passes=self.passes.unrelated > 0)
+        if self.calls.validations > before[0]:
+            broken = self.calls.train_validations > before[1]
+            self._invariants.check("no_training_mode_in_validation", self._last_step, broken=broken)
+        self.passes.step_ends()
+        self.calls.step_ends(looks_closely=self._looks_closely)
+
+    def _roles(self, watch: ParameterWatch) -> dict[str, str]:
+        """Returns the role of each parameter, and enters the invariants that are about roles."""
+        found = watch.roles()
+        kinds = {finding.kind for finding in watch.findings()}
+        roles = dict.fromkeys(found.outside_optimizer, "outside_optimizer")
+        if self._steps >= _SETTLED:
+            held = [name for name in found.without_gradient if name not in roles]
+            self._invariants.state(
+                "optimizer_gets_gradients", self._last_step, broken=bool(held), where=", ".join(held[:5])
+            )
+            where = ", ".join(found.outside_optimizer[:5])
+            broken = "outside_optimizer" in kinds
+            self._invariants.state("gradients_in_optimizer", self._last_step, broken=broken, where=where)
+        roles |= dict.fromkeys(found.lost_gradient, "lost_gradient")
+        roles |= dict.fromkeys(found.without_gradient, "without_gradient")
+        roles |= dict.fromkeys(found.frozen, "frozen")
+        if "weights_stand_still" in kinds:
+            roles |= {name: "unchanged" for name in found.parameters if name not in roles}
+        return roles
+
+    def _not_told(self) -> tuple[str, ...]:
+        missing = []
+        if not self._losses and "loss" not in self._told:
+            missing.append("the loss: pass it as session.step(loss)")
+        if self._targets is None and "targets" not in self._told:
+            missing.append("the targets: pass them as session.step(targets=targets)")
+        if self.calls.inputs is None and "inputs" not in self._told:
+            missing.append("the inputs: pass them as session.step(inputs=inputs)")
+        return tuple(missing)

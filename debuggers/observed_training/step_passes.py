@@ -1,0 +1,192 @@
+"""The backward passes of a step: which belong to a model, what loss they had, and whether gradients were zeroed."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from debuggers.gradients.loss_scale import scaler_of_callers
+from debuggers.instrumentation.quiet_computation import quiet_computation
+from debuggers.observed_training.backward_passes import BackwardObservation
+from debuggers.observed_training.gradient_marks import GradientMarks
+from debuggers.observed_training.graph_nodes import number_on_host, scale_tensor
+from debuggers.torch_import import torch
+from debuggers.torch_internals.grad_scaler import scale_of
+
+_SEARCHES = 10
+"""Passes at which a GradScaler is looked for."""
+
+
+class StepPasses:
+    """Follows the backward passes that fill the gradients of an optimizer's parameters.
+
+    A pass belongs to the model if it changes the gradient of one of up to eight parameters. What was accumulated before
+    gradients were set to zero belongs to no step: in the training of a GAN, the generator's pass fills the
+    discriminator's gradients, which are zeroed before its own.
+
+    Attributes:
+        scaler: The loop's GradScaler, if known.
+        unrelated: Passes since the last step that did not belong to the model.
+        scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
+    """
+
+    def __init__(
+        self,
+        parameters: list[torch.Tensor],
+        scaler: torch.amp.GradScaler | None,
+        before: Callable[[tuple[torch.Tensor, ...]], None],
+    ) -> None:
+        """Observes nothing before ``start``.
+
+        Args:
+            parameters: Those whose gradients count: of the model and the optimizer, requiring a gradient.
+            scaler: The loop's GradScaler.
+            before: Called before each pass with the tensors that it starts from.
+        """
+        self.scaler = scaler
+        self.unrelated = 0
+        self.scale_number = 1.0
+        self._before = before
+        self._parameters = parameters
+        self._marks = GradientMarks(parameters)
+        self._observation: BackwardObservation | None = None
+        self._searches = 0 if scaler is not None else _SEARCHES
+        self._counts: Counter[int] = Counter()
+        self._lock = threading.Lock()
+        self._forget()
+        self._had_step = self._zeroed = False
+
+    def start(self) -> None:
+        """Observes backward passes from now on."""
+        if self._observation is None and self._parameters:
+            self._marks.note()
+            self._observation = BackwardObservation(self._begin)
+
+    def stop(self) -> None:
+        """Observes none any more, and forgets those since the last step."""
+        if self._observation is not None:
+            self._observation.remove()
+            self._observation = None
+        self._forget()
+        self._had_step = False
+
+    @property
+    def passes(self) -> int:
+        """The passes of the coming step so far."""
+        return self._passes
+
+    @property
+    def usual_passes(self) -> int:
+        """The most frequent number of passes a step; 1 if none was seen."""
+        return self._counts.most_common(1)[0][0] if self._counts else 1
+
+    @property
+    def saw_loss(self) -> bool:
+        """Whether the loss of the coming step is known."""
+        return self._losses is not None
+
+    def loss(self, factor: float = 1.0) -> torch.Tensor | float | None:
+        """Returns the mean loss of the coming step's passes, a 0-d float64 tensor on a device; None if it is unseen.
+
+        Args:
+            factor: What the loop multiplies the loss with. If that is one by the number of passes, it is taken back.
+        """
+        if self._losses is None or not self._passes:
+            return None
+        averaged = abs(factor * self._passes - 1) < 1e-6
+        if isinstance(self._losses, float):
+            return self._losses if averaged else self._losses / self._passes
+        with quiet_computation(self._losses.device.type):
+            return self._losses if averaged else self._losses / self._passes
+
+    def changes_before_step(self) -> int:
+        """How often gradients were changed since the last pass ended, as by unscaling and clipping."""
+        return self._marks.changes() if self._passes else 0
+
+    def step_begins(self) -> bool | None:
+        """Says that the optimizer is about to step; returns whether gradients were zeroed since its last step.
+
+        None where that cannot be told: before the second step, and where no pass was seen.
+        """
+        known = self._had_step and self._passes > 0
+        if self._passes:
+            self._counts[self._passes] += 1
+        return self._zeroed if known else None
+
+    def step_ends(self) -> None:
+        """Says that the optimizer has stepped."""
+        self._had_step = self._passes > 0 and self._marks.present
+        self._zeroed = False
+        self._forget()
+        self._marks.note()  # some optimizers change gradients in place
+
+    def choose_parameters(self) -> None:
+        """Looks at those parameters from now on that have a gradient; call it before a step."""
+        chosen = [parameter for parameter in self._parameters if parameter.grad is not None]
+        if chosen:
+            self._marks = GradientMarks(chosen)
+
+    def _forget(self) -> None:
+        self._passes = self.unrelated = 0
+        self._losses: torch.Tensor | float | None = None
+
+    def _begin(self, roots: tuple[torch.Tensor, ...]) -> Callable[[bool], None]:
+        with self._lock:
+            if self._marks.changes() and self._marks.are_zero():
+                self._zeroed = True
+                if self._passes:
+                    self._forget()
+            self._marks.note()
+        scale = self._scale_of(roots)
+        self.scale_number = 1.0 if scale is None else _number_or_one(scale)
+        self._before(roots)
+        return partial(self._end, roots, scale)
+
+    def _end(self, roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None, succeeded: bool) -> None:
+        with self._lock:
+            belongs = self._marks.changes() > 0
+            self._marks.note()
+            if not belongs or not succeeded:
+                self.unrelated += not belongs
+                return
+            self._passes += 1
+            value = _value(roots, scale)
+            if value is None or (self._losses is None and self._passes > 1):
+                self._losses = None
+            else:
+                self._losses = value if self._losses is None else self._losses + value
+
+    def _scale_of(self, roots: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
+        """Returns the loss scale if it is a factor of the root."""
+        if len(roots) != 1 or roots[0].grad_fn is None:
+            return None
+        if self.scaler is None and not self._searches:
+            return None
+        factor = scale_tensor(roots[0].grad_fn)
+        if factor is None or factor.dtype != torch.float32:
+            return None
+        if self.scaler is None:
+            self._searches -= 1
+            self.scaler = scaler_of_callers()
+        scale = None if self.scaler is None else scale_of(self.scaler)
+        if scale is None or scale.data_ptr() != factor.data_ptr():
+            return None
+        return scale.detach().clone()  # update() changes it in place
+
+
+def _value(roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None) -> torch.Tensor | float | None:
+    """The sum of the roots without the loss scale; None if one is no number, or has no values."""
+    if not roots or any(root.numel() != 1 or root.is_complex() or root.is_meta for root in roots):
+        return None
+    if all(root.is_cpu for root in roots):
+        numbers = [float(root.detach()) for root in roots]
+        divisor = 1.0 if scale is None else _number_or_one(scale)
+        return sum(numbers) / divisor
+    with quiet_computation(roots[0].device.type):
+        total = torch.stack([root.detach().double().reshape(()) for root in roots]).sum()
+        return total if scale is None else total / scale
+
+
+def _number_or_one(scale: torch.Tensor) -> float:
+    """Returns a scale on the host as a number; 1 for one that lies elsewhere or is 0."""
+    return number_on_host(scale) or 1.0

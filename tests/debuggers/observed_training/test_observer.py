@@ -1,0 +1,405 @@
+"""What is learned of a training from outside, and that healthy trainings keep every invariant."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from debuggers.gradients.parameter_watch import ParameterWatch
+from debuggers.gradients.parameters import Parameters
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.stopwatch import Stopwatch
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.observed_training.observer import TrainingObserver
+from debuggers.torch_internals.backward_entry import current_entry
+
+STEPS = 12
+
+
+def network(*, last=None):
+    torch.manual_seed(0)
+    layers = [nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 3)]
+    return nn.Sequential(*layers, *([] if last is None else [last]))
+
+
+def batch(rows=8):
+    return torch.randn(rows, 4), torch.randint(3, (rows,))
+
+
+class Observed:
+    """An observer that takes a step whenever the optimizer does."""
+
+    def __init__(self, model, optimizer, scaler=None):
+        def fail(message):
+            raise AssertionError(message)
+
+        self.losses, self.views = [], []
+        self.observer = TrainingObserver(
+            model,
+            optimizer,
+            scaler,
+            isolation=Isolation("raise", fail),
+            stopwatch=Stopwatch(),
+            on_loss=self.views.append,
+        )
+        self.watch = ParameterWatch(Parameters(model), optimizer, ArrivalQueue(), fail)
+        self.parameters, self.number = Parameters(model), 0
+        self.observer.start()
+        self.hook = optimizer.register_step_pre_hook(self.step)
+
+    def step(self, *_):
+        self.losses.append(self.observer.loss())
+        self.watch.see(self.number, self.parameters.gradients())
+        self.observer.step(self.number)
+        self.number += 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.hook.remove()
+        self.observer.close()
+
+    @property
+    def facts(self):
+        return self.observer.facts(self.watch)
+
+    def broken(self):
+        return {one.name: one for one in self.facts.invariants if one.broken}
+
+    def kinds(self):
+        return {finding.kind for finding in self.observer.findings()}
+
+
+def train(model, optimizer, *, steps=STEPS, zero=None, micro_batches=1, told=None):
+    for _ in range(steps):
+        (zero or optimizer.zero_grad)()
+        for _ in range(micro_batches):
+            inputs, targets = batch()
+            loss = functional.cross_entropy(model(inputs), targets) / micro_batches
+            loss.backward()
+            if told is not None:
+                told.append(float(loss.detach()) * micro_batches)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_the_loss_of_each_step_is_seen(micro_batches):
+    model, told = network(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Observed(model, optimizer) as observed:
+        train(model, optimizer, micro_batches=micro_batches, told=told)
+        means = torch.tensor(told).view(-1, micro_batches).mean(1)
+
+        torch.testing.assert_close(torch.tensor(observed.losses), means)
+        facts = observed.facts
+    assert facts.backward_passes == micro_batches
+    assert (facts.loss.kind, facts.loss.reduction) == ("cross_entropy", "mean")
+    assert facts.loss.factor == pytest.approx(1 / micro_batches)
+
+
+def test_the_facts_of_a_training():
+    model = network(last=nn.Softmax(1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+    with Observed(model, optimizer) as observed:
+        train(model, optimizer)
+        scheduler.step()
+        facts = observed.facts
+
+    assert (facts.steps, facts.last_step, facts.model, facts.optimizer) == (STEPS, STEPS - 1, "Sequential", "SGD")
+    assert facts.scheduler == "StepLR"
+    assert facts.groups[0].settings["momentum"] == 0.9
+    assert facts.loss.before == "softmax"
+    assert [layer.kind for layer in facts.layers][-1] == "Softmax"
+    assert {layer.kind: layer.value for layer in facts.layers}["Dropout"] == 0.1
+    assert (facts.inputs.shape, facts.outputs.shape, facts.targets.shape) == ((8, 4), (8, 3), (8,))
+    assert facts.targets.integer
+    first = facts.parameters[0]
+    expected = network()[0].weight
+    assert (first.name, first.shape, first.dtype) == ("0.weight", (8, 4), "float32")
+    assert first.std == pytest.approx(float(expected.detach().std(correction=0)), rel=1e-5)
+    assert not facts.not_told
+    assert not facts.clips
+
+
+def scaled(model, optimizer, observed_scaler):
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        inputs, targets = batch()
+        observed_scaler.scale(functional.cross_entropy(model(inputs), targets)).backward()
+        observed_scaler.step(optimizer)
+        observed_scaler.update()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_loss_scale_is_taken_out(told):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    with Observed(model, optimizer, scaler if told else None) as observed:
+        scaled(model, optimizer, scaler)
+
+        assert all(0.3 < loss < 3 for loss in observed.losses)
+        assert observed.facts.loss.factor == 1.0
+        assert not observed.broken()
+        assert not observed.facts.clips
+
+
+@pytest.mark.parametrize("clip", [nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_])
+def test_clipping_is_noticed(clip):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            inputs, targets = batch()
+            functional.cross_entropy(model(inputs), targets).backward()
+            clip(model.parameters(), 0.1)
+            optimizer.step()
+
+        assert observed.facts.clips
+
+
+def test_gradients_that_are_never_zeroed_are_found():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        train(model, optimizer, zero=lambda: None)
+
+        assert observed.broken()["gradients_zeroed"].broken == STEPS - 1
+        assert "gradients_zeroed" in observed.kinds()
+
+
+def test_steps_that_change_nothing_are_found():
+    class Idle(torch.optim.SGD):
+        def step(self, closure=None):
+            pass
+
+    model = network()
+    optimizer = Idle(model.parameters(), lr=0.1)
+    with Observed(model, optimizer) as observed:
+        train(model, optimizer)
+
+        assert "step_changes_weights" in observed.kinds()
+
+
+def test_wrong_modes_are_found():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        for _ in range(4):
+            train(model, optimizer, steps=4)
+            with torch.no_grad():
+                for _ in range(3):
+                    model(batch()[0])
+        model.eval()
+        train(model, optimizer, steps=30)
+
+        assert {"no_training_mode_in_validation", "eval_mode_in_training"} <= observed.kinds()
+        assert (observed.facts.validations, observed.facts.train_validations) == (4, 4)
+
+
+def plainly(model, optimizer):
+    train(model, optimizer)
+
+
+def zeroing_in_place(model, optimizer):
+    train(model, optimizer, zero=lambda: optimizer.zero_grad(set_to_none=False))
+
+
+def zeroing_after_the_step(model, optimizer):
+    for _ in range(STEPS):
+        inputs, targets = batch()
+        functional.cross_entropy(model(inputs), targets).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+
+
+def zeroing_after_the_forward(model, optimizer):
+    for _ in range(STEPS):
+        inputs, targets = batch()
+        loss = functional.cross_entropy(model(inputs), targets)
+        model.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def accumulating(model, optimizer):
+    train(model, optimizer, micro_batches=4)
+
+
+def validating(model, optimizer):
+    for _ in range(3):
+        train(model, optimizer, steps=4)
+        model.eval()
+        with torch.no_grad():
+            for _ in range(3):
+                model(batch(5)[0])
+        model.train()
+
+
+def pseudo_labels(model, optimizer):
+    for _ in range(STEPS):
+        inputs, _ = batch()
+        with torch.no_grad():
+            targets = model(inputs).argmax(1)
+        optimizer.zero_grad()
+        functional.cross_entropy(model(inputs), targets).backward()
+        optimizer.step()
+
+
+def several_losses(model, optimizer):
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        inputs, targets = batch()
+        outputs = model(inputs)
+        functional.cross_entropy(outputs, targets).backward(retain_graph=True)
+        outputs.square().mean().backward()
+        optimizer.step()
+
+
+def averaging_weights(model, optimizer):
+    average = torch.optim.swa_utils.AveragedModel(model)
+    for _ in range(STEPS):
+        train(model, optimizer, steps=1)
+        average.update_parameters(model)
+
+
+def updating_on_one_batch(model, optimizer):
+    for _ in range(4):
+        inputs, targets = batch()
+        with torch.no_grad():
+            model(inputs)
+        for _ in range(3):
+            optimizer.zero_grad()
+            functional.cross_entropy(model(inputs), targets).backward()
+            optimizer.step()
+
+
+def freezing(model, optimizer):
+    model[0].requires_grad_(False)
+    train(model, optimizer)
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        plainly,
+        zeroing_in_place,
+        zeroing_after_the_step,
+        zeroing_after_the_forward,
+        accumulating,
+        validating,
+        pseudo_labels,
+        several_losses,
+        averaging_weights,
+        updating_on_one_batch,
+        freezing,
+    ],
+)
+def test_healthy_trainings_keep_every_invariant(loop):
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        loop(model, optimizer)
+
+        assert not observed.broken()
+        assert not observed.kinds()
+
+
+def test_a_closure_is_healthy():
+    model = network()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+    with Observed(model, optimizer) as observed:
+        observed.hook.remove()
+        for _ in range(STEPS):
+            inputs, targets = batch()
+            first = []
+
+            def closure(inputs=inputs, targets=targets, first=first):
+                optimizer.zero_grad()
+                loss = functional.cross_entropy(model(inputs), targets)
+                loss.backward()
+                if not first:
+                    first.append(1)
+                    observed.step()
+                return loss
+
+            optimizer.step(closure)
+
+        assert not observed.broken()
+
+
+def test_two_models_that_train_against_each_other_are_healthy_and_have_their_own_losses():
+    torch.manual_seed(0)
+    maker = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4))
+    judge = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    makes, judges = (torch.optim.Adam(one.parameters(), lr=0.01) for one in (maker, judge))
+    ones, zeros = torch.ones(8, 1), torch.zeros(8, 1)
+    of_maker, of_judge = [], []
+    score = functional.binary_cross_entropy_with_logits
+    with Observed(maker, makes) as mine, Observed(judge, judges) as other:
+        for number in range(STEPS):
+            judges.zero_grad()
+            if number % 2:
+                with torch.no_grad():
+                    made = maker(torch.randn(8, 2))
+            else:
+                made = maker(torch.randn(8, 2)).detach()
+            real, fake = score(judge(torch.randn(8, 4)), ones), score(judge(made), zeros)
+            real.backward()
+            fake.backward()
+            judges.step()
+            of_judge.append(float((real + fake).detach()) / 2)
+            makes.zero_grad()
+            loss = score(judge(maker(torch.randn(8, 2))), ones)
+            loss.backward()
+            makes.step()
+            of_maker.append(float(loss.detach()))
+
+        assert mine.losses == pytest.approx(of_maker)
+        assert other.losses == pytest.approx(of_judge)
+        assert not mine.broken()
+        assert not other.broken()
+        assert (mine.facts.backward_passes, other.facts.backward_passes) == (1, 2)
+        assert mine.facts.validations == 0
+
+
+def test_training_is_bit_identical_and_nothing_stays():
+    before, plain, model = current_entry(), network(), network()
+    train(plain, torch.optim.Adam(plain.parameters()), steps=0)
+    optimizers = [torch.optim.Adam(one.parameters()) for one in (plain, model)]
+    torch.manual_seed(1)
+    train(plain, optimizers[0])
+    torch.manual_seed(1)
+    with Observed(model, optimizers[1]) as observed:
+        train(model, optimizers[1])
+        copy.deepcopy(model)
+        pickle.dumps(model)
+        assert observed.views
+
+    assert all(torch.equal(a, b) for a, b in zip(plain.state_dict().values(), model.state_dict().values(), strict=True))
+    assert current_entry() is before
+    assert not optimizers[1]._optimizer_step_post_hooks
+    assert model.__dict__.get("_compiled_call_impl") is None
+
+
+def test_the_dtype_of_autocast_is_known():
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        for _ in range(3):
+            optimizer.zero_grad()
+            inputs, targets = batch()
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = functional.cross_entropy(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+
+        assert observed.facts.mixed_precision == "bfloat16"
+        assert not observed.broken()
+        assert observed.facts.loss.kind == "cross_entropy"
