@@ -24,7 +24,7 @@ from debuggers.observed_training.model_facts import (
     frozen_batch_norms,
     group_facts,
     layer_facts,
-    scheduler_of_callers,
+    scheduler_of,
     world_size,
 )
 from debuggers.observed_training.step_passes import StepPasses
@@ -63,14 +63,18 @@ class TrainingObserver:
         on_loss: Callable[[LossView], None] = lambda view: None,
         on_backward_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Sets it up; ``on_loss`` gets what the graph of a loss shows, at the steps at which it is looked at."""
+        """Sets it up.
+
+        ``on_loss`` gets what the graph of a loss shows, at the steps at which it is looked at; ``on_backward_end`` is
+        called after each backward pass of the model.
+        """
         self._model, self._optimizer = model, optimizer
         self._isolation, self._stopwatch = isolation, stopwatch
-        self._on_loss, self._on_backward_end = on_loss, on_backward_end
+        self._on_loss = on_loss
         mine = Parameters(model)
         held = None if optimizer is None else set(map(id, held_parameters(optimizer)))
         trained = [one for one in mine.tensors if one.requires_grad and (held is None or id(one) in held)]
-        self.passes = StepPasses(trained, scaler, self._before_pass)
+        self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end)
         self.calls = ForwardCalls(model, isolation, stopwatch)
         self.error = ""
         self._invariants = InvariantLog()
@@ -125,8 +129,8 @@ class TrainingObserver:
         with self._stopwatch, self._isolation.guard("observing a step"):
             if not self._steps:
                 self._look_at_model()
-            if self._steps in (0, LOOKS) and self._optimizer is not None:
-                self._scheduler = scheduler_of_callers(self._optimizer) or self._scheduler
+            if self._steps == LOOKS - 1 and self._optimizer is not None:
+                self._scheduler = scheduler_of(self._optimizer) or self._scheduler
             looks = self._looks_closely
             self._check(step, looks=looks)
             if looks:
@@ -217,7 +221,6 @@ class TrainingObserver:
         zeroed = passes.step_begins()
         if zeroed is not None:
             invariants.check("gradients_zeroed", step, broken=not zeroed)
-        self._clipped += passes.changes_before_step() > self._was_unscaled()
         if len(self.calls.sizes) > 1 and passes.passes > 1:
             invariants.check("micro_batch_size_constant", step, broken=len(set(self.calls.sizes)) > 1)
         if self.calls.autocast is not None:
@@ -266,6 +269,8 @@ class TrainingObserver:
             self._end_step()
 
     def _end_step(self) -> None:
+        # Not before the step: a loop may clip after it has called session.step().
+        self._clipped += self.passes.changes_before_step() > self._was_unscaled()
         before = self.calls.validations, self.calls.train_validations
         self.calls.note_step(step_had_other_passes=self.passes.unrelated > 0)
         if self.calls.validations > before[0]:

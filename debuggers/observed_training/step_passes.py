@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from debuggers.gradients.loss_scale import scaler_of_callers
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.backward_passes import BackwardObservation
 from debuggers.observed_training.gradient_marks import GradientMarks
 from debuggers.observed_training.graph_nodes import number_on_host, scale_tensor
+from debuggers.observed_training.holders import holder_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import scale_of
 
-_SEARCHES = 10
+_SEARCHES = 2
 """Passes at which a GradScaler is looked for."""
 
 
@@ -35,6 +35,7 @@ class StepPasses:
         parameters: list[torch.Tensor],
         scaler: torch.amp.GradScaler | None,
         before: Callable[[tuple[torch.Tensor, ...]], None],
+        after: Callable[[], None] = lambda: None,
     ) -> None:
         """Observes nothing before ``start``.
 
@@ -42,11 +43,12 @@ class StepPasses:
             parameters: Those whose gradients count: of the model and the optimizer, requiring a gradient.
             scaler: The loop's GradScaler.
             before: Called before each pass with the tensors that it starts from.
+            after: Called after each pass that belongs to the model.
         """
         self.scaler = scaler
         self.unrelated = 0
         self.scale_number = 1.0
-        self._before = before
+        self._before, self._after = before, after
         self._parameters = parameters
         self._marks = GradientMarks(parameters)
         self._observation: BackwardObservation | None = None
@@ -101,7 +103,7 @@ class StepPasses:
 
     def changes_before_step(self) -> int:
         """How often gradients were changed since the last pass ended, as by unscaling and clipping."""
-        return self._marks.changes() if self._passes else 0
+        return self._changes + self._marks.changes() if self._passes else 0
 
     def step_begins(self) -> bool | None:
         """Says that the optimizer is about to step; returns whether gradients were zeroed since its last step.
@@ -124,10 +126,11 @@ class StepPasses:
         """Looks at those parameters from now on that have a gradient; call it before a step."""
         chosen = [parameter for parameter in self._parameters if parameter.grad is not None]
         if chosen:
+            self._changes += self._marks.changes()
             self._marks = GradientMarks(chosen)
 
     def _forget(self) -> None:
-        self._passes = self.unrelated = 0
+        self._passes = self._changes = self.unrelated = 0
         self._losses: torch.Tensor | float | None = None
 
     def _begin(self, roots: tuple[torch.Tensor, ...]) -> Callable[[bool], None]:
@@ -146,10 +149,12 @@ class StepPasses:
         with self._lock:
             belongs = self._marks.changes() > 0
             self._marks.note()
+            self._changes = 0
             if not belongs or not succeeded:
                 self.unrelated += not belongs
                 return
             self._passes += 1
+            self._after()
             value = _value(roots, scale)
             if value is None or (self._losses is None and self._passes > 1):
                 self._losses = None
@@ -167,7 +172,7 @@ class StepPasses:
             return None
         if self.scaler is None:
             self._searches -= 1
-            self.scaler = scaler_of_callers()
+            self.scaler = holder_of(factor, (torch.amp.GradScaler,), lambda one: scale_of(one) is factor)
         scale = None if self.scaler is None else scale_of(self.scaler)
         if scale is None or scale.data_ptr() != factor.data_ptr():
             return None

@@ -3,27 +3,34 @@
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
 from tracker_adapters.emitter import Emitter
 
-from debuggers.detectors import Finding
+from debuggers.detectors import Finding, announce
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts
+from debuggers.gradients.parameter_watch import ParameterWatch
 from debuggers.instrumentation.hooks import Hooks
-from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.isolation import Isolation, describe
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.summary_table import SummaryTable
+from debuggers.observed_training.loss_view import LossView
+from debuggers.observed_training.observer import TrainingObserver
 from debuggers.signals.collector import Signals
 from debuggers.signals.modes import acts_in_training
 from debuggers.signals.passes import observable
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
+from stepscope.sessions.evidence_text import EvidenceText
 
 
 class SessionDiagnosis:
-    """Signals of a session; without a model, or with ``diagnosis=False``, nothing is collected.
+    """Signals and facts of a session; without a model, or with ``diagnosis=False``, nothing is collected.
 
     Attributes:
         signals: Collects them; None where nothing is collected.
+        observer: Learns the loss and the facts; None where nothing is collected.
         validations: Validations that were told.
         train_validations: Those of them with a dropout or batch norm in training mode.
     """
@@ -44,14 +51,45 @@ class SessionDiagnosis:
         self._model = model
         self._isolation = isolation
         self._validation_hooks = Hooks()
+        self._emitter = emitter
+        self._text = EvidenceText(emitter)
+        self._announced: set[str] = set()
+        self._watch: ParameterWatch | None = None
         self.signals: Signals | None = None
+        self.observer: TrainingObserver | None = None
         if wanted and model is not None:
             self.signals = Signals(model, optimizer, emitter, scaler, isolation=isolation, stopwatch=stopwatch)
+            self.observer = TrainingObserver(
+                model,
+                optimizer,
+                scaler,
+                isolation=isolation,
+                stopwatch=stopwatch,
+                on_loss=self._see_loss,
+                on_backward_end=self.signals.backward_ends,
+            )
+
+    def use_watch(self, watch: ParameterWatch | None) -> None:
+        """Takes who knows which parameters take part in the training."""
+        self._watch = watch
 
     def expect(self) -> None:
         """Prepares for the forward pass of the coming step."""
         if self.signals is not None:
             self.signals.expect()
+        if self.observer is not None:
+            self.observer.start()
+
+    def loss(self, told: torch.Tensor | float | None) -> torch.Tensor | float | None:
+        """Returns the loss of the coming step: what the loop told, else what its backward passes showed."""
+        if self.observer is None:
+            return told
+        self.observer.tell(loss=told)
+        return self.observer.loss() if told is None else told
+
+    def _see_loss(self, view: LossView) -> None:
+        if self.signals is not None and view.targets is not None:
+            self.signals.batch(targets=view.targets, loss_kind=view.facts.kind)
 
     def step(
         self, step: int, loss: torch.Tensor | float | None, batch: Mapping[str, Any], table: SummaryTable | None
@@ -61,6 +99,50 @@ class SessionDiagnosis:
             if batch:
                 self.signals.batch(**batch, told=True)
             self.signals.step(step, loss, table)
+        if self.observer is not None:
+            self.observer.tell(**batch)
+            self.observer.step(step)
+            with self._isolation.guard("storing what is known of the training"):
+                if self._text.is_due():
+                    self._put_out(step)
+
+    def _put_out(self, step: int) -> None:
+        """Stores what is known during the training: findings of others are alerts by then."""
+        assert self.observer is not None
+        if self._model is not None and any(not parameter.is_cpu for parameter in self._model.parameters()):
+            return  # it would wait for the device
+        found = self.observer.findings()
+        begun = [finding for finding in found if finding.kind not in self._announced]
+        self._announced.update(finding.kind for finding in begun)
+        if begun:
+            announce(begun, self._emitter)
+        known = [] if self._watch is None else self._watch.findings()
+        self._text.put(step, self.facts(), [*known, *found])
+
+    def put_out(self, step: int, findings: list[Finding]) -> None:
+        """Stores everything at the end of the session."""
+        if self.observer is not None:
+            self._text.put(max(0, step), self.facts(), findings)
+
+    def facts(self) -> Facts:
+        """Returns what is known of the training; waits for the device."""
+        if self.observer is None:
+            return Facts()
+        facts = self.observer.facts(self._watch)
+        return replace(
+            facts,
+            validations=max(self.validations, facts.validations),
+            train_validations=max(self.train_validations, facts.train_validations),
+        )
+
+    def findings(self) -> list[Finding]:
+        """Returns the findings of broken invariants; waits for the device."""
+        return [] if self.observer is None else self.observer.findings()
+
+    def note_error(self, error: BaseException) -> None:
+        """Takes the exception that ends the training."""
+        if self.observer is not None and isinstance(error, Exception):
+            self.observer.error = " ".join(describe(error).split())[:500]
 
     def note(self, step: int, values: Mapping[str, float]) -> None:
         """Keeps numbers of a step that are emitted elsewhere."""
@@ -101,6 +183,8 @@ class SessionDiagnosis:
         """Takes the hooks off the model, until ``expect``."""
         if self.signals is not None:
             self.signals.pause()
+        if self.observer is not None:
+            self.observer.pause()
 
     def start_over(self) -> None:
         """Says that what ran since the last step belongs to none."""
@@ -111,18 +195,23 @@ class SessionDiagnosis:
         """Takes the loop's GradScaler from now on."""
         if self.signals is not None:
             self.signals.scaler = scaler
+        if self.observer is not None:
+            self.observer.use_scaler(scaler)
 
     def close(self) -> None:
         """Removes every hook; waits for the device."""
         if self.signals is not None:
             self.signals.close()
+        if self.observer is not None:
+            self.observer.close()
 
     def evidence(self, findings: list[Finding]) -> Evidence:
         """Returns what is known so far; waits for the device."""
         ordered = tuple(sorted(findings, key=lambda finding: finding.step))
         if self.signals is None:
             return Evidence(findings=ordered)
-        return Evidence(findings=ordered, series=self.signals.series(), tensors=self.signals.tensors())
+        series, tensors = self.signals.series(), self.signals.tensors()
+        return Evidence(findings=ordered, series=series, tensors=tensors, facts=self.facts())
 
 
 def checked_batch(**told: Any) -> dict[str, Any]:

@@ -123,6 +123,7 @@ class DebugSession(SessionValidation):
             stopwatch=self._pacing.stopwatch,
         )
         self._instruments.gradients.on_total = self._diagnosis.note_total
+        self._diagnosis.use_watch(self._instruments.gradients.watch)
         self._started = self._stopped = self._paused = False
         self._process = 0
         self._forget_run: Callable[[], None] = lambda: None
@@ -176,7 +177,8 @@ class DebugSession(SessionValidation):
         the scaler: what is recorded is unscaled.
 
         Args:
-            loss: The unscaled loss; emitted as ``loss``. A stability manager needs it.
+            loss: The unscaled loss; emitted as ``loss``. By default what ``backward`` was called on, without the scale
+                of a GradScaler, the mean over all passes of the step. A stability manager needs it.
             step: The number of this step; by default one more than the last one.
             replay: Returns the loss of the same batch, such as ``lambda: criterion(model(inputs), targets)``; it may
                 call ``backward``. It is called when the loss or a gradient is not finite and those before were, to name
@@ -212,6 +214,7 @@ class DebugSession(SessionValidation):
             return self._stability.decide(number, loss, None, replay, None)
         measured = self._pacing.is_measured(number)
         with self._pacing.stopwatch:
+            loss = self._diagnosis.loss(loss)
             self._diagnostics.emit(number, loss, metrics, measured=measured)
             self._stability.unscale()
             measured = self._instruments.look(number, loss, self._isolation, measured=measured)
@@ -276,6 +279,7 @@ class DebugSession(SessionValidation):
             self._instruments.close()
             self._first_nan.close()
             self._diagnosis.close()
+            self._diagnosis.put_out(self._pacing.last, self._findings())
         report = self.report()
         if self._started:
             with self._isolation.guard("writing the report"):
@@ -299,6 +303,7 @@ class DebugSession(SessionValidation):
             if error is not None:
                 with self._isolation.guard("recording an error"):
                     self._stability.note_error(error)
+                    self._diagnosis.note_error(error)
             with self._isolation.guard("repeating a step that ended with an exception"):
                 self._first_nan.look_at_error(error)
         finally:

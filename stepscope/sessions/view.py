@@ -19,6 +19,7 @@ from stepscope.sessions.step_pacing import StepPacing
 if TYPE_CHECKING:
     from debuggers.activations.monitor import ActivationMonitor
     from debuggers.conditional_hooks.hooks import ConditionalHooks
+    from debuggers.detectors import Finding
     from debuggers.diagnosis.evidence import Evidence
     from debuggers.gradients.debugger import GradientDebugger
     from debuggers.tensors.inspector import TensorInspector
@@ -81,7 +82,7 @@ class SessionView:
 
     def report(self) -> DebugReport:
         """Returns what the session knows so far."""
-        findings = self._instruments.findings(self._isolation)
+        findings = self._findings()
         causes: tuple[Cause, ...] = ()
         with self._isolation.guard("looking for causes"):
             causes = diagnose(self._diagnosis.evidence(findings))
@@ -100,7 +101,14 @@ class SessionView:
 
     def evidence(self) -> Evidence:
         """Returns what a diagnosis argues from, so far; waits for the device."""
-        return self._diagnosis.evidence(self._instruments.findings(self._isolation))
+        return self._diagnosis.evidence(self._findings())
+
+    def _findings(self) -> list[Finding]:
+        """All findings so far; waits for the device."""
+        found = self._instruments.findings(self._isolation)
+        with self._isolation.guard("waiting for the device"):
+            found += self._diagnosis.findings()
+        return found
 
     def __repr__(self) -> str:
         state = "disabled" if self.disabled else "not started" if not self._started else ""
