@@ -14,12 +14,14 @@ SOUND, SICK = "healthy (score 1.00)", "critical"
 
 
 def train(run, *, first_step=0, steps=40, sick=False, output_dir=None):
+    torch.manual_seed(0)
     model = torch.nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with stepscope.watch(model, optimizer, run=run, first_step=first_step, output_dir=output_dir):
         for _ in range(steps):
             optimizer.zero_grad()
-            loss = model(torch.randn(8, 4)).square().mean()
+            inputs = torch.randn(8, 4)
+            loss = (model(inputs) - inputs.sum(1, keepdim=True)).square().mean()
             (loss * float("nan") if sick else loss).backward()
             optimizer.step()
 
