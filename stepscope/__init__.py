@@ -29,6 +29,7 @@ from stepscope.shadowed_packages import check_parts
 
 if TYPE_CHECKING:
     from debuggers.pictures.terminal import TerminalVisualizer
+    from debuggers.pictures.visualizer import VisualizationConfig, Visualizer
     from stepscope.export import ExportError, export_runs
     from stepscope.importing import ImportingError, import_runs
     from stepscope.query import QueryError, query_runs
@@ -63,6 +64,8 @@ __all__ = [
     "StepscopeError",
     "TerminalVisualizer",
     "UnsafeFileError",
+    "VisualizationConfig",
+    "Visualizer",
     "debug_session",
     "export_runs",
     "fetch_run",
@@ -81,6 +84,8 @@ _LAZY = {
     "ImportingError": "stepscope.importing",
     "QueryError": "stepscope.query",
     "TerminalVisualizer": "debuggers.pictures.terminal",
+    "VisualizationConfig": "debuggers.pictures.visualizer",
+    "Visualizer": "debuggers.pictures.visualizer",
     "debug_session": "stepscope.sessions.watching",
     "export_runs": "stepscope.export",
     "import_runs": "stepscope.importing",

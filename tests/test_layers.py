@@ -13,7 +13,7 @@ TRACKERS = re.compile(r"tensorboard|mlflow|wandb|w&b|weights *& *biases", re.IGN
 CORE = {
     f"tracker_adapters.{module}"
     for module in ("artifacts", "errors", "fork_safe", "redaction", "safe_files", "sink", "atomic_files")
-} | {f"tracker_adapters.formats.{module}" for module in ("appended_file", "protobuf", "tfrecords")}
+} | {f"tracker_adapters.formats.{module}" for module in ("appended_file", "file_names", "protobuf", "tfrecords")}
 BROUGHT = {"wandb": {"google"}}  # protobuf, which the sink's SDK needs
 CORE_PACKAGES = {"msgspec", "numpy"} | sys.stdlib_module_names
 

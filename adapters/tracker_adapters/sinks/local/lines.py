@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.artifacts import Alert, Artifact, Cell, Curve, File, Image, Page, StoredFile, Table, Text
+from tracker_adapters.formats.file_names import safe_suffix
 from tracker_adapters.sink import ScalarColumns
-from tracker_adapters.sinks.local.names import safe_suffix
 
 SCALAR_HEADER = b"name,step,time,value,attempt\r\n"
 _NEEDS_QUOTES = re.compile('[",\r\n]')

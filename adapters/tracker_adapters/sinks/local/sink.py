@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tracker_adapters.artifacts import Alert, Page, StoredFile
+from tracker_adapters.formats.file_names import safe_component
 from tracker_adapters.safe_files import open_file, write_file
 from tracker_adapters.sink import (
     BASIC_KINDS,
@@ -26,7 +27,6 @@ from tracker_adapters.sink import (
 from tracker_adapters.sinks.local.folder import ALERTS, FOLDERS, HISTOGRAMS, INDEX, SCALARS, STREAMS, OutputFolder
 from tracker_adapters.sinks.local.histograms import histogram_lines
 from tracker_adapters.sinks.local.lines import alert_line, file_of, index_line, scalar_lines
-from tracker_adapters.sinks.local.names import safe_component
 
 
 class LocalSink:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tracker_adapters.sinks.local.names import safe_component, safe_suffix
+from tracker_adapters.formats.file_names import safe_component, safe_suffix
 from tracker_adapters.testing.samples import ODD_NAMES
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=1000)
