@@ -1,11 +1,14 @@
 """Detectors: one rule per file for a problem in a training run, with its formula and default."""
 
 from debuggers.detectors.dead_units import DeadUnits
+from debuggers.detectors.depth import ExplodingByDepth, VanishingByDepth
 from debuggers.detectors.detector import Detector, Detectors
 from debuggers.detectors.exploding_gradient import ExplodingGradient
 from debuggers.detectors.finding import Finding, announce, merge_findings
+from debuggers.detectors.narrow_range import Overflow, Underflow
 from debuggers.detectors.non_finite import NonFiniteActivation, NonFiniteGradient, NonFiniteLoss
 from debuggers.detectors.observation import Observation
+from debuggers.detectors.signal_detector import SignalDetector
 from debuggers.detectors.total_gradient import ExplodingTotal, NonFiniteTotal, ZeroTotal
 from debuggers.detectors.update_ratio import LargeUpdate, SmallUpdate
 from debuggers.detectors.vanishing_gradient import VanishingGradient
@@ -15,6 +18,7 @@ __all__ = [
     "DeadUnits",
     "Detector",
     "Detectors",
+    "ExplodingByDepth",
     "ExplodingGradient",
     "ExplodingTotal",
     "Finding",
@@ -24,7 +28,11 @@ __all__ = [
     "NonFiniteLoss",
     "NonFiniteTotal",
     "Observation",
+    "Overflow",
+    "SignalDetector",
     "SmallUpdate",
+    "Underflow",
+    "VanishingByDepth",
     "VanishingGradient",
     "ZeroGradient",
     "ZeroTotal",
@@ -39,7 +47,16 @@ __all__ = [
 def gradient_detectors() -> Detectors:
     """Returns the rules for gradients and updates, with no step seen."""
     return Detectors(
-        [NonFiniteGradient(), ExplodingGradient(), VanishingGradient(), ZeroGradient(), SmallUpdate(), LargeUpdate()]
+        [
+            NonFiniteGradient(),
+            ExplodingGradient(),
+            ExplodingByDepth(),
+            VanishingGradient(),
+            VanishingByDepth(),
+            ZeroGradient(),
+            SmallUpdate(),
+            LargeUpdate(),
+        ]
     )
 
 

@@ -23,7 +23,7 @@ class Finding:
     Attributes:
         kind: The rule's name, such as ``exploding_gradient``; the name of the alert.
         name: The tensor or layer.
-        level: ``warning`` or ``error``.
+        level: ``info``, ``warning`` or ``error``; ``info`` is worth telling, but no problem.
         step: The first step at which the rule was broken.
         last_step: The last one so far.
         steps: Number of observed steps at which it was broken.
@@ -45,6 +45,11 @@ class Finding:
     threshold: float
     evidence: str
     rule: str
+
+    @property
+    def is_problem(self) -> bool:
+        """Whether it speaks against the training's health."""
+        return self.level != "info"
 
     @property
     def message(self) -> str:

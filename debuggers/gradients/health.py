@@ -11,6 +11,7 @@ _WEIGHTS = {
     "non_finite_gradient": 1.0,
     "exploding_gradient": 0.8,
     "vanishing_gradient": 0.8,
+    "vanishing_by_depth": 0.8,
     "zero_gradient": 0.8,
     "dead_units": 0.6,
     "large_update": 0.6,
@@ -21,10 +22,13 @@ _WEIGHTS = {
     "weights_stand_still": 0.8,
     "outside_optimizer": 0.8,
     "skipped_steps": 1.0,
+    "saturated_units": 0.6,
+    "poor_initialization": 0.6,
+    "overfitting": 0.4,
 }
 _OTHER_WEIGHT = 0.6
 _TOO_FAST = frozenset({"non_finite_gradient", "non_finite_loss", "exploding_gradient", "large_update", "dead_units"})
-_UNREACHED = frozenset({"zero_gradient", "vanishing_gradient"})
+_UNREACHED = frozenset({"zero_gradient", "vanishing_gradient", "vanishing_by_depth"})
 _ADVICE = {
     "non_finite_gradient": (
         "Find where the first NaN or infinity arises in {names}: look for NaN in the inputs and for log, sqrt and "
@@ -42,6 +46,10 @@ _ADVICE = {
         "Help gradients reach {names}: use residual connections, normalisation, ReLU-like activations instead of "
         "saturating ones, or a larger initialisation."
     ),
+    "vanishing_by_depth": (
+        "Help gradients reach {names}, the first layers: use residual connections, normalisation, ReLU-like "
+        "activations instead of saturating ones, or a larger initialisation."
+    ),
     "zero_gradient": (
         "All gradients of {names} are zero: check for dead units after them, a branch that the loss does not depend "
         "on, a flat loss, and underflow in narrow dtypes; freeze them if that is intended."
@@ -53,6 +61,17 @@ _ADVICE = {
     "dead_units": (
         "Revive the dead units of {names}: lower the learning rate, start their biases at zero or above, or use a "
         "leaky activation."
+    ),
+    "saturated_units": (
+        "Bring the inputs of {names} back to where the activation is not flat: lower the learning rate, normalise what "
+        "enters, or start from smaller weights."
+    ),
+    "poor_initialization": (
+        "Start {names} from smaller weights: a variance of 1 / inputs of the layer, or 2 / inputs before a ReLU."
+    ),
+    "overfitting": (
+        "Keep the weights of the lowest validation loss, and stop there; more data, augmentation, weight decay or a "
+        "smaller model move it further down."
     ),
     "weights_stand_still": (
         "The model does not learn: check that the learning rate is not (nearly) zero and that no step is skipped; in "
@@ -78,12 +97,12 @@ class Health(StrEnum):
 
 
 def health_score(findings: Sequence[Finding], cells: int, *, last_step: int | None = None, steps: int = 1) -> float:
-    """Returns 1 without findings, and less for more or worse ones, down to 0.
+    """Returns 1 without findings, and less for more or worse ones, down to 0; those of level info do not count.
 
     The product over the kinds k of findings of ``1 - w * b * (1 + sqrt(x))``, where
 
     - w is the weight of the kind: anything non-finite 1; exploding, vanishing and zero gradients, weights that stand
-      still or are in no optimizer 0.8; dead units and large updates 0.6; small updates 0.4;
+      still or are in no optimizer 0.8; dead units, large updates and others 0.6; small updates and overfitting 0.4;
     - b is 1/2 while a finding of the kind goes on, and 1/4 when all of them are over, times the share of the steps
       that had been taken when the last of them was: what has not come back for long hardly counts;
     - x is the share of cells, a tensor at a step, in which the rule was broken; its root, because a few layers that
@@ -99,6 +118,7 @@ def health_score(findings: Sequence[Finding], cells: int, *, last_step: int | No
         steps: How many steps were checked, up to that one.
     """
     score = 1.0
+    findings = [finding for finding in findings if finding.is_problem]
     for kind in {finding.kind for finding in findings}:
         same = [finding for finding in findings if finding.kind == kind]
         base = 0.5
@@ -111,14 +131,14 @@ def health_score(findings: Sequence[Finding], cells: int, *, last_step: int | No
 
 
 def health_of(findings: Sequence[Finding], score: float, *, complete: bool = True) -> Health:
-    """Names the health: healthy without findings, critical below a score of 0.5, else warning.
+    """Names the health: healthy without findings above level info, critical below a score of 0.5, else warning.
 
     Args:
         findings: What was found.
         score: Their ``health_score``.
         complete: Whether everything was checked; if not, the absence of findings means ``PARTIAL``.
     """
-    if not findings:
+    if not any(finding.is_problem for finding in findings):
         return Health.HEALTHY if complete else Health.PARTIAL
     return Health.CRITICAL if score < _CRITICAL_SCORE else Health.WARNING
 

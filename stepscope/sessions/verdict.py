@@ -18,12 +18,12 @@ class Verdict:
     """The state of a training, as far as it was observed.
 
     Attributes:
-        health: Healthy only if the coverage has no gaps, nothing was found, and no cause was.
+        health: Healthy only if the coverage has no gaps, no cause was found, and no finding above level info.
         score: From 0 to 1 by ``health_score`` over all findings of the session, at most 0.99 if there are findings or
             gaps, and at most 1 minus half the confidence in the likeliest cause; None if nothing was checked.
         gaps: What was not checked.
-        found: Number of findings of each kind.
-        over_since: The last step with a finding, if all findings are over; otherwise None.
+        found: Number of findings of each kind, without those of level info.
+        over_since: The last step with such a finding, if all are over; otherwise None.
         cause: The likeliest cause, in a few words; empty if there is none.
     """
 
@@ -54,10 +54,11 @@ def verdict_of(findings: Sequence[Finding], coverage: Coverage, causes: Sequence
     """Judges a session.
 
     Args:
-        findings: All of them.
+        findings: All of them; those of level info do not count.
         coverage: What was checked.
         causes: What is wrong, the likeliest first.
     """
+    findings = [finding for finding in findings if finding.is_problem]
     gaps = coverage.gaps
     found = Counter(finding.kind for finding in findings)
     if not coverage.probed and not findings and not causes:

@@ -119,3 +119,12 @@ def test_no_larger_learning_rate_is_advised_for_what_gets_no_gradient(kind):
 def test_nothing_is_healthy_that_was_not_looked_at():
     assert health_of([], 0.99, complete=False) is Health.PARTIAL
     assert health_of([finding()], 0.4, complete=False) is Health.CRITICAL
+
+
+def test_findings_of_level_info_are_told_and_change_no_health():
+    told = replace(finding("loss_spike"), level="info")
+    assert not told.is_problem
+    assert health_score([told], CELLS) == 1
+    assert health_of([told], 1.0) is Health.HEALTHY
+    assert health_of([told], 1.0, complete=False) is Health.PARTIAL
+    assert recommend([told]) == ()

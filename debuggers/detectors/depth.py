@@ -1,0 +1,110 @@
+"""Gradients that shrink or grow from the last layer to the first."""
+
+import math
+
+import numpy as np
+
+from debuggers.detectors.detector import Detector
+from debuggers.detectors.observation import Bools, Floats, Observation
+
+LARGEST_RATIO = 70.0
+SMALLEST_RATIO = 1e-3
+SMALLEST_NORM = 1e-4
+LASTING = 10
+
+
+class VanishingByDepth(Detector):
+    """The first layer's gradient norm is below 1e-4 and below a thousandth of the last layer's, 10 times in a row.
+
+    First and last of the modules that have a gradient, in the model's order; the norm of a module is that of the
+    parameter with the largest one. Twelve sigmoid layers that have stopped learning still have a mean |g| of 1e-6:
+    ``VanishingGradient``, whose limit is absolute, is silent there. Ten observed steps, because adapters and residual
+    branches that begin at zero hold back the gradients of what is before them for some steps. A gradient that is zero
+    everywhere, or not finite, is the business of other rules.
+    """
+
+    kind = "vanishing_by_depth"
+    level = "warning"
+    statistics = frozenset({"norm"})
+    judged = "norm"
+    rule = "|g_first| / |g_last| < 1e-3 and |g_first| < 1e-4 (AutoTrainer), at 10 observed steps in a row"
+    evidence = "norm {value:.2g} is below {threshold:.2g}: 1e-4, and a thousandth of the last layer's"
+    consecutive_steps = LASTING
+    worst = np.fmin
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._modules = _Modules()
+
+    def check(self, observation: Observation) -> tuple[Bools, float]:
+        """See the class."""
+        norms = observation.values["norm"]
+        broken = np.zeros(len(norms), np.bool_)
+        ends = self._modules.first_and_last(observation)
+        if ends is None:
+            return broken, math.nan
+        first, last = ends
+        limit = min(SMALLEST_NORM, SMALLEST_RATIO * float(norms[last]))
+        broken[first] = norms[first] < limit
+        return broken, limit
+
+
+class ExplodingByDepth(Detector):
+    """The first layer's gradient norm is above 70 times the last layer's, at 10 observed steps in a row.
+
+    First and last as in ``VanishingByDepth``. Only told: near convergence the last layer of a sound model has the
+    smallest gradient. From 1e4 times on, ``debuggers.gradients.growth`` reports it as ``exploding_gradient``.
+    """
+
+    kind = "exploding_by_depth"
+    level = "info"
+    statistics = frozenset({"norm"})
+    judged = "norm"
+    rule = "|g_first| / |g_last| > 70 (AutoTrainer), at 10 observed steps in a row"
+    evidence = "norm {value:.3g} is above {threshold:.3g}: 70 times the last layer's"
+    consecutive_steps = LASTING
+    worst = np.fmax
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._modules = _Modules()
+
+    def check(self, observation: Observation) -> tuple[Bools, float]:
+        """See the class."""
+        norms = observation.values["norm"]
+        broken = np.zeros(len(norms), np.bool_)
+        ends = self._modules.first_and_last(observation)
+        if ends is None:
+            return broken, math.nan
+        first, last = ends
+        limit = LARGEST_RATIO * float(norms[last])
+        broken[first] = norms[first] > limit
+        return broken, limit
+
+
+class _Modules:
+    """Which module each row belongs to."""
+
+    def __init__(self) -> None:
+        self._module_of: list[str] = []
+        self._rows_of: dict[str, list[int]] = {}
+
+    def first_and_last(self, observation: Observation) -> tuple[int, int] | None:
+        """The row with the largest norm in the first, and in the last module; None with fewer than two modules."""
+        norms = observation.values["norm"]
+        for row in range(len(self._module_of), len(norms)):
+            name = observation.names[row]
+            self._module_of.append(name.rpartition(".")[0] or name)
+            self._rows_of.setdefault(self._module_of[row], []).append(row)
+        alive = (norms > 0) & (norms < np.inf)
+        first = int(alive.argmax())
+        if not alive[first]:
+            return None
+        last = len(alive) - 1 - int(alive[::-1].argmax())
+        if self._module_of[first] == self._module_of[last]:
+            return None
+        return self._largest(norms, alive, first), self._largest(norms, alive, last)
+
+    def _largest(self, norms: Floats, alive: Bools, row: int) -> int:
+        own = self._rows_of[self._module_of[row]]
+        return max(own, key=lambda other: norms[other] if alive[other] else 0.0)

@@ -1,0 +1,49 @@
+"""The first layer's gradient is compared with the last one's, at ten observed steps in a row."""
+
+import math
+
+import pytest
+
+from debuggers.detectors import ExplodingByDepth, VanishingByDepth
+
+NAMES = ["0.weight", "0.bias", "2.weight", "4.weight", "4.bias"]
+
+
+def steps(rule, observe, norms, count=10, names=NAMES):
+    return [finding for step in range(count) for finding in rule.see(observe(step, names, norm=norms))]
+
+
+@pytest.mark.parametrize(
+    "rule, norms",
+    [
+        (VanishingByDepth, [9.9e-5, 1e-6, 0.01, 0.1, 0.01]),
+        (VanishingByDepth, [1e-6, 9e-7, 1.0, 1e-2, 1.1e-3]),
+        (ExplodingByDepth, [70.1, 1.0, 5.0, 0.5, 1.0]),
+    ],
+)
+def test_the_definition_is_found(observe, rule, norms):
+    (finding,) = steps(rule(), observe, norms)
+    assert (finding.name, finding.step, finding.value) == ("0.weight", 0, norms[0])
+
+
+@pytest.mark.parametrize(
+    "rule, norms",
+    [
+        (VanishingByDepth, [1e-4, 1e-6, 0.01, 0.2, 0.01]),
+        (VanishingByDepth, [9.9e-5, 1e-6, 0.01, 0.09, 0.01]),
+        (VanishingByDepth, [0.0, 0.0, 1e-6, 1e-4, 1e-4]),
+        (VanishingByDepth, [math.nan, math.inf, 1e-2, 0.1, 0.1]),
+        (ExplodingByDepth, [70.0, 1.0, 5.0, 0.5, 1.0]),
+        (ExplodingByDepth, [1e9, 1e9, 0.0, 0.0, 0.0]),
+    ],
+)
+def test_just_below_it_nothing_is_found(observe, rule, norms):
+    assert steps(rule(), observe, norms, 20) == []
+
+
+def test_nine_steps_are_too_few(observe):
+    assert steps(VanishingByDepth(), observe, [1e-9, 0.0, 0.1, 1.0, 1.0], 9) == []
+
+
+def test_a_model_of_one_layer_has_no_depth(observe):
+    assert steps(VanishingByDepth(), observe, [1e-9, 1.0], 20, ["fc.weight", "fc.bias"]) == []
