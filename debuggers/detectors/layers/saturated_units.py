@@ -21,7 +21,9 @@ class SaturatedUnits(Detector):
     level = "warning"
     statistics = frozenset({"saturated"})
     judged = "saturated"
-    rule = "outputs within 0.01 of a bound >= 90 %, at 5 sampled steps in a row (after TanhSaturation of SageMaker)"
+    rule = (
+        "outputs within 0.01 of a bound >= 90 %, at 5 sampled steps in a row (after SaturatedActivation of SageMaker)"
+    )
     evidence = "{value:.0%} of the outputs are within 0.01 of a bound, {threshold:.0%} or more"
     consecutive_steps = LASTING
     worst = np.fmax

@@ -45,7 +45,7 @@ class OneClassPredicted(SignalDetector):
     """The class that is predicted most has a share that exceeds that of the most frequent target by half of the batch.
 
     At 10 sampled steps in a row after the first hundred steps. The limits are stepscope's own. It needs no confusion
-    matrix, which is what ``Confusion`` judges. Only told: a training with many classes begins like this.
+    matrix. Only told: a training with many classes begins like this.
     """
 
     kind = "one_class_predicted"

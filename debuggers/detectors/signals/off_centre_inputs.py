@@ -18,7 +18,7 @@ class OffCentreInputs(SignalDetector):
     level = "info"
     signals = frozenset({"inputs/mean"})
     context = frozenset({"inputs/batch_size"})
-    rule = "|mean of the inputs| > 0.2, after 500 samples (NotNormalizedData of SageMaker Debugger)"
+    rule = "|mean of the inputs| > 0.2, after 500 samples (CheckInputImages of SageMaker Debugger)"
     evidence = "the mean {value:.3g} of the inputs is off zero by more than {threshold:.1f}"
 
     def __init__(self) -> None:

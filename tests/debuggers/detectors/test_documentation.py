@@ -1,0 +1,56 @@
+"""The page about detectors lists all rules as they are, and its example runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from debuggers.detectors import (
+    NonFiniteLoss,
+    Overflow,
+    Underflow,
+    activation_detectors,
+    gradient_detectors,
+    total_detectors,
+)
+from debuggers.detectors.layers import VarianceBounds, layer_detectors
+from debuggers.detectors.signals import signal_detectors
+
+PAGE = (Path(__file__).parents[3] / "docs" / "detectors.md").read_text(encoding="utf-8")
+GROUPS = [gradient_detectors(), activation_detectors(), total_detectors()]
+RULES = [
+    *(rule for group in GROUPS for rule in group._detectors),
+    *(NonFiniteLoss(), Underflow(), Overflow(), VarianceBounds()),
+    *layer_detectors(),
+    *signal_detectors(),
+]
+FOREIGN = {"SimilarAcrossRuns", "NLPSequenceRatio", "FeatureImportanceOverweight", "TreeDepth", "CreateXgboostReport"}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+def test_a_rule_is_listed_as_it_is(rule):
+    needs = rule.signals | rule.context if hasattr(rule, "signals") else rule.statistics
+    formula = rule.rule.replace("|", "\\|")
+    row = f"| `{type(rule).__name__}` | `{rule.kind}` | {rule.level} | {formula} | {', '.join(sorted(needs))} |"
+    assert row in PAGE.splitlines()
+
+
+def test_no_other_rule_is_listed():
+    listed = re.findall(r"^\| `(\w+)` \| `\w+` \| (?:info|warning|error) \|", PAGE, re.MULTILINE)
+    assert sorted(listed) == sorted(type(rule).__name__ for rule in RULES)
+
+
+def test_each_of_the_21_rules_of_sagemaker_debugger_has_ours_beside_it():
+    section = PAGE.partition("## For users of SageMaker Debugger")[2]
+    rows = re.findall(r"^\| (\w+) \| (.+) \|$", section, re.MULTILINE)
+    assert len(rows) == 21
+    kinds = {rule.kind for rule in RULES}
+    for name, ours in rows:
+        named = set(re.findall(r"`(\w+)`", ours))
+        assert (not named) if name in FOREIGN else (named and named <= kinds), name
+
+
+def test_the_example_prints_its_finding(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(code, "detectors.md", "exec"), {})
+    assert capsys.readouterr().out == "loss: the loss 7 is above 5 at step 0\n"
