@@ -12,6 +12,7 @@ import shared
 from faults import FaultReport
 from page_code import run_blocks
 from warm_python import WarmPython
+from wheels import build_wheel
 
 # So that a failing check of the contract shows the values that it compared.
 pytest.register_assert_rewrite("tracker_adapters.testing")
@@ -77,3 +78,9 @@ def readme_folder(warm_python: WarmPython) -> Path:
     """A working folder in which the Python code of the README was run from top to bottom."""
     readme = Path(__file__).parent.parent / "README.md"
     return shared.made_once("readme", lambda folder: run_blocks(readme, folder, warm_python))
+
+
+@pytest.fixture(scope="session")
+def wheel() -> Path:
+    """The wheel of stepscope."""
+    return next(shared.made_once("wheel", build_wheel).glob("stepscope-*.whl"))

@@ -39,12 +39,11 @@ def pip_install(site, source):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(tmp_path_factory, wheel):
     """Where stepscope's wheel, the example and a hostile package are installed; no folder of tests is near it."""
     folder = tmp_path_factory.mktemp("installed")
     site = folder / "site"
-    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*tests")
-    pip_install(site, shutil.copytree(ROOT, folder / "stepscope", ignore=left_out))
+    pip_install(site, wheel)
     pip_install(site, shutil.copytree(EXAMPLE, folder / "example"))
     metadata = site / "evil-6.6.dist-info"
     metadata.mkdir()

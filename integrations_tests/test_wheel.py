@@ -5,32 +5,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
-
-
-def pip(*arguments, **variables):
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
-    environment = os.environ | variables
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
-
-
-def copy_of_sources(folder):
-    """What an earlier build left in the checkout would find its way into the wheel."""
-    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so")
-    return shutil.copytree(ROOT, folder / "source", ignore=left_out)
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    source = copy_of_sources(folder)
-    done = pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source))
-    assert done.returncode == 0, done.stderr
-    return next(folder.glob("stepscope-*.whl"))
+from wheels import ROOT, copy_of_sources, pip
 
 
 def test_it_holds_the_four_packages_typed_and_no_adapters(wheel):
@@ -53,8 +30,8 @@ def test_it_holds_the_compiled_code_for_each_python_from_3_11_on(wheel):
 
 
 def test_without_a_compiler_it_is_built_without_the_compiled_code(tmp_path):
-    source = copy_of_sources(tmp_path)
-    done = pip("wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(source), CC="/none/cc")
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path)]
+    done = pip("wheel", *options, str(copy_of_sources(tmp_path)), CC="/none/cc")
     assert done.returncode == 0, done.stderr
     assert not [name for name in zipfile.ZipFile(*tmp_path.glob("*.whl")).namelist() if name.endswith(".so")]
 
