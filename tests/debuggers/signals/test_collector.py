@@ -57,10 +57,13 @@ def test_a_healthy_training_has_the_signals_of_its_batches(digits):
     assert (evidence["learning_rate"].values == 0.1).all()
 
 
-def test_what_the_loop_does_not_tell_is_found_on_the_way_through_the_model(digits):
-    evidence, _ = train(digits, 3, told=False)
-    assert len(evidence["inputs/mean"]) == len(evidence["outputs/std"]) == 3
-    assert not len(evidence["accuracy"]) and not len(evidence["targets/mean"])
+def test_what_the_loop_does_not_tell_is_found_in_the_model_and_in_the_graph_of_its_loss(digits):
+    found, _ = train(digits, 3, told=False)
+    told, _ = train(digits, 3)
+    for name in ("inputs/mean", "outputs/std", "targets/mean", "accuracy", "baseline_loss"):
+        assert len(found[name]) == 3
+        assert found[name].values == pytest.approx(told[name].values)
+    assert found["backward_passes"].values.tolist() == [1, 1, 1]
 
 
 def test_batches_of_one_class_are_told_from_shuffled_ones(digits):
@@ -116,7 +119,6 @@ def test_a_loop_that_clips_is_told_from_one_that_does_not(digits, clips):
         for _ in range(3):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(digits[0][:32]), digits[1][:32]).backward()
-            session._diagnosis.signals.backward_ends()
             session.step()
             if clips:
                 nn.utils.clip_grad_norm_(model.parameters(), 0.01)
