@@ -1,0 +1,50 @@
+"""The comparison of two runs in plain words."""
+
+from collections.abc import Sequence
+
+from tracker_adapters.wording import counted
+
+from debuggers.diagnosis.cause import Cause
+from debuggers.diagnosis.comparison import Comparison
+
+_MOST = 12
+
+
+def comparison_lines(
+    comparison: Comparison, names: tuple[str, str], causes: tuple[Sequence[Cause], Sequence[Cause]] = ((), ())
+) -> list[str]:
+    """Returns what differs between two runs in lines, what differs first at the beginning.
+
+    Args:
+        comparison: Of the two.
+        names: Of the runs.
+        causes: What is wrong with each.
+    """
+    lines = [f"{names[0]} against {names[1]}:"]
+    if comparison.facts:
+        lines.append("Settings that differ:")
+        lines += [f"  {one.name}: {one.first} against {one.second}" for one in comparison.facts[:_MOST]]
+        lines += _rest(len(comparison.facts))
+    else:
+        lines.append("No setting that is known differs.")
+    if not comparison.compared:
+        lines.append("No signal is known of both at the same step.")
+    elif not comparison.series:
+        lines.append(f"{counted(comparison.compared, 'signals')} known of both: all are equal at their common steps.")
+    else:
+        lines.append(f"Of {counted(comparison.compared, 'signals')} {len(comparison.series)} differ; first:")
+        for one in comparison.series[:_MOST]:
+            since = f"since step {one.since_step:,}"
+            if one.beyond_noise is None:
+                since += ", never by more than noise"
+            elif one.beyond_noise != one.since_step:
+                since += f", by more than noise since step {one.beyond_noise:,}"
+            lines.append(f"  {one.name}: {since} ({one.first:.4g} against {one.second:.4g})")
+        lines += _rest(len(comparison.series))
+    for name, found in zip(names, causes, strict=True):
+        lines.append(f"Causes in {name}: {'; '.join(map(str, found[:3])) or 'none found'}")
+    return lines
+
+
+def _rest(count: int) -> list[str]:
+    return [f"  and {count - _MOST} more"] if count > _MOST else []
