@@ -47,7 +47,7 @@ def stored_evidence(record: RunRecord, scope: str = "") -> Evidence:
     return Evidence(
         findings=tuple(sorted(found, key=lambda one: one.step)),
         series=series,
-        tensors=tensors,
+        tensors=_in_order(tensors, facts),
         facts=_with_ranks(record, prefix, _with_steps(facts, series)),
     )
 
@@ -83,6 +83,16 @@ def _series(record: RunRecord, prefix: str, names: list[str]) -> tuple[dict[str,
     if "learning_rate" not in series and "learning_rate/0" in series:
         series["learning_rate"] = series["learning_rate/0"]
     return series, tensors
+
+
+def _in_order(tensors: dict[str, dict[str, Series]], facts: Facts) -> dict[str, dict[str, Series]]:
+    """In the model's order: a store has its names by themselves."""
+    names = [one.name for one in (*facts.parameters, *facts.layers)]
+    places = {name: place for place, name in enumerate(names)}
+    return {
+        signal: dict(sorted(series.items(), key=lambda item: places.get(item[0], len(places))))
+        for signal, series in tensors.items()
+    }
 
 
 def _read(record: RunRecord, name: str) -> Series:

@@ -23,7 +23,6 @@ _TOO_LARGE = (
     "non_finite_backward",
     "clipping_ineffective",
     "missing_warmup",
-    "flipped_loss_sign",
 )
 _STUCK = (
     "learning_rate_too_low",
@@ -90,7 +89,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "detached_parameters": _STUCK,
     "frozen_parameters": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early"),
     "no_update": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early", "unbroken_symmetry"),
-    "wrong_mode": ("overfitting",),
+    "wrong_mode": ("overfitting", *_TOO_LARGE, "learning_rate_too_high"),
     "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),
     "clipping_ineffective": ("exploding_gradients", "non_finite_forward", "non_finite_backward"),
     "schedule_collapsed": ("learning_rate_too_low", "no_update", "stopped_too_early"),
@@ -141,7 +140,7 @@ def _below_their_causes(causes: list[Cause]) -> list[Cause]:
     """
     found = []
     for cause in causes:
-        origins = [one for one in causes if one.confidence >= FLOOR and _explains(one, cause)]
+        origins = [one for one in causes if one.confidence >= FLOOR and one is not cause and _explains(one, cause)]
         origin = next((one for one in origins if not (_explains(cause, one) and _is_surer(causes, cause, one))), None)
         if origin is not None:
             against = (*cause.against, f"it follows from {origin.code}")

@@ -178,7 +178,9 @@ def missing_warmup(evidence: Evidence) -> Argument:
     hump = float(early.max()) / max(abs(progress.first), 1e-12)
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
-    if hump > 1.3 and adaptive and first > 3 * later and not progress.failed:
+    stands_out = float(early.max()) > progress.first + 5 * progress.noise
+    came_back = progress.last < 0.9 * progress.first
+    if hump > 1.3 and stands_out and came_back and adaptive and first > 3 * later and not progress.failed:
         step = int(loss.steps[1 + int(early.argmax())])
         argument.add(
             0.45,

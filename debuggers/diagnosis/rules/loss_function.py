@@ -150,7 +150,8 @@ def shape_broadcast(evidence: Evidence) -> Argument:
         if ours and theirs and ours != theirs:
             argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
     outputs, targets = evidence.facts.outputs, evidence.facts.targets
-    if argument.cause is None and outputs is not None and targets is not None and loss is not None:
+    compared = loss is not None and loss.outputs_shape  # else the loop may have squeezed one of them
+    if argument.cause is None and outputs is not None and targets is not None and loss is not None and not compared:
         ours, theirs = tuple(outputs.shape), tuple(targets.shape)
         if loss.kind in REGRESSIONS and sorted((ours, theirs), key=len) == [ours[:1], (*ours[:1], 1)]:
             argument.add(STRONG, f"the model's output has shape {ours}, the targets {theirs}")

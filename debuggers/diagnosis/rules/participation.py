@@ -57,7 +57,9 @@ def detached_parameters(evidence: Evidence) -> Argument:
         share = _share(evidence, cut)
         weight = MODERATE if not ran else CERTAIN if share > 0.05 else STRONG
         argument.add(weight, f"{_some(cut)} require a gradient and never got one, though their layers run", where=cut)
-        argument.add(0.0, f"they are {share:.0%} of the model", since=0)
+        progress = progress_of(evidence)
+        if progress is not None and progress.fell < 0.1 and not progress.failed and share > 0.1:
+            argument.add(MODERATE, f"they are {share:.0%} of the model, and the loss fell by {progress.fell:.0%} only")
     others = [name for name in names if name not in cut]
     if cut and len(others) > len(cut):
         argument.against(WEAK, f"{_some(others)} did not run at all: part of the model may be unused on purpose")

@@ -62,7 +62,8 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     size = evidence["inputs/batch_size"]
     if len(size) and np.median(size.values) < 4:
         return argument
-    if len(between) >= FEWEST_BATCHES and between.values[-1] > GROUPED:
+    # The mean of one sample left over at an epoch's end says nothing.
+    if (not len(size) or size.values.min() >= 4) and len(between) >= FEWEST_BATCHES and between.values[-1] > GROUPED:
         ratio = float(between.values[-1])
         argument.add(
             STRONG if ratio < 2 * GROUPED else CERTAIN,
@@ -119,6 +120,13 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             f"that of a constant output ({floor:.3g})",
             since=int(validation.steps[0]),
         )
+    parameters = evidence.facts.parameters
+    trained = sum(float(np.prod(one.shape)) for one in parameters if one.role == "trained")
+    whole = sum(float(np.prod(one.shape)) for one in parameters)
+    if argument.cause is not None and trained < 0.8 * whole:
+        argument.against(STRONG, f"only {trained / whole:.0%} of the model's weights are trained")
+    if argument.cause is not None and len(top) and float(top.values[-1]) > 0.8:
+        argument.against(MODERATE, "one class has nearly all targets: see class_imbalance")
     argument.advice = (
         "Check that inputs and targets belong together (same permutation for both), and try session.probe(batch): one "
         "batch can be learnt by heart if the loop is sound."
