@@ -29,6 +29,8 @@ class Progress:
         highest: Largest finite value.
         noise: Typical distance of neighbouring values from each other in the last half, from their median.
         fell: ``(first - last) / |first|``; negative if it rose.
+        learnt: ``1 - last / baseline``, where the loss of the best constant output is known, else ``fell``: a first
+            loss that was far too high falls without anything being learnt.
         late_fall: The part of the whole fall that came in the last third of the steps: 1/3 for a straight line.
         became_non_finite: The first step with NaN or infinity; None if there is none.
         blew_up: The first step with more than twice the first loss, if it ended above the first loss; else None.
@@ -42,6 +44,7 @@ class Progress:
     highest: float
     noise: float
     fell: float
+    learnt: float
     late_fall: float
     became_non_finite: int | None
     blew_up: int | None
@@ -66,10 +69,19 @@ class Progress:
 def progress_of(evidence: Evidence, name: str = "loss") -> Progress | None:
     """Returns the course of the training loss; None if it has fewer than 8 points."""
     series = evidence[name]
-    return None if len(series) < FEWEST else _course(series)
+    return None if len(series) < FEWEST else _course(series, _baseline(evidence))
 
 
-def _course(series: Series) -> Progress:
+def _baseline(evidence: Evidence) -> float | None:
+    """The loss of the best constant output; None where it cannot be compared with the loss."""
+    known, loss = evidence["baseline_loss"].finite, evidence.facts.loss
+    if not len(known) or loss is None or loss.reduction != "mean" or loss.penalized or loss.weighted or loss.terms > 1:
+        return None
+    level = float(np.median(known.values)) * abs(loss.factor)
+    return level if level > 0 and not loss.negated else None
+
+
+def _course(series: Series, baseline: float | None) -> Progress:
     finite = series.finite
     broken = np.flatnonzero(~np.isfinite(series.values))
     non_finite = int(series.steps[broken[0]]) if len(broken) else None
@@ -84,6 +96,7 @@ def _course(series: Series) -> Progress:
             highest=known,
             noise=0.0,
             fell=-math.inf,
+            learnt=-math.inf,
             late_fall=0.0,
             became_non_finite=non_finite,
             blew_up=None,
@@ -103,6 +116,7 @@ def _course(series: Series) -> Progress:
         highest=float(values.max()),
         noise=noise,
         fell=(first - last) / scale,
+        learnt=(first - last) / scale if baseline is None else 1 - last / baseline,
         late_fall=_late_fall(values),
         became_non_finite=non_finite,
         blew_up=int(finite.steps[above[0]]) if len(above) and last > first else None,

@@ -69,7 +69,7 @@ def over_regularized(evidence: Evidence) -> Argument:
                 argument.add(MODERATE, f"updates point at zero (cosine {np.median(pull.values):.2f})")
             if gets_nowhere:
                 argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-            elif progress.fell > 0.6:
+            elif progress.learnt > 0.6:
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     drops = [layer for layer in evidence.facts.layers if "Dropout" in layer.kind and (layer.value or 0) >= DROPOUT]
     if drops:

@@ -46,7 +46,7 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         ratio = evidence["update_ratio"].finite
         if len(ratio) and float(np.median(ratio.values)) < 3e-4:
             argument.add(STRONG, f"updates change weights by only {np.median(ratio.values):.1g} of their size a step")
-        elif progress is not None and progress.fell < 0.3 and not progress.failed:
+        elif progress is not None and progress.learnt < 0.3 and not progress.failed:
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
         if evidence.facts.optimizer.startswith(ADAPTIVE):
             argument.against(MODERATE, f"{evidence.facts.optimizer} divides by the gradient's own size")
@@ -109,7 +109,7 @@ def accumulation_not_averaged(evidence: Evidence) -> Argument:
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     elif len(ratio) and float(ratio.values[:10].max()) > 0.05:
         argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
-    elif progress is not None and progress.fell > 0.5:
+    elif progress is not None and progress.learnt > 0.5:
         argument.against(MODERATE, f"the loss fell by {progress.fell:.0%}")
     if facts.optimizer.startswith(ADAPTIVE):
         argument.against(WEAK, f"{facts.optimizer} divides by the gradient's own size")

@@ -84,9 +84,9 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
         )
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
-        if progress.failed or progress.fell < 0.3:
+        if progress.failed or progress.learnt < 0.3:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif progress.fell > 0.9:
+        elif progress.learnt > 0.9:
             argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
     first = next(
         (layer for layer in evidence.facts.layers if layer.kind not in ("Flatten", "Identity", "Unflatten")), None

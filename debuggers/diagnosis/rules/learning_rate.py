@@ -76,7 +76,7 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
             )
         elif len(before) >= 1:
             argument.add(WEAK, f"the loss became NaN or infinite at step {progress.became_non_finite}")
-    elif progress.fell > 0.6:
+    elif progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     if progress.stands and not progress.failed and progress.highest > 3 * abs(progress.first):
         argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at first")

@@ -11,6 +11,7 @@ from debuggers.diagnosis.progress import progress_of
 
 RANGES = {"sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
 REGRESSIONS = frozenset({"mse", "l1", "smooth_l1"})
+FEWEST_BATCHES = 5
 NEVER_NEGATIVE = frozenset({"cross_entropy", "mse", "l1", "smooth_l1", "bce", "bce_with_logits"})
 
 
@@ -18,7 +19,9 @@ def wrong_output_or_loss(evidence: Evidence) -> Argument:
     """The activation before the loss is not the one that the loss expects, or its error message says so."""
     argument = Argument("wrong_output_or_loss")
     loss = evidence.facts.loss or LossFacts()
-    width = loss.outputs_shape[1] if len(loss.outputs_shape) > 1 else 0
+    whole = evidence.facts.outputs  # the loop may squeeze what the loss compares
+    shape = loss.outputs_shape if len(loss.outputs_shape) > 1 or whole is None else whole.shape
+    width = shape[1] if len(shape) > 1 else 0
     if loss.kind == "cross_entropy" and loss.before in ("softmax", "sigmoid"):
         argument.add(
             CERTAIN,
@@ -62,15 +65,30 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
         argument.advice = "Remove the softmax from the model's end."
     if loss.kind == "nll" and len(series) and float(series.values.min()) < 0:
         argument.add(STRONG, f"the loss is negative ({series.values.min():.3g}): its input cannot be a log-probability")
-    classes, span = evidence["targets/classes_so_far"], evidence["targets/max"].finite
-    if loss.kind in REGRESSIONS and len(classes) and len(span) and (targets := evidence.facts.targets) is not None:
-        count = int(classes.values[-1])
-        is_index = targets.integer and float(span.values.max()) == count - 1 and 3 <= count <= 100
-        if is_index and (not loss.outputs_shape or loss.outputs_shape[-1] in (1, *loss.outputs_shape[:1])):
-            argument.add(
-                0.6, f"{loss.kind} fits one number to the indices of {count} classes, whose order means nothing"
-            )
-            argument.advice = f"Use {count} outputs and cross_entropy."
+    count = _index_classes(evidence)
+    if (
+        loss.kind in REGRESSIONS
+        and count
+        and (not loss.outputs_shape or 1 in (len(loss.outputs_shape), loss.outputs_shape[-1]))
+    ):
+        argument.add(0.6, f"{loss.kind} fits one number to what look like the indices of {count} classes")
+        argument.advice = f"Use {count} outputs and cross_entropy, unless the order of the classes means something."
+
+
+def _index_classes(evidence: Evidence) -> int:
+    """How many classes there are, if all targets seem to be the whole numbers from 0 on; 0 if not."""
+    low, high, mean, size = (
+        evidence[name].finite for name in ("targets/min", "targets/max", "targets/mean", "inputs/batch_size")
+    )
+    steps, places, sizes = np.intersect1d(mean.steps, size.steps, return_indices=True)
+    if len(steps) < FEWEST_BATCHES or not len(low) or not len(high):
+        return 0
+    sums = mean.values[places] * size.values[sizes]
+    whole = np.concatenate([low.values, high.values])
+    top = float(high.values.max())
+    is_index = float(low.values.min()) == 0 and 2 <= top < 100 and (whole == np.round(whole)).all()
+    # A mean in float32 has 24 bits.
+    return int(top) + 1 if is_index and (np.abs(sums - np.round(sums)) < 1e-5 * np.maximum(1, sums)).all() else 0
 
 
 _SHAPE_ERRORS = re.compile(
@@ -213,7 +231,7 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
         MODERATE, f"the loss is summed over {rows:.0f} samples, its gradients are {rows:.0f} times those of the mean"
     )
     progress = progress_of(evidence)
-    if progress is not None and (progress.failed or progress.rose or progress.fell < 0.3):
+    if progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     ratio = evidence["update_ratio"].finite
     if len(ratio) and float(ratio.values[:10].max()) > 0.1:

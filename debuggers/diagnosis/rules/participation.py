@@ -8,6 +8,9 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
+ALL = 0.999
+"""Share of a model's weights from which none is trained."""
+
 
 def _with_role(evidence: Evidence, role: str) -> list[str]:
     return [parameter.name for parameter in evidence.facts.parameters if parameter.role == role]
@@ -49,7 +52,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
     """Parameters of layers that ran never got a gradient: something cuts the graph between them and the loss."""
     argument = Argument("detached_parameters")
     names = _with_role(evidence, "without_gradient")
-    if not names:
+    if not names or _share(evidence, names) > ALL:  # see no_update
         return argument
     ran = evidence.of_tensors("output_std")
     cut = [name for name in names if not ran or name.rpartition(".")[0] in ran]
@@ -86,9 +89,9 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.add(
             MODERATE, f"{_some(fresh)} still have the spread of PyTorch's default initialisation: nothing trained them"
         )
-    if progress.fell < 0.3 and not progress.failed:
+    if progress.learnt < 0.3 and not progress.failed:
         argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-    elif progress.fell > 0.5:
+    elif progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     argument.advice = (
         "Unfreeze them if that is not intended: for p in model.parameters(): "
@@ -121,6 +124,14 @@ def no_update(evidence: Evidence) -> Argument:
     broken = evidence.found("non_finite_gradient", "non_finite_loss", "non_finite_weight")
     if argument.cause is not None and broken:
         argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
+    without = _with_role(evidence, "without_gradient")
+    if without and _share(evidence, without) > ALL and evidence.facts.loss is not None:
+        argument.add(
+            CERTAIN,
+            "backward passes ran, and no parameter had a gradient at the optimizer's step: it was zeroed in between, "
+            "or belongs to another model",
+            since=0,
+        )
     still = _with_role(evidence, "unchanged")
     if argument.cause is None and still and _share(evidence, still) > 0.5:
         argument.add(0.6, f"{_some(still)} never changed, though they have gradients", since=0, where=still)

@@ -109,7 +109,7 @@ def fp16_underflow(evidence: Evidence) -> Argument:
     if found := evidence.found("underflow"):
         argument.add(STRONG, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
     progress = progress_of(evidence)
-    if argument.cause is not None and progress is not None and progress.fell > 0.7:
+    if argument.cause is not None and progress is not None and progress.learnt > 0.7:
         argument.against(MODERATE, f"the loss fell by {progress.fell:.0%}")
     argument.advice = "Use torch.amp.GradScaler, or bfloat16, which has float32's range."
     return argument

@@ -62,9 +62,9 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
-        if progress.fell < 0.2 and not progress.failed:
+        if progress.learnt < 0.2 and not progress.failed:
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-        elif progress.fell > 0.6:
+        elif progress.learnt > 0.6:
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     flat = [layer for layer in evidence.facts.layers if layer.kind in ("Sigmoid", "Tanh", "Softsign", "LogSigmoid")]
     if argument.cause is not None and len(flat) >= 4:
@@ -119,7 +119,7 @@ def exploding_gradients(evidence: Evidence) -> Argument:
             MODERATE, f"{recurrent[0].name or 'the model'} is recurrent ({recurrent[0].kind}), and nothing clips"
         )
     progress = progress_of(evidence)
-    if argument.cause is not None and progress is not None and progress.fell > 0.6:
+    if argument.cause is not None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     typical = float(np.median(norms.values)) if len(norms) else 1.0
     argument.advice = (
@@ -155,7 +155,7 @@ def dead_units(evidence: Evidence) -> Argument:
     if argument.cause is not None and zeros:
         argument.add(MODERATE, zeros[0].message, since=zeros[0].step)
     progress = progress_of(evidence)
-    if argument.cause is not None and progress is not None and progress.fell > 0.6:
+    if argument.cause is not None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
         "Start biases at 0, lower the learning rate if they died after a large update, or use LeakyReLU or GELU."
@@ -184,9 +184,9 @@ def saturated_units(evidence: Evidence) -> Argument:
             where=list(hit)[:5],
         )
         progress = progress_of(evidence)
-        if progress is not None and progress.fell < 0.3:
+        if progress is not None and progress.learnt < 0.3:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif progress is not None and progress.fell > 0.7:
+        elif progress is not None and progress.learnt > 0.7:
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
         "Use smaller initial weights (xavier_normal_ with the activation's gain), "
@@ -229,7 +229,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
             )
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
-        if progress.failed or progress.fell < 0.2:
+        if progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
         elif progress.fell > 0.7 and progress.last < 0.3 * max(
             float(np.median(baseline.values)) if len(baseline) else progress.last, 1e-12
@@ -282,7 +282,7 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
             where=list(hit)[:5],
         )
         progress = progress_of(evidence)
-        if progress is not None and progress.fell > 0.9:
+        if progress is not None and progress.learnt > 0.9:
             argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = "Initialise weights at random (torch.nn.init.kaiming_uniform_); only biases may start equal."
     return argument
