@@ -4,7 +4,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import Progress, progress_of
 
 GAP = 0.1
 """(validation - training) / training from which a model overfits (Overfit of SageMaker Debugger)."""
@@ -31,6 +31,7 @@ def overfitting(evidence: Evidence) -> Argument:
             f"training loss fell to {progress.last:.3g}",
             since=step,
         )
+    _add_gap(argument, evidence, progress, last)
     gap = (last - progress.last) / max(abs(progress.last), 1e-12)
     if gap > 10 * GAP and progress.fell > 0.5:
         argument.add(
@@ -45,6 +46,20 @@ def overfitting(evidence: Evidence) -> Argument:
     return argument
 
 
+def _add_gap(argument: Argument, evidence: Evidence, progress: Progress, validation: float) -> None:
+    """Adds the gap between both losses, where that of a constant output says how large it is."""
+    baseline = evidence["baseline_loss"].finite.values
+    if not len(baseline) or float(np.median(baseline)) <= 0:
+        return
+    level = float(np.median(baseline))
+    if progress.last < 0.3 * level and validation - progress.last > 0.3 * level:
+        argument.add(
+            0.6,
+            f"the training loss is {progress.last / level:.0%} of that of a constant output, the validation loss "
+            f"{validation / level:.0%}",
+        )
+
+
 def over_regularized(evidence: Evidence) -> Argument:
     """Weights shrink steadily while the loss stands, or dropout takes away nearly everything."""
     argument = Argument("over_regularized")
@@ -55,8 +70,9 @@ def over_regularized(evidence: Evidence) -> Argument:
         return argument
     gets_nowhere = not progress.failed and progress.fell < 0.35
     if len(norm) >= 5:
-        shrunk = float(norm.values[-1]) / max(float(norm.values[0]), 1e-30)
-        down = float(np.mean(np.diff(norm.values) < 0))
+        lowest = int(norm.values.argmin())
+        shrunk = float(norm.values[lowest]) / max(float(norm.values[0]), 1e-30)
+        down = float(np.mean(np.diff(norm.values[: lowest + 1]) < 0)) if lowest else 0.0
         if shrunk < 0.7 and down > 0.7:
             argument.add(
                 0.5 if shrunk > 0.4 else 0.6,
@@ -64,10 +80,13 @@ def over_regularized(evidence: Evidence) -> Argument:
                 + (f" under weight decay {strength:g}" if strength else ""),
                 since=int(norm.steps[0]),
             )
-            pull = evidence["decay_cosine"].finite
-            if len(pull) >= 5 and float(np.median(pull.values)) > 0.5:
+            pull = evidence["decay_cosine"].until(int(norm.steps[lowest])).finite
+            if len(pull) >= 3 and float(np.median(pull.values)) > 0.5:
                 argument.add(MODERATE, f"updates point at zero (cosine {np.median(pull.values):.2f})")
-            if gets_nowhere:
+            spread = evidence["outputs/batch_std"].finite.values
+            if len(spread) >= 5 and float(np.median(spread[-3:])) < 0.02 * float(spread[0]):
+                argument.add(MODERATE, "the outputs hardly vary over a batch any more")
+            elif gets_nowhere:
                 argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
             elif progress.learnt > 0.6:
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")

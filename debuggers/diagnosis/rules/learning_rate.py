@@ -38,6 +38,8 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
         argument.add(WEAK, f"updates change weights by {typical:.2g} of their size a step")
     if progress is not None:
         _add_course(argument, progress, evidence)
+        if largest > 3 * LARGE_RATIO and progress.learnt < 0.1 and len(evidence["baseline_loss"]):
+            argument.add(MODERATE, f"the loss is at {progress.last:.3g} at the end, no better than a constant output's")
     cosine = evidence["gradient_cosine"].finite
     if len(cosine) >= 5 and float(np.median(cosine.values)) < -0.3:
         value = float(np.median(cosine.values))
@@ -179,7 +181,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
     stands_out = float(early.max()) > progress.first + 5 * progress.noise
-    came_back = progress.last < 0.9 * progress.first
+    came_back = progress.learnt > 0.1
     if hump > 1.3 and stands_out and came_back and adaptive and first > 3 * later and not progress.failed:
         step = int(loss.steps[1 + int(early.argmax())])
         argument.add(

@@ -220,7 +220,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
     _add_first_outputs(argument, evidence.of_tensors("output_std"), normalised=normalised)
     loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
     if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
-        first, floor = float(loss.values[0]), float(np.median(baseline.values))
+        classes = evidence["targets/classes_so_far"].values
+        first, floor = float(loss.values[0]), float(np.log(max(2.0, float(classes[-1]) if len(classes) else 2.0)))
         if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
             argument.add(
                 MODERATE,

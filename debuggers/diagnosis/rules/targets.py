@@ -97,7 +97,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     varies = len(spread) > 0 and float(np.median(spread.values[-max(1, len(spread) // 2) :])) > 1e-3
     if near and moves and varies:
         argument.add(
-            0.5,
+            MODERATE,
             f"the loss stays at {progress.last:.3g}, that of a constant output is "
             f"{floor:.3g}, although weights change by "
             f"{float(np.median(ratio.values)):.1g} of their size a step and outputs vary",
