@@ -119,7 +119,10 @@ def no_update(evidence: Evidence) -> Argument:
         )
     elif found := evidence.found("weights_stand_still"):
         argument.add(STRONG, found[0].message, since=0)
-        if len(ratio.finite) and float(np.median(ratio.finite.values)) > 0:
+        typical = float(np.median(ratio.finite.values)) if len(ratio.finite) else 0.0
+        if typical > 1e-5:
+            argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
+        elif typical > 0:
             argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
     broken = evidence.found("non_finite_gradient", "non_finite_loss", "non_finite_weight")
     if argument.cause is not None and broken:
