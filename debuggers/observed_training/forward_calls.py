@@ -18,6 +18,8 @@ from debuggers.utils import tensors_in
 
 _MOST_OUTPUTS = 64
 """Nodes of outputs that are known at a time."""
+_MOST_HELD = 1 << 18
+"""Elements of an output that is held until its backward pass."""
 
 
 class ForwardCalls:
@@ -31,6 +33,8 @@ class ForwardCalls:
         outputs: The nodes of the outputs since the last step; see ``output_nodes``.
         inputs: The first batch, of the first training call.
         first_outputs: What that returned.
+        values: The first floating-point output of the last call that was looked at closely, until its step ends; None
+            for a large one.
         autocast: The dtype of autocast in the last training call; None without.
         products: The dtypes of matrix products in the last call that was looked at closely.
         sizes: The lengths of the batches since the last step.
@@ -46,6 +50,7 @@ class ForwardCalls:
         self.outputs: frozenset[int] = frozenset()
         self.inputs: BatchFacts | None = None
         self.first_outputs: BatchFacts | None = None
+        self.values: torch.Tensor | None = None
         self.autocast: torch.dtype | None = None
         self.products: frozenset[torch.dtype] = frozenset()
         self.sizes: list[int] = []
@@ -70,7 +75,7 @@ class ForwardCalls:
 
     def step_ends(self, *, looks_closely: bool) -> None:
         """Says that a step has ended, and whether the graphs of the next one's outputs are looked at."""
-        self.outputs, self.sizes = frozenset(), []
+        self.outputs, self.sizes, self.values = frozenset(), [], None
         self._looks_closely = looks_closely
 
     def note_step(self, step_had_other_passes: bool) -> None:
@@ -139,6 +144,8 @@ class ForwardCalls:
             values = next((one for one in found if one.is_floating_point() and one.ndim), None)
             if values is not None and self.first_outputs is None:
                 self.first_outputs = batch_facts(values)
+            small = values is not None and values.numel() <= _MOST_HELD
+            self.values = values.detach() if values is not None and small else None
             if self.autocast is not None and values is not None and values.grad_fn is not None:
                 self.products = dtypes_of_products(values.grad_fn)
 

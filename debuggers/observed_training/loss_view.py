@@ -35,12 +35,14 @@ class LossView:
         difference: Outputs minus targets, where the graph has that instead. Only with ``difference_sign`` 1; with -1
             it is targets minus outputs.
         difference_sign: 1, -1, or 0 without a difference.
+        compares_outputs: Whether it is a known output of the model that is compared, and nothing computed from it.
     """
 
     facts: LossFacts
     targets: torch.Tensor | None = None
     difference: torch.Tensor | None = None
     difference_sign: int = 0
+    compares_outputs: bool = False
 
 
 def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
@@ -83,7 +85,7 @@ def replace_facts(facts: LossFacts, **changes: Any) -> LossFacts:
 
 
 def _view(term: Term, outputs: Container[int]) -> LossView:
-    below, before = _below(term.outputs, outputs)
+    below, before, compares_outputs = _below(term.outputs, outputs)
     between = _between(term.comparison, term.outputs)
     shown = term.outputs
     while shown is not None and operator(shown) == "Expand" and operands(shown):
@@ -110,11 +112,12 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
         broadcast=broadcast,
         weighted=term.weighted or _has_weights(term),
     )
-    return LossView(facts, targets, difference, term.difference_sign if difference is not None else 0)
+    sign = term.difference_sign if difference is not None else 0
+    return LossView(facts, targets, difference, sign, compares_outputs)
 
 
-def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str]:
-    """Returns the nodes from what is compared to the model's end, and the last activation there or shortly before."""
+def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
+    """Returns the nodes from what is compared to the model's end, the last activation, and whether the end was found."""
     nodes: list[Any] = []
     before, in_model = "", False
     for _ in range(_TO_ACTIVATION):
@@ -128,7 +131,7 @@ def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str]:
         if before or name not in PASSING or len(inner) != 1:
             break
         node = inner[0]
-    return nodes, before
+    return nodes, before, in_model
 
 
 def _between(comparison: Any, outputs: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from debuggers.gradients.parameters import Parameters
 from debuggers.gradients.weight_movement import WeightMovement
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.forward_calls import ForwardCalls, batch_facts, dtype_name
@@ -28,13 +29,13 @@ from debuggers.observed_training.model_facts import (
     world_size,
 )
 from debuggers.observed_training.step_passes import StepPasses
+from debuggers.signals.sampled_steps import is_sampled
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import is_unscaled, optimizer_states
 from debuggers.torch_internals.optimizers import held_parameters
 
 LOOKS = 10
-"""Steps at the beginning whose graphs are looked at; then every fiftieth step's."""
-_LOOK_EVERY = 50
+"""Passes at the beginning by which the usual loss is told, and the step at which the scheduler is looked for."""
 _SETTLED = 25
 """Steps after which a parameter without a gradient counts as one that gets none."""
 _WATCHED = 4
@@ -191,7 +192,7 @@ class TrainingObserver:
 
     @property
     def _looks_closely(self) -> bool:
-        return self._steps < LOOKS or self._steps % _LOOK_EVERY == 0
+        return is_sampled(self._steps)
 
     def _usual_loss(self) -> LossFacts:
         known = [facts for facts, _ in self._losses.most_common() if facts.kind]
@@ -202,6 +203,7 @@ class TrainingObserver:
             return
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
             view = loss_view(roots[0], self.calls.outputs)
+            view = _with_targets(view, self.calls.values)
             scale = self.passes.scale_number
             if scale != 1.0:
                 view = replace(view, facts=with_fields(view.facts, factor=view.facts.factor / scale))
@@ -308,3 +310,14 @@ class TrainingObserver:
         if self.calls.inputs is None and "inputs" not in self._told:
             missing.append("the inputs: pass them as session.step(inputs=inputs)")
         return tuple(missing)
+
+
+def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
+    """Adds the targets that follow from outputs and their difference, which is what the loop's own formula saved."""
+    difference = view.difference
+    if difference is None or outputs is None or view.facts.broadcast or outputs.numel() != difference.numel():
+        return view
+    if not view.compares_outputs or outputs.device != difference.device:
+        return view
+    with quiet_computation(difference.device.type):
+        return replace(view, targets=outputs.reshape(difference.shape) - view.difference_sign * difference)

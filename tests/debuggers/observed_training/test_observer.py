@@ -403,3 +403,24 @@ def test_the_dtype_of_autocast_is_known():
         assert observed.facts.mixed_precision == "bfloat16"
         assert not observed.broken()
         assert observed.facts.loss.kind == "cross_entropy"
+
+
+def test_targets_of_a_loss_that_the_loop_writes_out_follow_from_its_outputs():
+    model, targets = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        for _ in range(3):
+            optimizer.zero_grad()
+            inputs = torch.randn(8, 4)
+            targets.append(inputs.sum(1))
+            (model(inputs).squeeze(1) - targets[-1]).square().mean().backward()
+            (targets[-1] - model(inputs).squeeze(1)).pow(2).mean().backward()
+            (model(inputs).squeeze(1).tanh() - targets[-1]).square().mean().backward()
+            optimizer.step()
+
+        seen = [view.targets for view in observed.views]
+    for number, one in enumerate(seen):
+        if number % 3 == 2:
+            assert one is None
+        else:
+            torch.testing.assert_close(one, targets[number // 3])
