@@ -10,14 +10,16 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import Replicate
 from tracker_adapters.artifacts import Alert
 from tracker_adapters.testing import MemoryEmitter
 
 import stepscope
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, StabilityError
+
+if __name__ == "__main__":  # seconds of imports, which every worker of the tests would spend that collects them
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Replicate
 
 RANKS = 2
 
