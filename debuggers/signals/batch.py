@@ -37,6 +37,7 @@ class BatchSignals:
     def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
         self._log, self._arrivals = log, arrivals
         self._memory = BatchMemory()
+        self._loss_kind = ""
         self.forget()
 
     def forget(self) -> None:
@@ -49,12 +50,6 @@ class BatchSignals:
         self._batch_size: int | None = None
         self._held: tuple[torch.Tensor, int] | None = None
         self._goals: torch.Tensor | None = None
-        self._loss_kind = ""
-
-    @property
-    def wants_targets(self) -> bool:
-        """Whether no targets were seen yet."""
-        return self._columns is None
 
     def see(
         self, *, inputs: Any = None, outputs: Any = None, targets: Any = None, loss_kind: str = "", told: bool = False
@@ -65,7 +60,7 @@ class BatchSignals:
             inputs: What the model was given.
             outputs: What it returned, or what its loss compares with the targets.
             targets: What the loss compares with the outputs.
-            loss_kind: A kind of ``LossFacts``; ``""`` if it is not known.
+            loss_kind: A kind of ``LossFacts``; ``""`` if it is not known; then that of the steps before.
             told: Whether the loop itself tells them.
         """
         if is_capturing():

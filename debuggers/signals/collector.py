@@ -84,11 +84,6 @@ class Signals:
         """Whether the coming step is sampled."""
         return is_sampled(self._count)
 
-    @property
-    def wants_targets(self) -> bool:
-        """Whether the targets of the coming step are of use, and not known yet."""
-        return self.is_sampled and self._batch.wants_targets
-
     def expect(self) -> None:
         """Prepares for the forward pass of the coming step; what was seen and led to no step is dropped."""
         self._batch.forget()

@@ -88,7 +88,7 @@ class SessionDiagnosis:
         return self.observer.loss() if told is None else told
 
     def _see_loss(self, view: LossView) -> None:
-        if self.signals is not None and view.targets is not None:
+        if self.signals is not None:
             self.signals.batch(targets=view.targets, loss_kind=view.facts.kind)
 
     def step(

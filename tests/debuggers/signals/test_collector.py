@@ -66,6 +66,23 @@ def test_what_the_loop_does_not_tell_is_found_in_the_model_and_in_the_graph_of_i
     assert found["backward_passes"].values.tolist() == [1, 1, 1]
 
 
+def test_values_have_the_variance_of_the_targets_as_baseline_at_every_sampled_step(digits):
+    model, goals = nn.Linear(64, 1), digits[1].float()[:, None]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(21):
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(digits[0]), goals)
+            loss.backward()
+            session.step(loss, targets=goals)
+            optimizer.step()
+        evidence = session.evidence()
+    assert evidence["baseline_loss"].steps.tolist() == [*range(11), 20]
+    assert evidence["baseline_loss"].values == pytest.approx(float(goals.var(correction=0)), rel=1e-4)
+    assert evidence["correlation"].values[-1] > evidence["correlation"].values[0]
+    assert not len(evidence["accuracy"])
+
+
 def test_batches_of_one_class_are_told_from_shuffled_ones(digits):
     evidence, _ = train(digits, 31, shuffled=False)
     assert evidence["targets/between_batches"].values[-1] > 10
