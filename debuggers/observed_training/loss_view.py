@@ -117,7 +117,7 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
 
 
 def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
-    """Returns the nodes from what is compared to the model's end, the last activation, and whether the end was found."""
+    """Returns the nodes from what is compared to the model's end, the last activation, and whether the end was seen."""
     nodes: list[Any] = []
     before, in_model = "", False
     for _ in range(_TO_ACTIVATION):
