@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,10 +13,14 @@ from tracker_adapters.wording import counted, times
 
 from debuggers.detectors import Finding
 from debuggers.diagnosis.cause import Cause
+from debuggers.diagnosis.evidence import Evidence
 from debuggers.gradients.flow import GradientFlowAnalysis, finding_lines
 from debuggers.gradients.health import recommend
 from debuggers.tensors.lifetimes import TensorLeak
 from stepscope.diagnosing.wording import cause_lines
+from stepscope.report_pages.content import ReportContent
+from stepscope.report_pages.html import to_html
+from stepscope.report_pages.markdown import to_markdown
 from stepscope.sessions.coverage import Coverage
 from stepscope.sessions.governor import FLOOR_S, FREE_STEPS, Overhead
 from stepscope.sessions.instruments import Instruments
@@ -36,6 +40,7 @@ class DebugReport:
         verdict: The health in one word, its score, and the gaps in coverage.
         coverage: The steps, parameters and layers that were checked.
         causes: What is wrong, the likeliest first; empty if nothing is, as far as it was seen.
+        evidence: What they are argued from, for the pictures of ``to_html``.
         findings: All findings of the session, in order of their first step.
         recommendations: What to do about them, one sentence per kind, the most severe first.
         tensors: How many inspected tensors are tracked, skipped, dropped.
@@ -57,6 +62,7 @@ class DebugReport:
     disabled: bool
     first_nans: tuple[FirstNaN, ...] = ()
     causes: tuple[Cause, ...] = ()
+    evidence: Evidence = field(default_factory=Evidence)
 
     @classmethod
     def of(
@@ -72,6 +78,7 @@ class DebugReport:
         unused_passes: int = 0,
         ended_tools: Sequence[str] = (),
         causes: tuple[Cause, ...] = (),
+        evidence: Evidence | None = None,
     ) -> Self:
         """Returns the report of instruments and their findings, to which those are added that the history shows."""
         analysis = instruments.gradients.analyze_gradient_flow()
@@ -90,6 +97,7 @@ class DebugReport:
         return cls(
             verdict=verdict_of(findings, coverage, causes),
             causes=causes,
+            evidence=evidence or Evidence(),
             coverage=coverage,
             overhead=overhead,
             gradients=analysis if analysis.steps or analysis.findings else None,
@@ -121,6 +129,17 @@ class DebugReport:
         lines += [f"Internal error: {place}, {times(count)}." for place, count in self.failures.items()]
         lines += [_steps(self.overhead), overhead_line(self.overhead)]
         return "\n".join(lines)
+
+    def to_markdown(self, title: str = "stepscope") -> str:
+        """Returns the report as Markdown, with the verdict, the three likeliest causes and the health by area first."""
+        return to_markdown(self._content(title))
+
+    def to_html(self, title: str = "stepscope") -> str:
+        """Returns the report as one HTML file, with pictures inside and without scripts."""
+        return to_html(self._content(title))
+
+    def _content(self, title: str) -> ReportContent:
+        return ReportContent(title=title, text=self.summary(), causes=self.causes, evidence=self.evidence)
 
     def __repr__(self) -> str:
         return f"<DebugReport: {self.summary().splitlines()[0]}>"

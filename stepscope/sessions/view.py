@@ -84,8 +84,10 @@ class SessionView:
         """Returns what the session knows so far."""
         findings = self._findings()
         causes: tuple[Cause, ...] = ()
+        evidence: Evidence | None = None
         with self._isolation.guard("looking for causes"):
-            causes = diagnose(self._diagnosis.evidence(findings))
+            evidence = self._diagnosis.evidence(findings)
+            causes = diagnose(evidence)
         return DebugReport.of(
             self._instruments,
             findings,
@@ -97,6 +99,7 @@ class SessionView:
             unused_passes=self._first_nan.unused_passes,
             ended_tools=self._stability.ended_tools,
             causes=causes,
+            evidence=evidence,
         )
 
     def evidence(self) -> Evidence:
