@@ -35,6 +35,8 @@ class LossView:
         difference: Outputs minus targets, where the graph has that instead. Only with ``difference_sign`` 1; with -1
             it is targets minus outputs.
         difference_sign: 1, -1, or 0 without a difference.
+        reaches_outputs: Whether what is compared is computed from a known output of the model by operators with one
+            operand: not in a loss that goes through another model, as a GAN's generator's does.
         compares_outputs: Whether it is a known output of the model that is compared, and nothing computed from it.
     """
 
@@ -43,6 +45,7 @@ class LossView:
     difference: torch.Tensor | None = None
     difference_sign: int = 0
     compares_outputs: bool = False
+    reaches_outputs: bool = False
 
 
 def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
@@ -113,11 +116,11 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
         weighted=term.weighted or _has_weights(term),
     )
     sign = term.difference_sign if difference is not None else 0
-    return LossView(facts, targets, difference, sign, compares_outputs)
+    return LossView(facts, targets, difference, sign, compares_outputs, _reaches(term.outputs, outputs))
 
 
 def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
-    """Returns the nodes from what is compared to the model's end, the last activation, and whether the end was seen."""
+    """Returns the nodes to the model's end, the last activation on the way, and whether that end was found."""
     nodes: list[Any] = []
     before, in_model = "", False
     for _ in range(_TO_ACTIVATION):
@@ -132,6 +135,17 @@ def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
             break
         node = inner[0]
     return nodes, before, in_model
+
+
+def _reaches(node: Any, outputs: Container[int]) -> bool:
+    for _ in range(_TO_ACTIVATION):
+        if node is None or hasattr(node, "variable"):
+            return False
+        if node_number(node) in outputs:
+            return True
+        inner = operands(node)
+        node = inner[0] if len(inner) == 1 else None
+    return False
 
 
 def _between(comparison: Any, outputs: Any) -> list[Any]:

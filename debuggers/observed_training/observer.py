@@ -203,6 +203,9 @@ class TrainingObserver:
             return
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
             view = loss_view(roots[0], self.calls.outputs)
+            calls = self.calls
+            if not view.reaches_outputs and (calls.outputs or (calls.inputs is not None and not calls.sizes)):
+                return  # another model's loss
             view = _with_targets(view, self.calls.values)
             scale = self.passes.scale_number
             if scale != 1.0:
@@ -211,7 +214,8 @@ class TrainingObserver:
                 self._losses[view.facts] += 1
             if self._targets is None and view.targets is not None:
                 self._targets = batch_facts(view.targets)
-            self._on_loss(view)
+            if not self.passes.mixed:
+                self._on_loss(view)
 
     def _look_at_model(self) -> None:
         self._initial = InitialParameters(self._parameters)

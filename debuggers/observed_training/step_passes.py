@@ -27,6 +27,7 @@ class StepPasses:
     Attributes:
         scaler: The loop's GradScaler, if known.
         unrelated: Passes since the last step that did not belong to the model.
+        mixed: Whether there were passes whose gradients were zeroed before a step, as another model's training leaves.
         scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
     """
 
@@ -48,6 +49,7 @@ class StepPasses:
         self.scaler = scaler
         self.unrelated = 0
         self.scale_number = 1.0
+        self.mixed = False
         self._before, self._after = before, after
         self._parameters = parameters
         self._marks = GradientMarks(parameters)
@@ -138,6 +140,7 @@ class StepPasses:
             if self._marks.changes() and self._marks.are_zero():
                 self._zeroed = True
                 if self._passes:
+                    self.mixed = True
                     self._forget()
             self._marks.note()
         scale = self._scale_of(roots)

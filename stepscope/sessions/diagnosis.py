@@ -89,7 +89,9 @@ class SessionDiagnosis:
 
     def _see_loss(self, view: LossView) -> None:
         if self.signals is not None:
-            self.signals.batch(targets=view.targets, loss_kind=view.facts.kind)
+            # With several terms, such as those of a GAN's judge, the targets of one say little.
+            targets = view.targets if view.facts.terms == 1 else None
+            self.signals.batch(targets=targets, loss_kind=view.facts.kind)
 
     def step(
         self, step: int, loss: torch.Tensor | float | None, batch: Mapping[str, Any], table: SummaryTable | None

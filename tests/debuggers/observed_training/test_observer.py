@@ -367,6 +367,8 @@ def test_two_models_that_train_against_each_other_are_healthy_and_have_their_own
         assert not other.broken()
         assert (mine.facts.backward_passes, other.facts.backward_passes) == (1, 2)
         assert mine.facts.validations == 0
+        assert mine.facts.loss is None
+        assert other.facts.loss.kind == "bce_with_logits"
 
 
 def test_training_is_bit_identical_and_nothing_stays():
