@@ -27,6 +27,8 @@ DOCUMENTED = {
     "debuggers.debug_outputs": ["load_debug_outputs"],
     "debuggers.eigencam": ["EigenCAMDebugger"],
     "debuggers.failed_datapoints": ["failures"],
+    "debuggers.detectors": ["SignalDetector"],
+    "debuggers.detectors.signals.front": ["SignalDetectors"],
     "debuggers.feature_map": ["FeatureMapDebugger"],
     "debuggers.forward_debugger": ["ForwardDebugger"],
     "debuggers.gradcam": ["GradCAMDebugger"],
@@ -43,8 +45,8 @@ DOCUMENTED = {
     "tracker_adapters.testing.contract": ["Shown", "SinkContract", "pixel_digest"],
 }
 """What users import from further modules: what the README, the documentation and the examples name, beside PUBLIC."""
-NO_PATHS = {"stepscope.debuggers", "stepscope.sinks", "stepscope.infinity", "stepscope.runs.forecast"}
-"""Groups of entry points, a tag and a logger."""
+NO_PATHS = {"stepscope.debuggers", "stepscope.sinks", "stepscope.infinity", "stepscope.verdict", "stepscope.runs.forecast"}
+"""Groups of entry points, tags and a logger."""
 HEAVY = ("torch", "tensorboard", "mlflow", "wandb", "matplotlib")
 
 

@@ -177,11 +177,12 @@ def missing_warmup(evidence: Evidence) -> Argument:
     if len(rates) > 1 and float(rates.values[0]) < 0.5 * float(rates.values.max()):
         return argument
     early = loss.values[1 : max(4, len(loss) // 8)]
-    hump = float(early.max()) / max(abs(progress.first), 1e-12)
+    start = float(loss.values[0])
+    hump = float(early.max()) / max(abs(start), 1e-12)
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
-    stands_out = float(early.max()) > progress.first + 5 * progress.noise
-    came_back = progress.learnt > 0.1
+    stands_out = float(early.max()) > start + 5 * progress.noise
+    came_back = progress.learnt > 0.1 and progress.last < 0.9 * start
     if hump > 1.3 and stands_out and came_back and adaptive and first > 3 * later and not progress.failed:
         step = int(loss.steps[1 + int(early.argmax())])
         argument.add(

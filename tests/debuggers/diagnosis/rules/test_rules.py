@@ -1,0 +1,261 @@
+"""Each cause on evidence that just has it, and on evidence that just has not."""
+
+import numpy as np
+import pytest
+
+from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import (
+    BatchFacts,
+    Facts,
+    GroupFacts,
+    InvariantFacts,
+    LayerFacts,
+    LossFacts,
+    ParameterFacts,
+)
+from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
+
+STEPS = 60
+FALLING = np.geomspace(2.3, 0.2, STEPS)
+STANDING = np.full(STEPS, 2.3) + 0.01 * np.sin(np.arange(STEPS))
+
+
+def series(values):
+    values = (
+        np.broadcast_to(np.asarray(values, np.float64), STEPS) if np.ndim(values) == 0 else np.asarray(values, float)
+    )
+    return Series(np.arange(len(values), dtype=np.int64), values)
+
+
+def evidence(*, findings=(), tensors=None, loss=STANDING, facts=None, **signals):
+    """Signals by name, with ``__`` for a slash: numbers, or one value for each step."""
+    found = {name.replace("__", "/"): series(values) for name, values in signals.items()}
+    found |= {"loss": series(loss), "total_norm/gradients": found.get("total_norm/gradients", series(1.0))}
+    many = {name: {of: series(values) for of, values in each.items()} for name, each in (tensors or {}).items()}
+    known = tuple(finding(kind) for kind in findings)
+    return Evidence(findings=known, series=found, tensors=many, facts=facts or Facts(steps=STEPS, last_step=STEPS - 1))
+
+
+def finding(kind):
+    return Finding(kind=kind, name="fc1.weight", level="warning", step=3, last_step=50, steps=40, ongoing=True,
+                   value=1.0, threshold=0.5, evidence="evidence", rule="rule")  # fmt: skip
+
+
+def of_loss(**fields):
+    return Facts(steps=STEPS, loss=LossFacts(**{"kind": "cross_entropy", "reduction": "mean"} | fields))
+
+
+def of_parameters(*roles, size=10, std=0.1):
+    parameters = tuple(ParameterFacts(name=f"fc{i}.weight", shape=(size, size), std=std, role=role)
+                       for i, role in enumerate(roles))  # fmt: skip
+    return Facts(steps=STEPS, parameters=parameters, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+
+
+def of_invariant(name, broken):
+    return Facts(steps=STEPS, invariants=(InvariantFacts(name=name, checked=STEPS, broken=broken, first_step=1),))
+
+
+CLASSES = {"targets__classes_so_far": 10.0, "targets__top_share_so_far": 0.12, "targets__rarest_share_so_far": 0.08}
+CASES = {
+    "non_finite_inputs": (
+        evidence(inputs__non_finite=np.arange(STEPS) >= 7),
+        evidence(inputs__non_finite=0.0),
+    ),
+    "inputs_constant": (
+        evidence(inputs__batch_std=0.0, inputs__max=1.0, inputs__batch_size=8.0),
+        evidence(inputs__batch_std=1e-4, inputs__max=1.0, inputs__batch_size=8.0),
+    ),
+    "inputs_not_normalized": (
+        evidence(inputs__mean=0.0, inputs__std=31.0),
+        evidence(inputs__mean=0.0, inputs__std=9.0),
+    ),
+    "duplicated_data": (
+        evidence(inputs__duplicates=0.35, inputs__batch_size=32.0),
+        evidence(inputs__duplicates=0.25, inputs__batch_size=32.0),
+    ),
+    "single_class_labels": (
+        evidence(targets__classes_so_far=1.0, inputs__batch_size=32.0),
+        evidence(targets__classes_so_far=2.0, inputs__batch_size=32.0),
+    ),
+    "class_imbalance": (
+        evidence(targets__classes_so_far=2.0, targets__top_share_so_far=0.95, targets__rarest_share_so_far=0.05,
+                 top_predicted_share=0.99),
+        evidence(targets__classes_so_far=2.0, targets__top_share_so_far=0.85, targets__rarest_share_so_far=0.15,
+                 top_predicted_share=0.99),
+    ),
+    "unshuffled_data": (
+        evidence(targets__between_batches=6.0, inputs__batch_size=32.0),
+        evidence(targets__between_batches=4.0, inputs__batch_size=32.0),
+    ),
+    "labels_unrelated": (
+        evidence(baseline_loss=2.3, update_ratio=1e-3, outputs__batch_std=0.1, accuracy=0.11, **CLASSES),
+        evidence(baseline_loss=2.3, update_ratio=1e-3, outputs__batch_std=0.1, accuracy=0.5, loss=FALLING, **CLASSES),
+    ),
+    "wrong_output_or_loss": (evidence(facts=of_loss(before="softmax")), evidence(facts=of_loss(before=""))),
+    "target_out_of_range": (
+        evidence(facts=of_loss(kind="mse", before="sigmoid"), targets__min=0.0, targets__max=1.2),
+        evidence(facts=of_loss(kind="mse", before="sigmoid"), targets__min=0.0, targets__max=1.0),
+    ),
+    "shape_broadcast": (evidence(facts=of_loss(kind="mse", broadcast=True)), evidence(facts=of_loss(kind="mse"))),
+    "flipped_loss_sign": (evidence(facts=of_loss(negated=True)), evidence(facts=of_loss(negated=False))),
+    "loss_sum_not_mean": (
+        evidence(facts=of_loss(reduction="sum"), inputs__batch_size=32.0),
+        evidence(facts=of_loss(reduction="sum", factor=1 / 32), inputs__batch_size=32.0),
+    ),
+    "poor_initialization": (
+        evidence(facts=of_parameters("trained", std=3.0)),
+        evidence(facts=of_parameters("trained", std=0.3)),
+    ),
+    "unbroken_symmetry": (
+        evidence(tensors={"unit_similarity": {"fc1.weight": 1.0}}),
+        evidence(tensors={"unit_similarity": {"fc1.weight": [1.0] + [0.0] * (STEPS - 1)}}),
+    ),
+    "vanishing_gradients": (
+        evidence(tensors={"gradient_rms": {"fc0": 1e-6, "fc1": 1e-4, "fc2": 1e-2}}),
+        evidence(tensors={"gradient_rms": {"fc0": 2e-5, "fc1": 1e-4, "fc2": 1e-2}}),
+    ),
+    "exploding_gradients": (
+        evidence(tensors={"gradient_rms": {"fc0": 80.0, "fc1": 9.0, "fc2": 1.0}}, findings=["exploding_gradient"]),
+        evidence(tensors={"gradient_rms": {"fc0": 60.0, "fc1": 9.0, "fc2": 1.0}}),
+    ),
+    "dead_units": (
+        evidence(tensors={"dead_units": {"relu": 0.55}}),
+        evidence(tensors={"dead_units": {"relu": 0.45}}),
+    ),
+    "saturated_units": (
+        evidence(tensors={"saturated": {"tanh": 0.55}}),
+        evidence(tensors={"saturated": {"tanh": 0.45}}),
+    ),
+    "parameters_not_in_optimizer": (
+        evidence(facts=of_parameters("trained", "outside_optimizer")),
+        evidence(facts=of_parameters("trained", "trained")),
+    ),
+    "detached_parameters": (
+        evidence(facts=of_parameters("without_gradient", "trained"), tensors={"output_std": {"fc0": 1.0, "fc1": 1.0}}),
+        evidence(facts=of_parameters("without_gradient", "trained"), tensors={"output_std": {"fc1": 1.0}},
+                 loss=FALLING),
+    ),
+    "frozen_parameters": (
+        evidence(facts=of_parameters("frozen", "trained", std=10 ** -0.5 / 3**0.5)),
+        evidence(facts=of_parameters("frozen", "trained", std=0.1), loss=FALLING),
+    ),
+    "no_update": (evidence(update_ratio=0.0), evidence(update_ratio=1e-3)),
+    "wrong_mode": (
+        evidence(facts=Facts(steps=STEPS, eval_steps=20)),
+        evidence(facts=Facts(steps=STEPS, eval_steps=17)),
+    ),
+    "gradients_not_zeroed": (
+        evidence(facts=of_invariant("gradients_zeroed", 20)),
+        evidence(facts=of_invariant("gradients_zeroed", 2)),
+    ),
+    "clipping_too_strong": (
+        evidence(clipped_norm=0.01, unclipped_norm=1.0, update_ratio=1e-5),
+        evidence(clipped_norm=0.06, unclipped_norm=1.0, update_ratio=1e-3),
+    ),
+    "clipping_ineffective": (
+        evidence(facts=Facts(steps=STEPS, clips=True), clipped_norm=9.0, unclipped_norm=9.0,
+                 findings=["exploding_gradient"]),
+        evidence(facts=Facts(steps=STEPS, clips=True), clipped_norm=1.0, unclipped_norm=9.0),
+    ),
+    "accumulation_not_averaged": (
+        evidence(facts=Facts(steps=STEPS, backward_passes=4, loss=LossFacts(kind="mse", reduction="mean"))),
+        evidence(facts=Facts(steps=STEPS, backward_passes=4,
+                             loss=LossFacts(kind="mse", reduction="mean", factor=0.25))),
+    ),
+    "learning_rate_too_high": (
+        evidence(update_ratio=0.6, loss=np.linspace(2.3, 9.0, STEPS)),
+        evidence(update_ratio=0.01, loss=FALLING),
+    ),
+    "learning_rate_too_low": (
+        evidence(update_ratio=9e-6, loss=np.linspace(2.3, 2.29, STEPS)),
+        evidence(update_ratio=6e-4, loss=np.linspace(2.3, 2.29, STEPS)),
+    ),
+    "schedule_collapsed": (
+        evidence(learning_rate=np.where(np.arange(STEPS) < 20, 0.1, 1e-4)),
+        evidence(learning_rate=np.where(np.arange(STEPS) < 50, 0.1, 1e-4)),
+    ),
+    "missing_warmup": (
+        evidence(loss=np.r_[2.3, 4.0, 5.0, 4.0, np.geomspace(3.0, 1.0, STEPS - 4)],
+                 update_ratio=np.geomspace(0.09, 0.005, STEPS), facts=Facts(steps=STEPS, optimizer="Adam")),
+        evidence(loss=np.r_[2.3, 2.4, 2.4, 2.3, np.geomspace(2.2, 1.0, STEPS - 4)],
+                 update_ratio=np.geomspace(0.09, 0.005, STEPS), facts=Facts(steps=STEPS, optimizer="Adam")),
+    ),
+    "stopped_too_early": (
+        evidence(loss=np.linspace(2.3, 1.4, STEPS), update_ratio=1e-3, validation__loss=np.linspace(2.3, 1.5, 6)),
+        evidence(loss=FALLING, update_ratio=1e-3, validation__loss=np.geomspace(2.3, 0.3, 6)),
+    ),
+    "over_regularized": (
+        evidence(weight_norm=np.linspace(5.0, 1.0, STEPS)),
+        evidence(weight_norm=np.linspace(5.0, 4.0, STEPS)),
+    ),
+    "overfitting": (
+        evidence(loss=FALLING, validation__loss=[2.3, 1.0, 1.1, 1.3, 1.5]),
+        evidence(loss=FALLING, validation__loss=[2.3, 1.0, 0.8, 0.6, 0.5]),
+    ),
+    "non_finite_forward": (
+        evidence(loss=np.where(np.arange(STEPS) >= 30, np.nan, 1.0)),
+        evidence(loss=np.full(STEPS, 1.0)),
+    ),
+    "non_finite_backward": (evidence(findings=["non_finite_gradient"]), evidence()),
+    "fp16_underflow": (
+        evidence(facts=Facts(steps=STEPS, mixed_precision="float16"), tensors={"gradient_zeros": {"fc0.weight": 0.4}}),
+        evidence(facts=Facts(steps=STEPS, mixed_precision="bfloat16"), tensors={"gradient_zeros": {"fc0.weight": 0.4}}),
+    ),
+    "batch_mixing": (
+        evidence(facts=Facts(steps=STEPS, probes={"batch_mixing": {"mixed": True}})),
+        evidence(facts=Facts(steps=STEPS, probes={"batch_mixing": {"mixed": False}})),
+    ),
+    "memory_leak": (
+        evidence(process_mb=500 + np.arange(STEPS)),
+        evidence(process_mb=500 + 10 * np.minimum(np.arange(STEPS), 10)),
+    ),
+    "data_loading_bound": (
+        evidence(data_share=0.75, step_ms=10.0),
+        evidence(data_share=0.45, step_ms=10.0),
+    ),
+    "rank_desync": (
+        evidence(facts=of_invariant("replicas_equal", 1)),
+        evidence(facts=of_invariant("replicas_equal", 0)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_a_cause_is_named_where_its_signs_are_there(code):
+    with_it, _ = CASES[code]
+    found = {cause.code: cause for cause in diagnose(with_it)}
+    assert code in found
+    assert found[code].evidence
+    assert found[code].advice
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_it_is_not_named_just_below(code):
+    _, without = CASES[code]
+    assert code not in [cause.code for cause in diagnose(without)]
+
+
+def test_a_frozen_backbone_that_lets_the_loss_fall_is_healthy():
+    facts = of_parameters("frozen", "trained", std=10**-0.5 / 3**0.5)
+    assert diagnose(evidence(facts=facts, loss=FALLING)) == ()
+
+
+def test_what_the_model_normalises_itself_is_normalised():
+    facts = Facts(steps=STEPS, layers=(LayerFacts(name="bn", kind="BatchNorm1d"), LayerFacts(name="fc", kind="Linear")))
+    assert diagnose(evidence(inputs__mean=100.0, inputs__std=300.0, loss=FALLING, facts=facts)) == ()
+
+
+def test_an_index_that_the_loss_refuses_is_told_from_its_error():
+    facts = Facts(steps=0, error="IndexError: Target 10 is out of bounds.")
+    (cause,) = diagnose(Evidence(facts=facts))
+    assert cause.code == "target_out_of_range"
+    assert "Target 10" in cause.evidence[0]
+
+
+def test_the_advice_for_a_learning_rate_names_one(code="learning_rate_too_high"):
+    facts = Facts(steps=STEPS, groups=(GroupFacts(settings={"lr": 0.1}),), outputs=BatchFacts(shape=(32, 10)))
+    causes = diagnose(evidence(update_ratio=0.3, loss=np.linspace(2.3, 9.0, STEPS), facts=facts))
+    (cause,) = [cause for cause in causes if cause.code == code]
+    assert cause.advice.startswith("lr: 0.1 → 0.0003 (the update ratio is 0.3")
