@@ -29,6 +29,7 @@ DOCUMENTED = {
     "debuggers.failed_datapoints": ["failures"],
     "debuggers.detectors": ["SignalDetector"],
     "debuggers.detectors.signals.front": ["SignalDetectors"],
+    "debuggers.detectors.signals.ranks": [],
     "debuggers.feature_map": ["FeatureMapDebugger"],
     "debuggers.forward_debugger": ["ForwardDebugger"],
     "debuggers.gradcam": ["GradCAMDebugger"],
@@ -45,7 +46,13 @@ DOCUMENTED = {
     "tracker_adapters.testing.contract": ["Shown", "SinkContract", "pixel_digest"],
 }
 """What users import from further modules: what the README, the documentation and the examples name, beside PUBLIC."""
-NO_PATHS = {"stepscope.debuggers", "stepscope.sinks", "stepscope.infinity", "stepscope.verdict", "stepscope.runs.forecast"}
+NO_PATHS = {
+    "stepscope.debuggers",
+    "stepscope.infinity",
+    "stepscope.runs.forecast",
+    "stepscope.sinks",
+    "stepscope.verdict",
+}
 """Groups of entry points, tags and a logger."""
 HEAVY = ("torch", "tensorboard", "mlflow", "wandb", "matplotlib")
 
