@@ -9,8 +9,9 @@ from debuggers.diagnosis.cause import TITLES
 from examples.zoo.cases import cases
 from examples.zoo.watching import Watcher
 
-CASES = cases("tuned")
-QUICK = [case for case in CASES if case.family in ("mechanics", "loss_and_head", "inputs")][::4]
+TUNED, HELD_OUT = cases("tuned"), cases("held_out")
+CASES = TUNED + HELD_OUT
+QUICK = [case for case in TUNED if case.family in ("mechanics", "loss_and_head", "inputs")][::4] + HELD_OUT[::6]
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +20,10 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+def name(case):
+    return f"{case.part}/{case.name}"
 
 
 def check(case, seed):
@@ -32,12 +37,12 @@ def test_labels_are_of_the_vocabulary():
 
 
 def test_the_zoo_is_large_enough():
-    assert Counter(bool(case.cause) for case in CASES)[True] >= 30
-    assert Counter(bool(case.cause) for case in CASES)[False] >= 16
+    assert Counter(bool(case.cause) for case in TUNED)[True] >= 30
+    assert Counter(bool(case.cause) for case in TUNED)[False] >= 16
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns of a shape: that is the case's point
-@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", QUICK, ids=name)
 def test_a_repaired_twin_is_better(case):
     check(case, seed=0)
 
@@ -45,6 +50,6 @@ def test_a_repaired_twin_is_better(case):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in CASES if not case.slow], ids=name)
 def test_every_repaired_twin_is_better_with_every_seed(case, seed):
     check(case, seed)

@@ -1,0 +1,1 @@
+"""The cases on which no rule is tuned."""
