@@ -39,6 +39,8 @@ def test_labels_are_of_the_vocabulary():
 def test_the_zoo_is_large_enough():
     assert Counter(bool(case.cause) for case in TUNED)[True] >= 30
     assert Counter(bool(case.cause) for case in TUNED)[False] >= 16
+    assert Counter(bool(case.cause) for case in HELD_OUT)[True] >= 24
+    assert Counter(bool(case.cause) for case in HELD_OUT)[False] >= 8
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns of a shape: that is the case's point
