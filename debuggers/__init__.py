@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from debuggers.measurement.tensor_summary import TensorSummary
     from debuggers.page_comparison import compare_pages
     from debuggers.pages import PageReader, load_page
+    from debuggers.profiling.profiler import PerformanceProfiler
     from debuggers.tensors.info import HealthLevel
     from debuggers.tensors.inspector import TensorInspector
     from debuggers.wrappers.sequential_debugger import SequentialDebugger
@@ -54,6 +55,7 @@ _HOMES = {
     "LayerOutputDebugger": "debuggers.layer_output",
     "PageError": "debuggers.errors",
     "PageReader": "debuggers.pages",
+    "PerformanceProfiler": "debuggers.profiling.profiler",
     "Picture": "debuggers.base_debugger",
     "SequentialDebugger": "debuggers.wrappers.sequential_debugger",
     "TensorInspector": "debuggers.tensors.inspector",
@@ -89,6 +91,7 @@ __all__ = [
     "LayerOutputDebugger",
     "PageError",
     "PageReader",
+    "PerformanceProfiler",
     "Picture",
     "SequentialDebugger",
     "TensorInspector",

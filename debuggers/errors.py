@@ -39,5 +39,9 @@ class UnknownHookError(StepscopeError, LookupError):
     """There is no such conditional hook: it was never registered, or removed since."""
 
 
+class TimerError(StepscopeError, RuntimeError):
+    """A timer was started while it ran, or ended while it did not."""
+
+
 class CapturedGraphError(StepscopeError, RuntimeError):
     """Something was to be measured while a CUDA graph is being captured, and would have become a part of it."""

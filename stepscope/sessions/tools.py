@@ -1,4 +1,4 @@
-"""What a session offers beside its debuggers, made when it is first asked for: conditional hooks."""
+"""What a session offers beside its debuggers, made when it is first asked for: hooks, a profiler."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from stepscope.sessions.config import DebugConfig
 
 if TYPE_CHECKING:
     from debuggers.conditional_hooks.hooks import ConditionalHooks
+    from debuggers.profiling.profiler import PerformanceProfiler
 
 
 class SessionTools:
@@ -41,6 +42,7 @@ class SessionTools:
         self._scaler, self._config, self._stopwatch, self._enabled = scaler, config, stopwatch, enabled
         self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._step or 0))
         self._hooks: ConditionalHooks | None = None
+        self._profiler: PerformanceProfiler | None = None
         self._step: int | None = None
         self._loss: torch.Tensor | float | None = None
         self._collecting = ExitStack()
@@ -66,6 +68,15 @@ class SessionTools:
             if self._step is not None:
                 self._hooks.begin(self._step)
         return self._hooks
+
+    @property
+    def profiler(self) -> PerformanceProfiler:
+        """The session's timers and layers."""
+        if self._profiler is None:
+            from debuggers.profiling.profiler import PerformanceProfiler
+
+            self._profiler = PerformanceProfiler()
+        return self._profiler
 
     @property
     def failures(self) -> Mapping[tuple[str, str], int]:

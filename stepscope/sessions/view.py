@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from debuggers.detectors import Finding
     from debuggers.diagnosis.evidence import Evidence
     from debuggers.gradients.debugger import GradientDebugger
+    from debuggers.profiling.profiler import PerformanceProfiler
     from debuggers.tensors.inspector import TensorInspector
 
 
@@ -74,6 +75,11 @@ class SessionView:
     def hooks(self) -> ConditionalHooks:
         """Hooks that act when a condition holds: ``session.hooks.register_hook(HookBuilder("…")….build())``."""
         return self._instruments.tools.hooks
+
+    @property
+    def profiler(self) -> PerformanceProfiler:
+        """Timers, and times and memory of layers as the loop tells them: ``with session.profiler.timer("…"):``."""
+        return self._instruments.tools.profiler
 
     @property
     def _is_inherited(self) -> bool:

@@ -1,0 +1,183 @@
+"""Takes times and memory that a loop measures, and says where they go."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Annotated
+
+from msgspec import Meta
+from tracker_adapters.errors import ArtifactError
+from tracker_adapters.values.base import check_name
+from tracker_adapters.values.checked_values import at_least, check_value
+
+from debuggers.errors import DebuggerConfigError, TimerError
+from debuggers.instrumentation.compiled_code import methods_between_graphs
+from debuggers.profiling.bottlenecks import Bottleneck, find_bottlenecks, suggestion
+from debuggers.profiling.totals import NO_RUNS, LayerTotals, TimerTotals
+from debuggers.utils import nearest_names
+
+MAX_NAMES = 10_000
+"""Most timers, and most layers, that are kept; further names are counted in ``left_out``."""
+_Amount = Annotated[float, Meta(ge=0, description="a number of at least 0")]
+
+
+@methods_between_graphs
+class PerformanceProfiler:
+    """Timers, and the times and memory of layers as a loop tells them; sums only, whatever the number of calls.
+
+    ::
+
+        with session.profiler.timer("data loading"):
+            batch = next(batches)
+        session.profiler.record_layer_execution("block_0", "TransformerBlock", forward_time=0.01)
+        for line in session.profiler.suggestions():
+            print(line)
+
+    Timers measure wall time on the host and wait for no device: around a CUDA computation they measure its launch.
+    Methods may be called from any thread; each thread has its own running timers, and they are summed by name.
+
+    Attributes:
+        left_out: Calls that were not kept, because there are 10,000 other names.
+    """
+
+    def __init__(self) -> None:
+        """Sets it up."""
+        self.left_out = 0
+        self._running: dict[tuple[int, str], int] = {}
+        self._timers: dict[str, TimerTotals] = {}
+        self._layers: dict[str, LayerTotals] = {}
+        self._lock = threading.Lock()
+
+    def start_timer(self, name: str) -> None:
+        """Starts the timer of this name on the calling thread.
+
+        Raises:
+            TimerError: When it runs already.
+            DebuggerConfigError: For what is no name.
+        """
+        key = threading.get_ident(), _checked_name("timer", name)
+        if key in self._running:
+            raise TimerError(f"the timer {name!r} was started twice; end it before it is started again")
+        self._running[key] = time.perf_counter_ns()
+
+    def end_timer(self, name: str) -> float:
+        """Ends the timer of this name, and returns how long it ran, in seconds.
+
+        Raises:
+            TimerError: When it does not run on the calling thread: never started, or ended before.
+        """
+        now = time.perf_counter_ns()
+        started = self._running.pop((threading.get_ident(), name), None)
+        if started is None:
+            raise TimerError(self._not_running(name))
+        seconds = (now - started) / 1e9
+        with self._lock:
+            if name in self._timers or len(self._timers) < MAX_NAMES:
+                self._timers[name] = self._timers.get(name, NO_RUNS).plus(seconds)
+            else:
+                self.left_out += 1
+        return seconds
+
+    @contextmanager
+    def timer(self, name: str) -> Iterator[None]:
+        """Runs the timer of this name around a ``with`` block, also one that raises."""
+        self.start_timer(name)
+        try:
+            yield
+        finally:
+            self.end_timer(name)
+
+    def record_layer_execution(  # noqa: PLR0917 (loops pass them by place)
+        self,
+        name: str,
+        kind: str,
+        forward_time: float | timedelta,
+        backward_time: float | timedelta | None = None,
+        memory: float | None = None,
+        parameters: int | None = None,
+    ) -> None:
+        """Adds one execution of a layer.
+
+        Args:
+            name: The layer.
+            kind: Its type.
+            forward_time: Seconds, or a timedelta.
+            backward_time: The same of the backward pass; None if there was none.
+            memory: What it holds, in bytes; None if not known.
+            parameters: Number of its parameters; None if not known.
+
+        Raises:
+            DebuggerConfigError: For a wrong value; a time or memory that is NaN or negative is one.
+        """
+        name, kind = _checked_name("layer", name), _checked_name("layer's kind", kind)
+        forward = _seconds(name, "forward_time", forward_time)
+        backward = None if backward_time is None else _seconds(name, "backward_time", backward_time)
+        check_value(f"layer {name!r}: memory", memory, _Amount | None, DebuggerConfigError)
+        check_value(f"layer {name!r}: parameters", parameters, at_least(0) | None, DebuggerConfigError)
+        with self._lock:
+            if name not in self._layers and len(self._layers) >= MAX_NAMES:
+                self.left_out += 1
+                return
+            before = self._layers.get(name, LayerTotals(name=name, kind=kind))
+            self._layers[name] = replace(
+                before,
+                kind=kind,
+                count=before.count + 1,
+                forward_s=before.forward_s + forward,
+                backward_s=before.backward_s + (backward or 0.0),
+                backward_count=before.backward_count + (backward is not None),
+                peak_memory_bytes=_largest(before.peak_memory_bytes, memory),
+                parameters=before.parameters if parameters is None else parameters,
+            )
+
+    @property
+    def timers(self) -> Mapping[str, TimerTotals]:
+        """The totals of each timer that has ended at least once."""
+        with self._lock:
+            return dict(self._timers)
+
+    @property
+    def layers(self) -> tuple[LayerTotals, ...]:
+        """The totals of each layer, the slowest first."""
+        with self._lock:
+            found = list(self._layers.values())
+        return tuple(sorted(found, key=lambda layer: -layer.total_s))
+
+    def bottlenecks(self) -> tuple[Bottleneck, ...]:
+        """Returns the layers that take much of the time or memory; empty when fewer than two layers were told."""
+        return find_bottlenecks(self.layers)
+
+    def suggestions(self) -> tuple[str, ...]:
+        """Returns what to try against each bottleneck, with the arithmetic behind it."""
+        return tuple(suggestion(one) for one in self.bottlenecks())
+
+    def _not_running(self, name: object) -> str:
+        if not isinstance(name, str):
+            return f"the timer's name is {name!r}; expected a str"
+        if name in self._timers:
+            return f"the timer {name!r} has ended already; start it again before it is ended again"
+        running = [known for thread, known in list(self._running) if thread == threading.get_ident()]
+        hint = nearest_names(name, running) if running else "no timer runs on this thread"
+        return f"the timer {name!r} was never started on this thread; {hint}"
+
+
+def _checked_name(kind: str, name: object) -> str:
+    try:
+        return check_name(kind, name)
+    except ArtifactError as error:
+        raise DebuggerConfigError(str(error)) from None
+
+
+def _seconds(layer: str, what: str, value: float | timedelta) -> float:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    check_value(f"layer {layer!r}: {what}", seconds, _Amount, DebuggerConfigError)
+    return float(seconds)
+
+
+def _largest(before: float | None, now: float | None) -> float | None:
+    if now is None:
+        return before
+    return now if before is None else max(before, now)
