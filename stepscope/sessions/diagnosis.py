@@ -33,6 +33,7 @@ class SessionDiagnosis:
         observer: Learns the loss and the facts; None where nothing is collected.
         validations: Validations that were told.
         train_validations: Those of them with a dropout or batch norm in training mode.
+        probes: Results of ``session.probe``, by the probe's name.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class SessionDiagnosis:
         stopwatch: Stopwatch,
     ) -> None:
         self.validations = self.train_validations = 0
+        self.probes: dict[str, dict[str, Any]] = {}
         self._validated_after: int | None = None
         self._model = model
         self._isolation = isolation
@@ -129,10 +131,11 @@ class SessionDiagnosis:
     def facts(self) -> Facts:
         """Returns what is known of the training; waits for the device."""
         if self.observer is None:
-            return Facts()
+            return Facts(probes=dict(self.probes))
         facts = self.observer.facts(self._watch)
         return replace(
             facts,
+            probes=dict(self.probes),
             validations=max(self.validations, facts.validations),
             train_validations=max(self.train_validations, facts.train_validations),
         )
@@ -211,7 +214,7 @@ class SessionDiagnosis:
         """Returns what is known so far; waits for the device."""
         ordered = tuple(sorted(findings, key=lambda finding: finding.step))
         if self.signals is None:
-            return Evidence(findings=ordered)
+            return Evidence(findings=ordered, facts=self.facts())
         series, tensors = self.signals.series(), self.signals.tensors()
         return Evidence(findings=ordered, series=series, tensors=tensors, facts=self.facts())
 

@@ -24,11 +24,11 @@ from stepscope.sessions.diagnosis import SessionDiagnosis, checked_batch
 from stepscope.sessions.diagnostics import Diagnostics
 from stepscope.sessions.first_nan import SessionFirstNaN
 from stepscope.sessions.instruments import Instruments
+from stepscope.sessions.probing import SessionProbing
 from stepscope.sessions.report import DebugReport
 from stepscope.sessions.report_output import put_out
 from stepscope.sessions.stability import SessionStability
 from stepscope.sessions.step_pacing import StepPacing
-from stepscope.sessions.validation import SessionValidation
 
 if TYPE_CHECKING:
     from stability import NumericalStabilityManager
@@ -38,7 +38,7 @@ DISABLED_VARIABLE = "STEPSCOPE_DISABLED"
 
 
 @methods_between_graphs
-class DebugSession(SessionValidation):
+class DebugSession(SessionProbing):
     """Watches the training of a model: gradients, weights, updates, activations, and single tensors.
 
     Call ``start`` (or use it as a context manager), ``step`` once before each optimizer step, and ``stop``::

@@ -1,0 +1,55 @@
+"""Copies of a model and its optimizer, to train on without a trace."""
+
+import copy
+from collections import defaultdict
+from typing import Any
+
+from debuggers.probes.batch import ProbedBatch
+from debuggers.torch_import import torch
+from debuggers.torch_internals.modules import Dropout
+
+
+class TrainingCopy:
+    """A deep copy of a model, with an optimizer of the same class and settings that has no state yet.
+
+    Attributes:
+        model: The copy.
+        optimizer: None without an optimizer.
+    """
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Copies both."""
+        memo: dict[int, Any] = {} if optimizer is None else {id(optimizer.state): defaultdict(dict)}
+        self.model: torch.nn.Module = copy.deepcopy(model, memo)
+        self.optimizer: torch.optim.Optimizer | None = copy.deepcopy(optimizer, memo)
+        if optimizer is not None and self.optimizer is not None:
+            # Pickling an optimizer leaves out what its class keeps beside state and groups, as LBFGS does.
+            for name, value in vars(optimizer).items():
+                if name not in vars(self.optimizer) and not callable(value) and "hook" not in name:
+                    setattr(self.optimizer, name, copy.deepcopy(value, memo))
+
+    def without_dropout(self) -> None:
+        """Puts dropouts in eval mode."""
+        for module in self.model.modules():
+            if isinstance(module, Dropout):
+                module.eval()
+
+    def step(self, batch: ProbedBatch) -> float:
+        """Takes one step and returns the loss before it."""
+        if self.optimizer is None:
+            raise ValueError("the session has no optimizer")
+        losses: list[float] = []
+        trained = [one for group in self.optimizer.param_groups for one in group["params"] if one.requires_grad]
+
+        def closure() -> torch.Tensor:
+            loss = batch.call(self.model).loss
+            gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+            if all(gradient is None for gradient in gradients):
+                raise ValueError("the loss does not depend on the parameters of the model that was passed to forward")
+            for parameter, gradient in zip(trained, gradients, strict=True):
+                parameter.grad = gradient
+            losses.append(float(loss.detach()))
+            return loss.detach()
+
+        self.optimizer.step(closure)  # type: ignore[arg-type]
+        return losses[0]

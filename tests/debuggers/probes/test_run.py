@@ -1,0 +1,121 @@
+"""Each probe sees what it looks for, and not what it does not."""
+
+import math
+
+import pytest
+import torch
+from sklearn.datasets import load_diabetes, load_digits
+from torch import nn
+from torch.nn import functional
+
+from debuggers.probes.batch import ProbedBatch
+from debuggers.probes.run import run_probes
+
+
+def digits(rows=64):
+    images, labels = load_digits(return_X_y=True)
+    return torch.tensor(images[:rows] / 16, dtype=torch.float32), torch.tensor(labels[:rows])
+
+
+def network(*more):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 32), *more, nn.ReLU(), nn.Linear(32, 10))
+
+
+def probed(model, batch=None, *, loss=functional.cross_entropy, kind="cross_entropy", optimizer=None, steps=40):
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2) if optimizer is None else optimizer
+    return run_probes(model, optimizer, ProbedBatch(digits() if batch is None else batch, loss), kind=kind, steps=steps)
+
+
+class Mixing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = network()
+
+    def forward(self, x):
+        return self.model(x).softmax(0)
+
+
+class Words(nn.Module):
+    """Takes integers; subtracts the mean over the batch if it mixes."""
+
+    def __init__(self, *, mixes):
+        super().__init__()
+        self.embedding, self.head, self.mixes = nn.Embedding(17, 8), nn.Linear(8, 10), mixes
+
+    def forward(self, x):
+        x = self.embedding(x).mean(1)
+        return self.head(x - x.mean(0) if self.mixes else x)
+
+
+def test_a_sound_model_passes_all_probes():
+    report = probed(network(nn.BatchNorm1d(32)))
+    assert not report.failures
+    results = report.results
+    assert results["fit_one_batch"]["fits"]
+    assert results["fit_one_batch"]["last"] < 0.5 * results["fit_one_batch"]["first"]
+    assert not results["zeroed_inputs"]["ignores_inputs"]
+    assert not results["batch_mixing"]["mixed"]
+    assert 1e-5 < results["learning_rate"]["suggested"] < 1
+    assert results["initial_loss"]["expected"] == pytest.approx(math.log(10))
+    assert results["initial_loss"]["ratio"] == pytest.approx(1, abs=0.2)
+    assert report.summary().count("\n") == 5
+
+
+def test_a_softmax_over_the_batch_mixes():
+    result = probed(Mixing()).results["batch_mixing"]
+    assert result["mixed"]
+    assert f"{result['others']:.3g}" in result["evidence"]
+
+
+@pytest.mark.parametrize("mixes", [True, False])
+def test_integer_inputs_are_judged_by_their_outputs(mixes):
+    torch.manual_seed(0)
+    images, labels = digits()
+    report = probed(Words(mixes=mixes), ((images * 16).long(), labels))
+    assert report.results["batch_mixing"]["mixed"] is mixes
+
+
+def test_a_dead_model_neither_fits_nor_sees_its_inputs():
+    model = network()
+    with torch.no_grad():
+        model[0].bias.fill_(-100)
+    results = probed(model).results
+    assert results["zeroed_inputs"]["ignores_inputs"]
+    assert not results["batch_mixing"]["mixed"]
+    assert (
+        probed(model, optimizer=torch.optim.SGD(model.parameters(), lr=1e-4)).results["fit_one_batch"]["fits"] is False
+    )
+
+
+def test_the_modes_differ_with_a_dropout():
+    result = probed(network(nn.Dropout(0.9))).results["modes"]
+    assert result["layers"] == ["1"]
+    assert result["train"] != result["eval"]
+    plain = probed(network()).results["modes"]
+    assert plain["train"] == plain["eval"]
+
+
+def test_the_squared_error_is_compared_with_the_variance():
+    x, y = load_diabetes(return_X_y=True)
+    batch = torch.tensor(x, dtype=torch.float32), torch.tensor(y[:, None], dtype=torch.float32)
+    result = probed(nn.Linear(10, 1), batch, loss=functional.mse_loss, kind="mse").results["initial_loss"]
+    assert result["expected"] == pytest.approx(y.var(), rel=1e-5)
+    assert result["ratio"] > 2
+
+
+@pytest.mark.parametrize("make", [torch.optim.LBFGS, torch.optim.SGD, torch.optim.AdamW])
+def test_copies_of_optimizers_train(make):
+    model = network()
+    report = probed(model, optimizer=make(model.parameters(), lr=0.1), steps=10)
+    assert {"fit_one_batch", "learning_rate"} <= set(report.results), report.failures
+
+
+def test_a_failing_probe_is_told():
+    def fails(outputs, targets):
+        raise RuntimeError("no loss today")
+
+    report = probed(network(), loss=fails)
+    assert not report.results
+    assert "no loss today" in report.failures["batch_mixing"]
+    assert "no loss today" in report.summary()
