@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from debuggers.layer_output import LayerOutputDebugger
     from debuggers.measurement.measure import summarize
     from debuggers.measurement.tensor_summary import TensorSummary
+    from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
+    from debuggers.model_diagnostics.records import ModelArchitectureInfo, ModelPerformanceMetrics
     from debuggers.page_comparison import compare_pages
     from debuggers.pages import PageReader, load_page
     from debuggers.profiling.profiler import PerformanceProfiler
@@ -53,6 +55,9 @@ _HOMES = {
     "HookTrigger": "debuggers.conditional_hooks.vocabulary",
     "LayerNotFoundError": "debuggers.errors",
     "LayerOutputDebugger": "debuggers.layer_output",
+    "ModelArchitectureInfo": "debuggers.model_diagnostics.records",
+    "ModelDiagnostics": "debuggers.model_diagnostics.diagnostics",
+    "ModelPerformanceMetrics": "debuggers.model_diagnostics.records",
     "PageError": "debuggers.errors",
     "PageReader": "debuggers.pages",
     "PerformanceProfiler": "debuggers.profiling.profiler",
@@ -89,6 +94,9 @@ __all__ = [
     "HookTrigger",
     "LayerNotFoundError",
     "LayerOutputDebugger",
+    "ModelArchitectureInfo",
+    "ModelDiagnostics",
+    "ModelPerformanceMetrics",
     "PageError",
     "PageReader",
     "PerformanceProfiler",

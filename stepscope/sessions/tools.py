@@ -1,4 +1,4 @@
-"""What a session offers beside its debuggers, made when it is first asked for: hooks, a profiler."""
+"""What a session offers beside its debuggers, made when first asked for: hooks, a profiler, model diagnostics."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from stepscope.sessions.config import DebugConfig
 
 if TYPE_CHECKING:
     from debuggers.conditional_hooks.hooks import ConditionalHooks
+    from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
     from debuggers.profiling.profiler import PerformanceProfiler
 
 
@@ -42,6 +43,7 @@ class SessionTools:
         self._scaler, self._config, self._stopwatch, self._enabled = scaler, config, stopwatch, enabled
         self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._step or 0))
         self._hooks: ConditionalHooks | None = None
+        self._model_diagnostics: ModelDiagnostics | None = None
         self._profiler: PerformanceProfiler | None = None
         self._step: int | None = None
         self._loss: torch.Tensor | float | None = None
@@ -68,6 +70,15 @@ class SessionTools:
             if self._step is not None:
                 self._hooks.begin(self._step)
         return self._hooks
+
+    @property
+    def model_diagnostics(self) -> ModelDiagnostics:
+        """The model's architecture, and the metrics that the loop records."""
+        if self._model_diagnostics is None:
+            from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
+
+            self._model_diagnostics = ModelDiagnostics(self._model)
+        return self._model_diagnostics
 
     @property
     def profiler(self) -> PerformanceProfiler:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from debuggers.detectors import Finding
     from debuggers.diagnosis.evidence import Evidence
     from debuggers.gradients.debugger import GradientDebugger
+    from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
     from debuggers.profiling.profiler import PerformanceProfiler
     from debuggers.tensors.inspector import TensorInspector
 
@@ -75,6 +76,11 @@ class SessionView:
     def hooks(self) -> ConditionalHooks:
         """Hooks that act when a condition holds: ``session.hooks.register_hook(HookBuilder("…")….build())``."""
         return self._instruments.tools.hooks
+
+    @property
+    def model_diagnostics(self) -> ModelDiagnostics:
+        """The model's architecture, and its training by ``session.model_diagnostics.record_performance(…)``."""
+        return self._instruments.tools.model_diagnostics
 
     @property
     def profiler(self) -> PerformanceProfiler:
