@@ -45,7 +45,7 @@ def batch_mixing(batch: ProbedBatch, model: torch.nn.Module) -> dict[str, Any]:
         found = _by_gradients(inputs, differentiable, rows)
         if found is not None:
             return found
-    return _by_outputs(few, model, outputs, rows)
+    return _by_outputs(few, model, [one.detach() for one in outputs], rows)
 
 
 def _by_gradients(inputs: list[torch.Tensor], outputs: list[torch.Tensor], rows: int) -> dict[str, Any] | None:
@@ -80,6 +80,7 @@ def _weights(row: torch.Tensor) -> torch.Tensor:
     return torch.linspace(1, 2, row.numel(), dtype=row.dtype, device=row.device)
 
 
+@torch.no_grad()
 def _by_outputs(batch: ProbedBatch, model: torch.nn.Module, outputs: list[torch.Tensor], rows: int) -> dict[str, Any]:
     kept = (rows + 1) // 2
 

@@ -10,7 +10,7 @@ from debuggers.instrumentation.random_state import RandomStates
 from debuggers.probes.batch import ProbedBatch
 from debuggers.probes.copies import TrainingCopy
 from debuggers.probes.fitting import fit_one_batch, learning_rate
-from debuggers.probes.losses_seen import initial_loss, modes, zeroed_inputs
+from debuggers.probes.loss_comparisons import initial_loss, modes, zeroed_inputs
 from debuggers.probes.mixing import batch_mixing
 from debuggers.probes.report import ProbeReport
 from debuggers.torch_import import torch

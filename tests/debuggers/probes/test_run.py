@@ -22,7 +22,7 @@ def network(*more):
     return nn.Sequential(nn.Linear(64, 32), *more, nn.ReLU(), nn.Linear(32, 10))
 
 
-def probed(model, batch=None, *, loss=functional.cross_entropy, kind="cross_entropy", optimizer=None, steps=40):
+def probed(model, batch=None, *, loss=functional.cross_entropy, kind="cross_entropy", optimizer=None, steps=25):
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2) if optimizer is None else optimizer
     return run_probes(model, optimizer, ProbedBatch(digits() if batch is None else batch, loss), kind=kind, steps=steps)
 
