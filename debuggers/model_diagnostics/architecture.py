@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from debuggers.instrumentation.model_replay import plain_model, run_aside
 from debuggers.model_diagnostics.records import ModelArchitectureInfo
 from debuggers.torch_import import torch
 
@@ -40,14 +41,22 @@ def count_flops(model: torch.nn.Module, *inputs: Any) -> int:
     """Returns the floating-point operations of one forward pass, by ``torch.utils.flop_counter``.
 
     It counts matrix products, convolutions and attention, two operations for each multiplication and addition. The
-    model runs once as it is, without gradients; run it on a copy where that would change it, as batch normalisation
-    does in train mode. What the model raises is raised.
+    model runs once, without gradients and aside: buffers and random state stay as they were; see ``run_aside``. What
+    the model raises is raised.
+
+    Raises:
+        DebuggerConfigError: When the model computes together with other processes.
     """
     from torch.utils.flop_counter import FlopCounterMode
 
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(*inputs)
-    return int(counter.get_total_flops())
+    plain = plain_model(model)
+
+    def counted() -> int:
+        with FlopCounterMode(display=False) as counter:
+            plain(*inputs)
+        return int(counter.get_total_flops())
+
+    return run_aside(plain, counted, gradients=False)
 
 
 def _widths(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterable[tuple[str, int]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from debuggers.errors import ArgumentTypeError
 from debuggers.instrumentation.compiled_code import methods_between_graphs
+from debuggers.instrumentation.model_replay import plain_model
 from debuggers.model_diagnostics.architecture import architecture_of, count_flops
 from debuggers.model_diagnostics.dynamics import TrainingDynamics, dynamics_of
 from debuggers.model_diagnostics.health import health_score, recommendations_for
@@ -54,7 +55,7 @@ class ModelDiagnostics:
         """Returns the architecture as recorded, else as read from the session's model; None without either."""
         if self._architecture is not None or self._model is None:
             return self._architecture
-        return architecture_of(self._model)
+        return architecture_of(plain_model(self._model))
 
     def flops(self, *inputs: Any) -> int:
         """Returns the floating-point operations of one forward pass of the model on these inputs; see ``count_flops``.

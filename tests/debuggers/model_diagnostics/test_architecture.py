@@ -57,6 +57,23 @@ def test_operations_are_counted_on_request_and_leave_no_trace():
     assert all(parameter.grad is None for parameter in net.parameters())
 
 
+def test_counting_operations_during_training_changes_neither_buffers_nor_random_numbers():
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 1))
+    inputs = torch.ones(6, 4)
+    before, random_state = {name: value.clone() for name, value in net.state_dict().items()}, torch.get_rng_state()
+    with stepscope.DebugSession(net, torch.optim.SGD(net.parameters(), lr=0.1)) as session:
+        loss = net(inputs).sum()
+        after_forward = {name: value.clone() for name, value in net.state_dict().items()}
+        random_after = torch.get_rng_state()
+        assert session.model_diagnostics.flops(inputs) == 2 * 6 * (4 * 8 + 8)
+        loss.backward()
+
+    assert not torch.equal(random_state, random_after)
+    assert torch.equal(torch.get_rng_state(), random_after)
+    assert not torch.equal(before["1.running_mean"], after_forward["1.running_mean"])
+    assert all(torch.equal(value, after_forward[name]) for name, value in net.state_dict().items())
+
+
 def test_a_wrong_value_is_one_clear_error():
     with pytest.raises(DebuggerConfigError, match="layer_count is 'many'; expected an integer of at least 0"):
         ModelArchitectureInfo(total_parameters=1, trainable_parameters=1, model_size_mb=1.0, layer_count="many")
