@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import math
 import os
 import sys
@@ -61,10 +62,15 @@ class Outcome:
     error: str = ""
 
 
-def run_task(task: Task) -> Outcome:
-    """Runs one training, in one thread of torch."""
+def start_worker() -> None:
+    """Prepares a process that runs trainings: one thread of torch, and no words beside the table."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
+    logging.getLogger("stepscope").setLevel(logging.ERROR)
+
+
+def run_task(task: Task) -> Outcome:
+    """Runs one training."""
     case = next(one for one in cases(task.part) if one.name == task.case)
     run = None
     if task.evidence and task.mode != "unwatched":
@@ -120,7 +126,7 @@ def main(arguments: list[str] | None = None) -> None:
     tasks = tasks_of(chosen, options.mode or ["unchanged", "told"], options.seeds, options.evidence)
     outcomes = []
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn"), initializer=start_worker) as pool:
         for number, outcome in enumerate(pool.map(run_task, tasks, chunksize=2), 1):
             outcomes.append(outcome)
             if sys.stderr.isatty():

@@ -1,6 +1,5 @@
 """How a training of the zoo is watched: not at all, in an unchanged loop, or by a loop that tells what it knows."""
 
-import logging
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
@@ -49,7 +48,6 @@ class Watcher:
     def __init__(self, mode: Mode, run: stepscope.Run | None = None) -> None:
         self._mode, self._run = mode, run
         self.sessions: list[stepscope.DebugSession] = []
-        logging.getLogger("stepscope").setLevel(logging.ERROR)
 
     def watch(self, model: Any, optimizer: Any, *, scaler: Any = None) -> Silent:
         """Begins to watch a model, as ``stepscope.watch`` does."""

@@ -13,6 +13,8 @@ BUILT_IN = {
     "HistoryError": ValueError,
     "LayerNotFoundError": ValueError,
     "PageError": Exception,
+    "TimerError": RuntimeError,
+    "UnknownHookError": LookupError,
     "UnknownTensorError": LookupError,
 }
 

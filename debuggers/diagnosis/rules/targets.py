@@ -14,12 +14,19 @@ IMBALANCE = 10.0
 
 
 def single_class_labels(evidence: Evidence) -> Argument:
-    """All targets of all sampled batches are of one class."""
+    """All targets of all sampled batches are of one class.
+
+    Ones that are no class indices are weak evidence: adversarial losses compare with nothing but ones.
+    """
     argument = Argument("single_class_labels")
-    classes, size = evidence["targets/classes_so_far"], evidence["inputs/batch_size"]
+    classes, size, highest = evidence["targets/classes_so_far"], evidence["inputs/batch_size"], evidence["targets/max"]
     if len(classes) >= 3 and classes.values[-1] == 1 and (not len(size) or np.median(size.values) > 1):
+        known = evidence.facts.targets
+        ones = known is not None and not known.integer and len(highest) > 0 and bool(highest.values[-1] == 1)
         argument.add(
-            CERTAIN, f"the targets of {len(classes)} sampled batches are all of one class", since=int(classes.steps[0])
+            MODERATE if ones else CERTAIN,
+            f"the targets of {len(classes)} sampled batches are all of one class",
+            since=int(classes.steps[0]),
         )
     argument.advice = (
         "Look at the targets as they are read: a wrong column, a filter, or a class index that is overwritten."
