@@ -6,17 +6,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values.base import check_name
-from tracker_adapters.values.checked_values import at_least, check_value
+from tracker_adapters.values.checked_values import PositiveInteger, at_least, check_value
 
-from debuggers.errors import DebuggerConfigError, TimerError
+from debuggers.errors import ArgumentTypeError, DebuggerConfigError, TimerError
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.profiling.bottlenecks import Bottleneck, find_bottlenecks, suggestion
+from debuggers.profiling.forward_times import forward_times
 from debuggers.profiling.totals import NO_RUNS, LayerTotals, TimerTotals
+from debuggers.torch_import import torch
 from debuggers.utils import nearest_names
 
 MAX_NAMES = 10_000
@@ -43,9 +45,10 @@ class PerformanceProfiler:
         left_out: Calls that were not kept, because there are 10,000 other names.
     """
 
-    def __init__(self) -> None:
-        """Sets it up."""
+    def __init__(self, model: torch.nn.Module | None = None) -> None:
+        """Takes the model that ``measure_forward`` runs, if there is one."""
         self.left_out = 0
+        self._model = model
         self._running: dict[tuple[int, str], int] = {}
         self._timers: dict[str, TimerTotals] = {}
         self._layers: dict[str, LayerTotals] = {}
@@ -132,6 +135,23 @@ class PerformanceProfiler:
                 peak_memory_bytes=_largest(before.peak_memory_bytes, memory),
                 parameters=before.parameters if parameters is None else parameters,
             )
+
+    def measure_forward(self, *inputs: Any, repeats: int = 3) -> None:
+        """Records the forward time of each layer of the session's model, on these inputs: see ``forward_times``.
+
+        The model runs aside: its buffers and the random state stay as they were. It takes the time of ``repeats + 1``
+        forward passes, and waits for the device.
+
+        Raises:
+            ArgumentTypeError: In a session without a model.
+            DebuggerConfigError: Unless ``repeats`` is at least 1; for a model that computes with other processes.
+        """
+        if self._model is None:
+            raise ArgumentTypeError("profiler: the session has no model whose forward pass could be measured")
+        check_value("repeats", repeats, PositiveInteger, DebuggerConfigError)
+        for name, module, seconds in forward_times(self._model, inputs, repeats):
+            parameters = sum(one.numel() for one in module.parameters())
+            self.record_layer_execution(name, type(module).__name__, seconds, parameters=parameters)
 
     @property
     def timers(self) -> Mapping[str, TimerTotals]:

@@ -86,7 +86,7 @@ class SessionTools:
         if self._profiler is None:
             from debuggers.profiling.profiler import PerformanceProfiler
 
-            self._profiler = PerformanceProfiler()
+            self._profiler = PerformanceProfiler(self._model)
         return self._profiler
 
     @property
