@@ -1,9 +1,10 @@
 """What a loop records about its model and its training, checked."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Annotated
 
+import numpy as np
 from msgspec import Meta
 from tracker_adapters.values.checked_values import check_fields
 
@@ -52,7 +53,9 @@ class ModelArchitectureInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPerformanceMetrics:
-    """The numbers of one training step. NaN and infinity are legal everywhere but in the step.
+    """The numbers of one training step. NaN and infinity are legal everywhere but in integers.
+
+    NumPy's scalars are numbers; tensors are none, because reading one may wait for a device.
 
     Attributes:
         training_step: The step.
@@ -82,4 +85,10 @@ class ModelPerformanceMetrics:
     timestamp: datetime | None = None
 
     def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            if isinstance(value := getattr(self, name), np.generic):
+                object.__setattr__(self, name, value.item())
         check_fields(self, DebuggerConfigError, "performance metrics: ")
+
+
+_NUMBERS = tuple(one.name for one in fields(ModelPerformanceMetrics) if one.name != "timestamp")

@@ -3,6 +3,7 @@
 import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import stepscope
@@ -98,6 +99,14 @@ def test_nan_is_legal_and_speaks_against_the_training():
 def test_a_wrong_metric_is_one_clear_error(values, message):
     with pytest.raises(DebuggerConfigError, match=message):
         ModelPerformanceMetrics(**{"training_step": 0, **values})
+
+
+def test_scalars_of_numpy_are_numbers():
+    metrics = ModelPerformanceMetrics(training_step=np.int64(3), loss=np.float32(0.5), accuracy=np.float64("nan"))
+
+    assert (type(metrics.training_step), metrics.training_step) == (int, 3)
+    assert (type(metrics.loss), metrics.loss) == (float, 0.5)
+    assert math.isnan(metrics.accuracy)
 
 
 def test_what_is_no_record_is_a_clear_error():
