@@ -11,7 +11,7 @@ from examples.zoo.watching import Watcher
 
 TUNED, HELD_OUT = cases("tuned"), cases("held_out")
 CASES = TUNED + HELD_OUT
-QUICK = [case for case in TUNED if case.family in ("mechanics", "loss_and_head", "inputs")][::4] + HELD_OUT[::9]
+QUICK = [case for case in TUNED if case.family in ("mechanics", "loss_and_head", "inputs")][::4] + HELD_OUT[::12]
 
 
 @pytest.fixture(autouse=True)
