@@ -6,6 +6,7 @@ What is expected is the ``description`` of the annotation's ``msgspec.Meta``, an
 from collections.abc import Iterable
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -77,6 +78,12 @@ def check_fields(config: object, error: type[StepscopeError], before: str = "") 
 
     Fields whose annotation says nothing, see ``expected``, are left alone. ``before`` begins the message.
     """
-    for name, kind in get_type_hints(type(config), include_extras=True).items():
-        if expected(kind):
-            check_value(f"{before}{name}", getattr(config, name), kind, error)
+    cls: Any = type(config)  # the hash of a type confuses mypy
+    for name, kind in _checked_fields(cls):
+        check_value(f"{before}{name}", getattr(config, name), kind, error)
+
+
+@cache
+def _checked_fields(cls: type) -> tuple[tuple[str, Any], ...]:
+    # Reading annotations takes longer than checking values against them.
+    return tuple((name, kind) for name, kind in get_type_hints(cls, include_extras=True).items() if expected(kind))
