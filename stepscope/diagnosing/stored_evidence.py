@@ -87,7 +87,7 @@ def _series(record: RunRecord, prefix: str, names: list[str]) -> tuple[dict[str,
 
 def _in_order(tensors: dict[str, dict[str, Series]], facts: Facts) -> dict[str, dict[str, Series]]:
     """In the model's order: a store has its names by themselves."""
-    names = [one.name for one in (*facts.parameters, *facts.layers)]
+    names = [*(one.name for one in facts.parameters), *(one.name for one in facts.layers)]
     places = {name: place for place, name in enumerate(names)}
     return {
         signal: dict(sorted(series.items(), key=lambda item: places.get(item[0], len(places))))

@@ -11,7 +11,7 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.rules import RULES
 
 FLOOR = 0.5
-"""The confidence from which a cause is reported."""
+"""A cause is reported above this confidence: where it is likelier than not."""
 EXPLAINED = 0.5
 """What is left of the confidence in a cause that may be the consequence of a surer one."""
 
@@ -130,7 +130,7 @@ def diagnose(evidence: Evidence) -> tuple[Cause, ...]:
             causes.append(cause)
     causes.sort(key=lambda cause: -cause.confidence)
     ranked = sorted(_below_their_causes(causes), key=lambda cause: -cause.confidence)
-    return tuple(cause for cause in ranked if cause.confidence >= FLOOR)
+    return tuple(cause for cause in ranked if cause.confidence > FLOOR)
 
 
 def _below_their_causes(causes: list[Cause]) -> list[Cause]:
@@ -140,7 +140,7 @@ def _below_their_causes(causes: list[Cause]) -> list[Cause]:
     """
     found = []
     for cause in causes:
-        origins = [one for one in causes if one.confidence >= FLOOR and one is not cause and _explains(one, cause)]
+        origins = [one for one in causes if one.confidence > FLOOR and one is not cause and _explains(one, cause)]
         origin = next((one for one in origins if not (_explains(cause, one) and _is_surer(causes, cause, one))), None)
         if origin is not None:
             against = (*cause.against, f"it follows from {origin.code}")

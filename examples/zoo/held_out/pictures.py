@@ -154,20 +154,6 @@ def deviation_and_variance_confused(watch: Watch, *, seed: int, sick: bool) -> f
     return run(watch, Task(net), optimizer, pair, epochs=7)
 
 
-@sick("vanishing_gradients", also=("poor_initialization",))
-def eight_logistic_layers(watch: Watch, *, seed: int, sick: bool) -> float:
-    """Eight layers of sigmoids under SGD; the twin has the same depth in GELUs with layer norms."""
-    pair = samples.scenes(seed, count=1200)
-    net, width = nn.Sequential(nn.Flatten()), 192
-    for _ in range(8):
-        net.append(nn.Linear(width, 32))
-        net.extend([nn.Sigmoid()] if sick else [nn.LayerNorm(32), nn.GELU()])
-        width = 32
-    net.append(nn.Linear(width, 2))
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.03, momentum=0.9, nesterov=True)
-    return run(watch, Task(net), optimizer, pair, epochs=8, batch_size=32)
-
-
 class Fine(Task):
     """A body and a head with names as in a library of models."""
 

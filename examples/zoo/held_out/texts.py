@@ -100,19 +100,6 @@ def time_and_batch_exchanged(watch: Watch, *, seed: int, sick: bool) -> float:
     return samples.accuracy(logits, test.tensors[1])
 
 
-@sick("exploding_gradients", also=("poor_initialization", "learning_rate_too_high"))
-def recurrent_weights_twice_orthogonal(watch: Watch, *, seed: int, sick: bool) -> float:
-    """A ReLU cell whose recurrent matrix is an orthogonal one, doubled: 24 steps amplify by millions."""
-    train, test = samples.names(seed)
-    model = Speller(gain=2.0 if sick else 0.9)
-    model.rnn.nonlinearity, model.rnn.mode = "relu", "RNN_RELU"
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    session = watch(model, optimizer)
-    for _ in range(8):
-        train_epoch(model, DataLoader(train, batch_size=32, shuffle=True), optimizer, session)
-    return evaluate(model, test)
-
-
 @sick("gradients_not_zeroed")
 def zeroed_when_logged(watch: Watch, *, seed: int, sick: bool) -> float:
     """``zero_grad`` slipped into the block that logs every 25 steps."""

@@ -160,7 +160,8 @@ CASES = {
         evidence(facts=Facts(steps=STEPS, clips=True), clipped_norm=1.0, unclipped_norm=9.0),
     ),
     "accumulation_not_averaged": (
-        evidence(facts=Facts(steps=STEPS, backward_passes=4, loss=LossFacts(kind="mse", reduction="mean"))),
+        evidence(facts=Facts(steps=STEPS, backward_passes=4, loss=LossFacts(kind="mse", reduction="mean")),
+                 loss=np.linspace(2.3, 9.0, STEPS)),
         evidence(facts=Facts(steps=STEPS, backward_passes=4,
                              loss=LossFacts(kind="mse", reduction="mean", factor=0.25))),
     ),
