@@ -113,6 +113,8 @@ def _read_folder(folder: Path) -> Iterator[Shown]:
             name = row.get(NAME_KEY, name)
             if key == STEP_KEY or key.startswith("_") or suffix in _COMPANIONS:
                 continue
+            if f"/{name}".endswith("/stepscope/verdict"):  # a line of the report in the same row, for the summary
+                continue
             kind, content = _value(folder, value)
             if chart:
                 kind, content = "curve", tuple(zip(*content[1], strict=True))
