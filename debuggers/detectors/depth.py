@@ -1,6 +1,7 @@
 """Gradients that shrink or grow from the last layer to the first."""
 
 import math
+from abc import abstractmethod
 
 import numpy as np
 
@@ -13,7 +14,35 @@ SMALLEST_NORM = 1e-4
 LASTING = 10
 
 
-class VanishingByDepth(Detector):
+class _ByDepth(Detector):
+    """A rule about the norm of the first module that has a gradient, against that of the last one."""
+
+    statistics = frozenset({"norm"})
+    judged = "norm"
+    consecutive_steps = LASTING
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._modules = _Modules()
+
+    def check(self, observation: Observation) -> tuple[Bools, float]:
+        """See the class."""
+        norms = observation.values["norm"]
+        broken = np.zeros(len(norms), np.bool_)
+        ends = self._modules.first_and_last(observation)
+        if ends is None:
+            return broken, math.nan
+        first, last = ends
+        limit = self._limit(float(norms[last]))
+        broken[first] = norms[first] != limit and self.worst(norms[first], limit) == norms[first]
+        return broken, limit
+
+    @abstractmethod
+    def _limit(self, last: float) -> float:
+        """Returns what the first norm may just be, from the last one."""
+
+
+class VanishingByDepth(_ByDepth):
     """The first layer's gradient norm is below 1e-4 and below a thousandth of the last layer's, 10 times in a row.
 
     First and last of the modules that have a gradient, in the model's order; the norm of a module is that of the
@@ -25,31 +54,15 @@ class VanishingByDepth(Detector):
 
     kind = "vanishing_by_depth"
     level = "warning"
-    statistics = frozenset({"norm"})
-    judged = "norm"
     rule = "|g_first| / |g_last| < 1e-3 and |g_first| < 1e-4 (AutoTrainer), at 10 observed steps in a row"
     evidence = "norm {value:.2g} is below {threshold:.2g}: 1e-4, and a thousandth of the last layer's"
-    consecutive_steps = LASTING
     worst = np.fmin
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._modules = _Modules()
-
-    def check(self, observation: Observation) -> tuple[Bools, float]:
-        """See the class."""
-        norms = observation.values["norm"]
-        broken = np.zeros(len(norms), np.bool_)
-        ends = self._modules.first_and_last(observation)
-        if ends is None:
-            return broken, math.nan
-        first, last = ends
-        limit = min(SMALLEST_NORM, SMALLEST_RATIO * float(norms[last]))
-        broken[first] = norms[first] < limit
-        return broken, limit
+    def _limit(self, last: float) -> float:
+        return min(SMALLEST_NORM, SMALLEST_RATIO * last)
 
 
-class ExplodingByDepth(Detector):
+class ExplodingByDepth(_ByDepth):
     """The first layer's gradient norm is above 70 times the last layer's, at 10 observed steps in a row.
 
     First and last as in ``VanishingByDepth``. Only told: near convergence the last layer of a sound model has the
@@ -58,28 +71,12 @@ class ExplodingByDepth(Detector):
 
     kind = "exploding_by_depth"
     level = "info"
-    statistics = frozenset({"norm"})
-    judged = "norm"
     rule = "|g_first| / |g_last| > 70 (AutoTrainer), at 10 observed steps in a row"
     evidence = "norm {value:.3g} is above {threshold:.3g}: 70 times the last layer's"
-    consecutive_steps = LASTING
     worst = np.fmax
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._modules = _Modules()
-
-    def check(self, observation: Observation) -> tuple[Bools, float]:
-        """See the class."""
-        norms = observation.values["norm"]
-        broken = np.zeros(len(norms), np.bool_)
-        ends = self._modules.first_and_last(observation)
-        if ends is None:
-            return broken, math.nan
-        first, last = ends
-        limit = LARGEST_RATIO * float(norms[last])
-        broken[first] = norms[first] > limit
-        return broken, limit
+    def _limit(self, last: float) -> float:
+        return LARGEST_RATIO * last
 
 
 class _Modules:

@@ -26,8 +26,10 @@ class LossSpike(SignalDetector):
     rule = "loss > mean + 6 σ of the last 128 (the spike test of OLMo), and > mean + 0.1 |mean|, from 64 losses on"
     evidence = "the loss {value:.4g} is above {threshold:.4g}"
 
-    def __init__(self) -> None:
+    def __init__(self, min_points: int = MIN_POINTS) -> None:
+        """Takes from how many losses on it judges."""
         super().__init__()
+        self._min_points = min_points
         self._window = RunningWindow(WINDOW)
 
     def check(self, step: int, signal: str, value: float) -> tuple[float, float] | None:
@@ -35,7 +37,7 @@ class LossSpike(SignalDetector):
         if not math.isfinite(value):
             return None
         window, limit = self._window, math.inf
-        if len(window) >= MIN_POINTS:
+        if len(window) >= self._min_points:
             mean = window.mean
             if value > mean:  # most steps need no σ
                 limit = mean + max(SIGMAS * window.std, LEAST_RISE * abs(mean))

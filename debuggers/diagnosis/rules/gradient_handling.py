@@ -62,19 +62,6 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
     argument = Argument("clipping_ineffective")
     if not evidence.facts.clips:
         return argument
-    for invariant in evidence.facts.invariants:
-        if invariant.name == "clipped_before_step" and invariant.broken:
-            argument.add(
-                0.85,
-                f"clipping came after the optimizer's step, or before another backward pass ({invariant.broken} times)",
-                since=invariant.first_step,
-            )
-        if invariant.name == "clipped_after_unscale" and invariant.broken:
-            argument.add(
-                0.85,
-                f"gradients were clipped under the loss scale {invariant.broken} times",
-                since=invariant.first_step,
-            )
     clipped, total = evidence["clipped_norm"].finite, evidence["unclipped_norm"].finite
     steps, ours, theirs = np.intersect1d(clipped.steps, total.steps, return_indices=True)
     if len(steps) >= 5 and evidence.found("exploding_gradient", "large_update"):

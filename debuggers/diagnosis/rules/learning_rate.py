@@ -177,7 +177,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
     if len(rates) > 1 and float(rates.values[0]) < 0.5 * float(rates.values.max()):
         return argument
     early = loss.values[1 : max(4, len(loss) // 8)]
-    start = float(loss.values[0])
+    start = max(float(loss.values[0]), progress.first)
     hump = float(early.max()) / max(abs(start), 1e-12)
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))

@@ -8,6 +8,8 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
+FEWEST_STEPS = 100
+"""Steps after which a loss that has hardly fallen says that training gets nowhere."""
 ALL = 0.999
 """Share of a model's weights from which none is trained."""
 
@@ -84,12 +86,14 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         return argument
     fresh = [one.name for one in evidence.facts.parameters if one.role == "frozen" and _is_fresh(one.shape, one.std)]
     text = f"{_some(names)}: {share:.0%} of the model are frozen"
-    argument.add(MODERATE if progress.fell < 0.7 else WEAK, text, since=0, where=names)
+    gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
+    weight = MODERATE if gets_nowhere else WEAK
+    argument.add(weight, text, since=0, where=names)
     if fresh and _share(evidence, fresh) > 0.2:
         argument.add(
-            MODERATE, f"{_some(fresh)} still have the spread of PyTorch's default initialisation: nothing trained them"
+            weight, f"{_some(fresh)} still have the spread of PyTorch's default initialisation: nothing trained them"
         )
-    if progress.learnt < 0.3 and not progress.failed:
+    if gets_nowhere:
         argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
     elif progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")

@@ -67,7 +67,7 @@ def facts():
                       kind=st.sampled_from(("Linear", "RNN", "Sigmoid", "Dropout", "BatchNorm1d", "ReLU")))  # fmt: skip
     batch = st.one_of(st.none(), st.builds(BatchFacts, shape=shapes, integer=st.booleans()))
     counts = st.integers(0, 50)
-    invariants = ("gradients_zeroed", "replicas_equal", "clipped_before_step")
+    invariants = ("gradients_zeroed", "replicas_equal")
     invariant = st.builds(InvariantFacts, name=st.sampled_from(invariants),
                           checked=counts, broken=counts, first_step=st.one_of(st.none(), counts))  # fmt: skip
     group = st.builds(

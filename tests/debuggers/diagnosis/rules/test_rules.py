@@ -138,7 +138,7 @@ CASES = {
                  loss=FALLING),
     ),
     "frozen_parameters": (
-        evidence(facts=of_parameters("frozen", "trained", std=10 ** -0.5 / 3**0.5)),
+        evidence(facts=of_parameters("frozen", "trained", std=10 ** -0.5 / 3**0.5), loss=np.tile(STANDING, 2)),
         evidence(facts=of_parameters("frozen", "trained", std=0.1), loss=FALLING),
     ),
     "no_update": (evidence(update_ratio=0.0), evidence(update_ratio=1e-3)),
@@ -178,7 +178,7 @@ CASES = {
         evidence(learning_rate=np.where(np.arange(STEPS) < 50, 0.1, 1e-4)),
     ),
     "missing_warmup": (
-        evidence(loss=np.r_[2.3, 4.0, 5.0, 4.0, np.geomspace(3.0, 1.0, STEPS - 4)],
+        evidence(loss=np.r_[2.3, 2.4, 5.0, 4.0, np.geomspace(3.0, 1.0, STEPS - 4)],
                  update_ratio=np.geomspace(0.09, 0.005, STEPS), facts=Facts(steps=STEPS, optimizer="Adam")),
         evidence(loss=np.r_[2.3, 2.4, 2.4, 2.3, np.geomspace(2.2, 1.0, STEPS - 4)],
                  update_ratio=np.geomspace(0.09, 0.005, STEPS), facts=Facts(steps=STEPS, optimizer="Adam")),
