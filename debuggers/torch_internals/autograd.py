@@ -57,7 +57,8 @@ def saved_value(node: Any, name: str) -> Any:
     """Returns what a node saved under a name, such as ``target``, ``reduction`` or ``other``; None where it has none.
 
     None also for what was freed or changed meanwhile, and for a tensor that a hook packed: only a backward pass may
-    unpack it, as that may compute it again, or bring it back from elsewhere.
+    unpack it, as that may compute it again, or bring it back from elsewhere. torch 2.7 does not tell which tensors
+    hooks packed: there, None for every tensor.
     """
     packed = getattr(node, f"_raw{_SAVED}{name}", None)
     if packed is not None and any(map(_has_hooks, packed if isinstance(packed, (list, tuple)) else (packed,))):

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from mlflow import MlflowClient
@@ -108,6 +108,32 @@ def test_one_that_mlflow_itself_is_making_is_waited_for(tmp_path):
     assert other.communicate(timeout=120)[0] == ""
     assert other.returncode == 0
     assert [entry.name for entry in tmp_path.iterdir()] == ["mlflow.db"]
+    assert_usable(path)
+
+
+class Migrated(sqlite3.Connection):
+    """A connection during which another one tries to drop a table, as MLflow's migrations do."""
+
+    def execute(self, statement, *parameters):
+        if statement.startswith("select 1"):
+            _, _, path = super().execute("pragma database_list").fetchone()
+            with closing(sqlite3.connect(path, timeout=0)) as other, suppress(sqlite3.OperationalError):
+                other.execute("drop table _alembic_tmp_tags")
+        return super().execute(statement, *parameters)
+
+
+def test_one_is_looked_at_as_of_one_moment_while_a_migration_drops_tables(tmp_path, monkeypatch):
+    path = tmp_path / "mlflow.db"
+    for table in ("alembic_version (version_num)", "experiments (a)", "_alembic_tmp_tags (a)"):
+        execute(path, f"create table {table}")
+    age(path)
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **({"factory": Migrated} | k)))
+
+    prepare_database(path)
+
+    assert (tmp_path / "mlflow.db.unfinished-1").exists()
+    monkeypatch.undo()
     assert_usable(path)
 
 

@@ -78,6 +78,7 @@ def _examine(path: Path) -> _State:
         with closing(
             sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=rw", uri=True, timeout=_BUSY_S)
         ) as database:
+            database.execute("begin")  # what is read is of one moment: a migration makes and drops tables meanwhile
             tables = {name for (name,) in database.execute("select name from sqlite_master where type = 'table'")}
             version = (
                 database.execute("select version_num from alembic_version").fetchone()
