@@ -5,8 +5,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
+from examples.zoo import samples
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out import samples
 
 
 @sick("fp16_underflow")

@@ -7,9 +7,9 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
+from examples.zoo import samples
 from examples.zoo.cases import Watch, healthy, sick
-from examples.zoo.held_out import samples
-from examples.zoo.held_out.samples import standardised
+from examples.zoo.samples import standardised
 
 
 def _score(model: nn.Module, test: TensorDataset) -> float:

@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn import functional, init
 from torch.utils.data import DataLoader, TensorDataset
 
+from examples.zoo import samples
 from examples.zoo.cases import Watch, healthy, sick
-from examples.zoo.held_out import samples
-from examples.zoo.held_out.samples import Pair
+from examples.zoo.samples import Pair
 
 
 class Task(nn.Module):

@@ -1,4 +1,4 @@
-"""What the held-out trainings learn from, as pairs of datasets: one to train on, one to judge by."""
+"""More real data, as pairs of datasets: one to train on, one to judge by."""
 
 import sysconfig
 import unicodedata

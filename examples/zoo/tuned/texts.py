@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Subset, TensorDataset
 
+from examples.zoo import samples
 from examples.zoo.cases import Session, Watch, healthy, sick
-from examples.zoo.held_out import samples
 
 SCRIPTS, FILES = len(samples.SCRIPTS), len(samples.FILES)
 
