@@ -99,9 +99,10 @@ class GradientFlowAnalysis:
         """Returns what is to be said of the flow through depth and of overflows, a sentence each."""
         lines = []
         if self.depth is not None:
+            depth = self.depth
             lines.append(
-                f"From {self.depth.layers[-1]} back to {self.depth.layers[0]} the norm changes by a factor of "
-                f"{self.depth.first_to_last:.3g} ({self.depth.factor_per_layer:.3g} a layer)."
+                f"Gradient norm from the last layer, {depth.layers[-1]}, back to the first, {depth.layers[0]}: "
+                f"times {depth.first_to_last:.3g} ({depth.factor_per_layer:.3g} a layer)."
             )
         if self.expected_overflows:
             steps = counted(self.expected_overflows, "steps")

@@ -131,9 +131,6 @@ class DebugSession(SessionProbing):
     def start(self) -> Self:
         """Begins to watch; a session that watches the same model and optimizer already ends.
 
-        The first time on a machine a process of its own compiles the measuring kernel, which takes about half a minute
-        and is said on standard error. Until then everything is measured by torch operations.
-
         Raises:
             SessionError: When the session was started before.
         """
