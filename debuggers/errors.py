@@ -43,5 +43,9 @@ class TimerError(StepscopeError, RuntimeError):
     """A timer was started while it ran, or ended while it did not."""
 
 
+class ProfilerError(StepscopeError, RuntimeError):
+    """Steps cannot be profiled: nobody tells of them, another profiler runs, or what was recorded is too large."""
+
+
 class CapturedGraphError(StepscopeError, RuntimeError):
     """Something was to be measured while a CUDA graph is being captured, and would have become a part of it."""

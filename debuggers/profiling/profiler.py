@@ -1,4 +1,4 @@
-"""Takes times and memory that a loop measures, and says where they go."""
+"""Takes times and memory that a loop tells or asks to be measured, and says where they go."""
 
 import threading
 import time
@@ -13,10 +13,13 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values.base import check_name
 from tracker_adapters.values.checked_values import PositiveInteger, at_least, check_value
 
-from debuggers.errors import ArgumentTypeError, DebuggerConfigError, TimerError
+from debuggers.diagnosis.data_waiting import DataWaiting
+from debuggers.errors import ArgumentTypeError, DebuggerConfigError, ProfilerError, TimerError
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.profiling.bottlenecks import Bottleneck, find_bottlenecks, suggestion
 from debuggers.profiling.forward_times import forward_times
+from debuggers.profiling.measured_steps import MeasuredSteps, SessionSide
+from debuggers.profiling.step_times import ModuleStep
 from debuggers.profiling.totals import NO_RUNS, LayerTotals, TimerTotals
 from debuggers.torch_import import torch
 from debuggers.utils import nearest_names
@@ -28,13 +31,13 @@ _Amount = Annotated[float, Meta(ge=0, description="a number of at least 0")]
 
 @methods_between_graphs
 class PerformanceProfiler:
-    """Timers, and the times and memory of layers as a loop tells them; sums only, whatever the number of calls.
+    """Timers, and the times and memory of layers, measured or as a loop tells them; sums only.
 
     ::
 
         with session.profiler.timer("data loading"):
             batch = next(batches)
-        session.profiler.record_layer_execution("block_0", "TransformerBlock", forward_time=0.01)
+        session.profiler.measure_steps(10)  # and train on
         for line in session.profiler.suggestions():
             print(line)
 
@@ -43,12 +46,14 @@ class PerformanceProfiler:
 
     Attributes:
         left_out: Calls that were not kept, because there are 10,000 other names.
+        steps: Whom the session tells of its steps; None without a session.
     """
 
-    def __init__(self, model: torch.nn.Module | None = None) -> None:
-        """Takes the model that ``measure_forward`` runs, if there is one."""
+    def __init__(self, model: torch.nn.Module | None = None, *, session: SessionSide | None = None) -> None:
+        """Takes the model that is measured, if there is one, and what a session gives."""
         self.left_out = 0
-        self._model = model
+        self._model, self._session = model, session
+        self.steps = None if session is None else MeasuredSteps(model, session, self._take_step)
         self._running: dict[tuple[int, str], int] = {}
         self._timers: dict[str, TimerTotals] = {}
         self._layers: dict[str, LayerTotals] = {}
@@ -120,21 +125,7 @@ class PerformanceProfiler:
         backward = None if backward_time is None else _seconds(name, "backward_time", backward_time)
         check_value(f"layer {name!r}: memory", memory, _Amount | None, DebuggerConfigError)
         check_value(f"layer {name!r}: parameters", parameters, at_least(0) | None, DebuggerConfigError)
-        with self._lock:
-            if name not in self._layers and len(self._layers) >= MAX_NAMES:
-                self.left_out += 1
-                return
-            before = self._layers.get(name, LayerTotals(name=name, kind=kind))
-            self._layers[name] = replace(
-                before,
-                kind=kind,
-                count=before.count + 1,
-                forward_s=before.forward_s + forward,
-                backward_s=before.backward_s + (backward or 0.0),
-                backward_count=before.backward_count + (backward is not None),
-                peak_memory_bytes=_largest(before.peak_memory_bytes, memory),
-                parameters=before.parameters if parameters is None else parameters,
-            )
+        self._add(name, kind, 1, forward, backward, memory, parameters)
 
     def measure_forward(self, *inputs: Any, repeats: int = 3) -> None:
         """Records the forward time of each layer of the session's model, on these inputs: see ``forward_times``.
@@ -153,6 +144,46 @@ class PerformanceProfiler:
             parameters = sum(one.numel() for one in module.parameters())
             self.record_layer_execution(name, type(module).__name__, seconds, parameters=parameters)
 
+    def measure_steps(self, steps: int = 10) -> None:
+        """Records forward and backward times and the memory of each module in the coming steps of the training itself.
+
+        Of a module that holds others its own operations are timed, without theirs; calls without gradients are left
+        out. Memory is that of the tensors that a module without submodules makes and returns, per step. Nothing waits
+        for a device: on CUDA the device's own clock is used, elsewhere the host's. What was compiled is one module.
+
+        Raises:
+            ProfilerError: Outside of a session, which tells of steps.
+            ArgumentTypeError: In a session without a model.
+            DebuggerConfigError: Unless ``steps`` is at least 1.
+        """
+        measured = self._measured_steps("steps", steps)
+        if self._model is None and self._session is not None and self._session.enabled:
+            raise ArgumentTypeError("profiler: the session has no model whose steps could be measured")
+        measured.measure(steps)
+
+    def trace(self, steps: int = 3, *, max_mb: float = 50.0) -> None:
+        """Records the coming steps by ``torch.profiler``, and keeps the trace as a file of the run and in output_dir.
+
+        All sinks get it; Chrome (``chrome://tracing``) and ``ui.perfetto.dev`` open it. torch waits for a CUDA device
+        when it begins and when it ends. A session that ends before keeps what was seen.
+
+        Args:
+            steps: How many.
+            max_mb: A larger file, in units of 2**20 bytes, is not kept, which is said on standard error.
+
+        Raises:
+            ProfilerError: Outside of a session, in one with neither a run nor an output_dir, and where a profiler of
+                torch runs.
+            DebuggerConfigError: Unless ``steps`` is at least 1 and ``max_mb`` above 0.
+        """
+        check_value("max_mb", max_mb, Annotated[float, Meta(gt=0, description="a number above 0")], DebuggerConfigError)
+        self._measured_steps("steps", steps).trace(steps, max_mb)
+
+    @property
+    def data_waiting(self) -> DataWaiting | None:
+        """The share of a step before its forward pass, as in loading data; None while it is not known."""
+        return None if self._session is None else self._session.waiting()
+
     @property
     def timers(self) -> Mapping[str, TimerTotals]:
         """The totals of each timer that has ended at least once."""
@@ -161,7 +192,9 @@ class PerformanceProfiler:
 
     @property
     def layers(self) -> tuple[LayerTotals, ...]:
-        """The totals of each layer, the slowest first."""
+        """The totals of each layer, the slowest first; waits for the device after ``measure_steps``."""
+        if self.steps is not None:
+            self.steps.drain()
         with self._lock:
             found = list(self._layers.values())
         return tuple(sorted(found, key=lambda layer: -layer.total_s))
@@ -173,6 +206,42 @@ class PerformanceProfiler:
     def suggestions(self) -> tuple[str, ...]:
         """Returns what to try against each bottleneck, with the arithmetic behind it."""
         return tuple(suggestion(one) for one in self.bottlenecks())
+
+    def _measured_steps(self, what: str, steps: int) -> MeasuredSteps:
+        check_value(what, steps, PositiveInteger, DebuggerConfigError)
+        if self.steps is None:
+            raise ProfilerError("the profiler is told of no steps; expected that of a session, session.profiler")
+        return self.steps
+
+    def _take_step(self, name: str, kind: str, parameters: int, step: ModuleStep) -> None:
+        memory = step.memory_bytes or None
+        self._add(name, kind, step.calls, step.forward_s, step.backward_s, memory, parameters)
+
+    def _add(  # noqa: PLR0917 (what record_layer_execution takes, in its order)
+        self,
+        name: str,
+        kind: str,
+        count: int,
+        forward_s: float,
+        backward_s: float | None,
+        memory: float | None,
+        parameters: int | None,
+    ) -> None:
+        with self._lock:
+            if name not in self._layers and len(self._layers) >= MAX_NAMES:
+                self.left_out += 1
+                return
+            before = self._layers.get(name, LayerTotals(name=name, kind=kind))
+            self._layers[name] = replace(
+                before,
+                kind=kind,
+                count=before.count + count,
+                forward_s=before.forward_s + forward_s,
+                backward_s=before.backward_s + (backward_s or 0.0),
+                backward_count=before.backward_count + (0 if backward_s is None else count),
+                peak_memory_bytes=_largest(before.peak_memory_bytes, memory),
+                parameters=before.parameters if parameters is None else parameters,
+            )
 
     def _not_running(self, name: object) -> str:
         if not isinstance(name, str):

@@ -123,6 +123,7 @@ class DebugSession(SessionProbing):
             stopwatch=self._pacing.stopwatch,
         )
         self._instruments.gradients.on_total = self._diagnosis.note_total
+        self._instruments.tools.evidence = lambda: self._diagnosis.evidence([])
         self._diagnosis.use_watch(self._instruments.gradients.watch)
         self._started = self._stopped = self._paused = False
         self._process = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding
 from debuggers.detectors.finding import collected_findings
+from debuggers.diagnosis.evidence import Evidence
 from debuggers.gradients.debugger import GradientDebugger
 from debuggers.instrumentation.isolation import Isolation, OnError, failure_alerts
 from debuggers.instrumentation.stopwatch import Stopwatch
@@ -20,11 +21,16 @@ from stepscope.sessions.config import DebugConfig
 if TYPE_CHECKING:
     from debuggers.conditional_hooks.hooks import ConditionalHooks
     from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
+    from debuggers.profiling.measured_steps import MeasuredSteps
     from debuggers.profiling.profiler import PerformanceProfiler
 
 
 class SessionTools:
-    """Tells of the steps to what was asked for; what was not costs nothing."""
+    """Tells of the steps to what was asked for; what was not costs nothing.
+
+    Attributes:
+        evidence: Returns what the session's diagnosis argues from.
+    """
 
     def __init__(
         self,
@@ -45,7 +51,9 @@ class SessionTools:
         self._hooks: ConditionalHooks | None = None
         self._model_diagnostics: ModelDiagnostics | None = None
         self._profiler: PerformanceProfiler | None = None
+        self.evidence: Callable[[], Evidence] = Evidence
         self._step: int | None = None
+        self._last_step = 0
         self._loss: torch.Tensor | float | None = None
         self._collecting = ExitStack()
         self._findings: list[Finding] = []
@@ -84,9 +92,19 @@ class SessionTools:
     def profiler(self) -> PerformanceProfiler:
         """The session's timers and layers."""
         if self._profiler is None:
+            from debuggers.diagnosis.data_waiting import data_waiting
+            from debuggers.profiling.measured_steps import SessionSide
             from debuggers.profiling.profiler import PerformanceProfiler
 
-            self._profiler = PerformanceProfiler(self._model)
+            side = SessionSide(
+                emitter=self._emitter,
+                output_dir=self._config.output_dir,
+                isolation=self._isolation,
+                stopwatch=self._stopwatch,
+                enabled=self._enabled,
+                waiting=lambda: data_waiting(self.evidence()),
+            )
+            self._profiler = PerformanceProfiler(self._model, session=side)
         return self._profiler
 
     @property
@@ -99,6 +117,8 @@ class SessionTools:
         self._step = step
         if self._hooks is not None:
             self._hooks.begin(step)
+        if self._measured_steps is not None:
+            self._measured_steps.begin()
 
     def look(self, loss: torch.Tensor | float | None) -> None:
         """Says that the gradients of the step are complete, and will be looked at."""
@@ -114,6 +134,9 @@ class SessionTools:
         findings, self._findings = self._findings, []
         if self._hooks is not None:
             self._hooks.end_step(step, loss, findings)
+        self._last_step = step
+        if self._measured_steps is not None:
+            self._measured_steps.end_step(step)
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""
@@ -126,9 +149,17 @@ class SessionTools:
         self._step = None
         if self._hooks is not None:
             self._hooks.pause()
+        if self._measured_steps is not None:
+            self._measured_steps.pause()
 
     def close(self) -> None:
         """Removes every hook, and ends what is left."""
         self._step = None
         if self._hooks is not None:
             self._hooks.close()
+        if self._measured_steps is not None:
+            self._measured_steps.close(self._last_step)
+
+    @property
+    def _measured_steps(self) -> MeasuredSteps | None:
+        return None if self._profiler is None else self._profiler.steps

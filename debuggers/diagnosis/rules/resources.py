@@ -3,6 +3,7 @@
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.data_waiting import data_waiting
 from debuggers.diagnosis.evidence import Evidence
 
 SLOPE_MB = 0.02
@@ -43,16 +44,15 @@ def memory_leak(evidence: Evidence) -> Argument:
 def data_loading_bound(evidence: Evidence) -> Argument:
     """More than half of the time of a typical step passes between its predecessor's end and its forward pass."""
     argument = Argument("data_loading_bound")
-    share, time = evidence["data_share"].finite, evidence["step_ms"].finite
-    if len(share) < 5:
+    waiting = data_waiting(evidence)
+    if waiting is None:
         return argument
-    typical = float(np.median(share.values[1:]))
-    step_ms = float(np.median(time.values)) if len(time) else np.inf
-    if typical > WAITS and step_ms * typical > SHORTEST_MS:
+    step_ms = waiting.step_ms if np.isfinite(waiting.step_ms) else np.inf
+    if waiting.share > WAITS and step_ms * waiting.share > SHORTEST_MS:
         argument.add(
-            0.6 if typical < 0.7 else 0.85,
-            f"{typical:.0%} of a step of {step_ms:.3g} ms pass before its forward pass begins",
-            since=int(share.steps[0]),
+            0.6 if waiting.share < 0.7 else 0.85,
+            f"{waiting.share:.0%} of a step of {step_ms:.3g} ms pass before its forward pass begins",
+            since=waiting.since_step,
         )
     argument.advice = (
         "DataLoader(num_workers=4, pin_memory=True, persistent_workers=True, "

@@ -1,0 +1,37 @@
+"""How long the steps of a training wait for data, from its signals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from debuggers.diagnosis.evidence import Evidence
+
+FEWEST = 5
+"""Measured steps from which a typical share is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataWaiting:
+    """The typical wait of a step, between the end of the one before it and its forward pass.
+
+    Attributes:
+        share: Its median share of the step, from 0 to 1, without the first step.
+        step_ms: The median time of a step, in milliseconds; NaN where it is not known.
+        since_step: The first step whose share is known.
+    """
+
+    share: float
+    step_ms: float
+    since_step: int
+
+
+def data_waiting(evidence: Evidence) -> DataWaiting | None:
+    """Returns how long steps wait for data; None where that was measured at fewer than five steps."""
+    share, time = evidence["data_share"].finite, evidence["step_ms"].finite
+    if len(share) < FEWEST:
+        return None
+    return DataWaiting(
+        share=float(np.median(share.values[1:])),
+        step_ms=float(np.median(time.values)) if len(time) else np.nan,
+        since_step=int(share.steps[0]),
+    )
