@@ -13,6 +13,7 @@ from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.module_selection import NamedModule
 from debuggers.instrumentation.quiet_computation import outside_modes
 from debuggers.instrumentation.stopwatch import Stopwatch
+from debuggers.instrumentation.training_pass import holds_values
 from debuggers.measurement.joined_summaries import JoinedSummaries
 from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.torch_import import torch
@@ -73,9 +74,10 @@ class Recording:
     def wanted(self) -> bool:
         """Whether a forward call is one of the step: not a validation, and not one that checkpointing repeats.
 
-        Activation checkpointing calls modules again in the backward pass, to compute what it dropped.
+        Activation checkpointing calls modules again in the backward pass, to compute what it dropped. Nor is one whose
+        tensors hold no values, as in ``torch.func.vmap``.
         """
-        return self._model.training is self.training and backward_pass_id() == NO_BACKWARD_PASS
+        return self._model.training is self.training and backward_pass_id() == NO_BACKWARD_PASS and holds_values()
 
     def add(self, layer: LayerRecorder, call: int, output: Any) -> None:
         """Measures the tensors of an output, or has them wait; see ``OutputRows``."""
@@ -89,7 +91,7 @@ class Recording:
         the step.
         """
         self._depth += 1
-        if self._depth > 1 or backward_pass_id() != NO_BACKWARD_PASS:
+        if self._depth > 1 or backward_pass_id() != NO_BACKWARD_PASS or not holds_values():
             return False
         self.drop_unfinished_pass()
         if self.is_guess and len(self.outputs) and self._is_given_up():

@@ -35,7 +35,7 @@ def digest(value: Any) -> str:
 
     def add(item: Any) -> None:
         if isinstance(item, torch.Tensor):
-            found.update(item.detach().contiguous().numpy().tobytes())
+            found.update(item.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
         elif isinstance(item, dict):
             for key in item:
                 add(item[key])

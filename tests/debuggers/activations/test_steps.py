@@ -173,3 +173,19 @@ def test_a_model_that_is_a_single_layer_is_recorded_without_a_word(caplog):
 
     assert [item.count for item in emitter.artifacts if item.kind == "histogram"] == [6]
     assert caplog.text == ""
+
+
+def test_calls_within_a_transformation_are_left_out():
+    loop = Loop(gradients=True)
+    parameters = {name: one.detach() for name, one in loop.model.named_parameters()}
+
+    def loss(parameters, row):
+        return torch.func.functional_call(loop.model, parameters, (row[None],)).square().mean()
+
+    loop.monitor.expect(0)
+    torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, torch.randn(3, 4))
+    loop.forward(5)
+    loop.monitor.detach(0)
+
+    assert loop.recorded() == {0: {"first": 5, "second": 5}}
+    assert not loop.monitor.failures
