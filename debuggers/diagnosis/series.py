@@ -26,6 +26,11 @@ class Series:
     def __len__(self) -> int:
         return len(self.steps)
 
+    @property
+    def first(self) -> float:
+        """The first value; NaN if there is none."""
+        return float(self.values[0]) if len(self) else np.nan
+
     def until(self, step: int) -> "Series":
         """Returns the points up to a step, and that one."""
         end = int(np.searchsorted(self.steps, step, "right"))

@@ -11,6 +11,7 @@ from debuggers.diagnosis.rules.gradient_handling import (
     clipping_too_strong,
     gradients_not_zeroed,
 )
+from debuggers.diagnosis.rules.initialization import poor_initialization, unbroken_symmetry
 from debuggers.diagnosis.rules.inputs import duplicated_data, inputs_constant, inputs_not_normalized, non_finite_inputs
 from debuggers.diagnosis.rules.learning_rate import (
     learning_rate_too_high,
@@ -38,9 +39,7 @@ from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound
 from debuggers.diagnosis.rules.signal_flow import (
     dead_units,
     exploding_gradients,
-    poor_initialization,
     saturated_units,
-    unbroken_symmetry,
     vanishing_gradients,
 )
 from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels, unshuffled_data

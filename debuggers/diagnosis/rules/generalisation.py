@@ -5,59 +5,68 @@ import numpy as np
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.series import Series
 
 GAP = 0.1
-"""(validation - training) / training from which a model overfits (Overfit of SageMaker Debugger)."""
+"""Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
 DROPOUT = 0.75
 
 
 def overfitting(evidence: Evidence) -> Argument:
-    """The validation loss rises from its lowest value while the training loss falls."""
+    """The validation loss gives back a good part of what it had gained, or stays far above the training loss.
+
+    Both are measured on the way from the loss of a constant output: of a small loss, half as much again is little.
+    """
     argument = Argument("overfitting")
     validation, progress = evidence["validation/loss"].finite, progress_of(evidence)
     if len(validation) < 3 or progress is None or progress.failed:
         return argument
     best = int(validation.values.argmin())
     low, last = float(validation.values[best]), float(np.median(validation.values[-2:]))
-    rise = (last - low) / max(abs(low), 1e-12)
+    step, later = int(validation.steps[best]), len(validation) - 1 - best
+    comparable = _is_comparable(evidence, validation)
+    level = _level(evidence, progress) if comparable else float(validation.values.max())
+    lost = (last - low) / max(level - low, 0.3 * abs(level), 1e-12)
     train = evidence["loss"].finite
     falls = float(np.median(train.values[-max(3, len(train) // 10) :])) < progress.first
-    later = len(validation) - 1 - best
-    if rise > GAP and falls and later >= 2:
-        step = int(validation.steps[best])
+    if lost > GAP and falls and later >= 2:
         argument.add(
-            STRONG if rise > 2 * GAP else 0.55,
+            STRONG if lost > 2 * GAP else 0.55,
             f"the validation loss rose from {low:.3g} at step {step} to {last:.3g}, the "
             f"training loss fell to {progress.last:.3g}",
             since=step,
         )
-    _add_gap(argument, evidence, progress, last)
-    gap = (last - progress.last) / max(abs(progress.last), 1e-12)
-    if gap > 10 * GAP and progress.fell > 0.5:
+    gap = (last - progress.last) / max(level, 1e-12)
+    if comparable and gap > GAP and last > 2 * progress.last and progress.fell > 0.5:
         argument.add(
             MODERATE if later >= 1 else WEAK,
             f"at the end it is {last / max(progress.last, 1e-12):.1f} times the training loss",
-            since=int(validation.steps[best]),
+            since=step,
+        )
+    if comparable and len(evidence["baseline_loss"]) and progress.last < 0.3 * level and gap > 3 * GAP:
+        argument.add(
+            0.6,
+            f"the training loss is {progress.last / level:.0%} of that of a constant output, the validation loss "
+            f"{last / level:.0%}",
         )
     argument.advice = (
-        f"Stop at step {int(validation.steps[best])}, where the validation loss was lowest; more data or augmentation, "
-        "weight decay, dropout, or a smaller model."
+        f"Stop at step {step}, where the validation loss was lowest; more data or augmentation, weight decay, dropout, "
+        "or a smaller model."
     )
     return argument
 
 
-def _add_gap(argument: Argument, evidence: Evidence, progress: Progress, validation: float) -> None:
-    """Adds the gap between both losses, where that of a constant output says how large it is."""
+def _level(evidence: Evidence, progress: Progress) -> float:
+    """The loss of a constant output; the first loss where that is not known."""
     baseline = evidence["baseline_loss"].finite.values
-    if not len(baseline) or float(np.median(baseline)) <= 0:
-        return
-    level = float(np.median(baseline))
-    if progress.last < 0.3 * level and validation - progress.last > 0.3 * level:
-        argument.add(
-            0.6,
-            f"the training loss is {progress.last / level:.0%} of that of a constant output, the validation loss "
-            f"{validation / level:.0%}",
-        )
+    level = float(np.median(baseline)) if len(baseline) else 0.0
+    return level if level > 0 else progress.first
+
+
+def _is_comparable(evidence: Evidence, validation: Series) -> bool:
+    """Whether the validation loss is what the training loss is: not, say, a share of errors, which is smaller."""
+    before = evidence["loss"].until(int(validation.steps[0])).finite.values[-10:]
+    return not len(before) or float(validation.values[0]) > 0.5 * float(np.median(before))
 
 
 def over_regularized(evidence: Evidence) -> Argument:
@@ -75,7 +84,7 @@ def over_regularized(evidence: Evidence) -> Argument:
         down = float(np.mean(np.diff(norm.values[: lowest + 1]) < 0)) if lowest else 0.0
         if shrunk < 0.7 and down > 0.7:
             argument.add(
-                0.5 if shrunk > 0.4 else 0.6,
+                0.5,
                 f"the weights shrank to {shrunk:.0%} of their size"
                 + (f" under weight decay {strength:g}" if strength else ""),
                 since=int(norm.steps[0]),

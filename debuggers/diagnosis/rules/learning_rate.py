@@ -16,6 +16,10 @@ SMALL_RATIO = 1e-4
 """Outside of these an update ratio is worth telling (TheDeepChecker; DeepDiagnosis: 1e-5 to 0.1)."""
 COLLAPSED = 1e-2
 """Share of the largest learning rate below which nothing is learnt any more."""
+STAYED = 0.1
+"""Sum of all update ratios up to which weights stay where they were initialised, even if all updates agreed."""
+UNDER_WAY = 0.5
+"""The same up to which most of a model is still what it was initialised with."""
 EARLY = 10
 """Steps in which an update that is too large shows first."""
 
@@ -104,8 +108,16 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     if not len(alive) or float(np.median(alive.values)) == 0 or progress.fell > 0.5:
         return argument
     since = int(ratio.steps[0])
+    travelled = _travelled(evidence)
     if typical < SMALL_RATIO / 10:
         argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
+    elif travelled < STAYED and max(progress.learnt, progress.fell) < 0.15:
+        argument.add(
+            STRONG,
+            f"all updates together change weights by no more than {travelled:.1%} of their size, and the loss fell by "
+            f"{progress.fell:.1%}",
+            since=since,
+        )
     elif typical < SMALL_RATIO:
         argument.add(0.5, f"updates change weights by only {typical:.1g} of their size a step", since=since)
     elif typical < HEALTHY_RATIO / 2:
@@ -208,29 +220,39 @@ def missing_warmup(evidence: Evidence) -> Argument:
 
 
 def stopped_too_early(evidence: Evidence) -> Argument:
-    """The loss falls at the end as fast as in the middle, and the validation loss is at its lowest.
+    """The loss still falls at the end, weights are not far from where they began, the validation loss is at its lowest.
 
-    Without a validation loss this is too weak to tell: every short training that goes well looks so.
+    A loss that falls in a straight line is too weak to tell by itself: every short training that goes well looks so.
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     if progress is None or progress.points < 20 or progress.failed or evidence.facts.error:
         return argument
-    straight = progress.late_fall > 0.3 and 0.1 < progress.fell < 0.7
     typical = float(np.median(ratio.values)) if len(ratio) else 0.0
-    if straight and typical > SMALL_RATIO:
+    if typical < SMALL_RATIO or not 0.05 < progress.fell < 0.7:
+        return argument
+    if progress.late_fall > 0.3 and progress.fell > 0.1:
         argument.add(
             MODERATE,
             f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
-            since=int(evidence["loss"].steps[-1]),
         )
-        validation = evidence["validation/loss"].finite
-        if len(validation) >= 3 and float(validation.values[-1]) <= float(validation.values.min()) * 1.001:
-            argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
+    travelled = _travelled(evidence)
+    if STAYED < travelled < UNDER_WAY and progress.late_fall > 0.1:
+        argument.add(MODERATE, f"all updates together come to {travelled:.0%} of the weights' size")
+    validation = evidence["validation/loss"].finite
+    if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():
+        argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
     argument.advice = (
         f"Train longer: twice {evidence.facts.steps or progress.points:,} steps, or until the validation loss stands."
     )
     return argument
+
+
+def _travelled(evidence: Evidence) -> float:
+    """The sum of the update ratios of all steps: how far weights may have come, in units of their size."""
+    ratio, loss = evidence["update_ratio"].finite, evidence["loss"]
+    steps = np.arange(int(loss.steps[0]), int(loss.steps[-1]) + 1)
+    return float(np.interp(steps, ratio.steps, ratio.values).sum()) if len(ratio) else math.inf
 
 
 def _rate(evidence: Evidence) -> float | None:

@@ -1,12 +1,11 @@
-"""Causes in how values and gradients pass through the layers: initialisation, dead and saturated units, depth."""
-
-from collections.abc import Mapping
+"""Causes in how values and gradients pass through the layers: depth, dead and saturated units."""
 
 import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.initialization import USUAL_GAINS, gains
 from debuggers.diagnosis.series import Series
 
 DECAY = 1e-3
@@ -15,11 +14,6 @@ GROWTH = 70.0
 """The same above which they explode (AutoTrainer)."""
 TINY = 1e-4
 """Root mean square of a gradient below which the ratio counts."""
-
-
-def _at_start(series: Series) -> float:
-    """Its first value."""
-    return float(series.values[0]) if len(series) else np.nan
 
 
 def _late(series: Series) -> float:
@@ -42,7 +36,7 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
     """Gradients of the first layers are less than a thousandth of the last ones' and tiny, and fall with depth."""
     argument = Argument("vanishing_gradients")
     sizes = {name: _late(series) for name, series in _matrices(evidence, "gradient_rms").items()}
-    early = {name: _at_start(series) for name, series in _matrices(evidence, "gradient_rms").items()}
+    early = {name: series.first for name, series in _matrices(evidence, "gradient_rms").items()}
     for values, when in ((early, "at first"), (sizes, "later")):
         known = [(name, value) for name, value in values.items() if np.isfinite(value)]
         if len(known) < 3 or known[-1][1] <= 0:
@@ -79,7 +73,7 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
 def exploding_gradients(evidence: Evidence) -> Argument:
     """Gradients grow from the last layer to the first, or jump by orders of magnitude at single steps."""
     argument = Argument("exploding_gradients")
-    known = [(name, _at_start(series)) for name, series in _matrices(evidence, "gradient_rms").items()]
+    known = [(name, series.first) for name, series in _matrices(evidence, "gradient_rms").items()]
     known = [(name, value) for name, value in known if np.isfinite(value) and value > 0]
     if len(known) >= 3:
         ratio = known[0][1] / known[-1][1]
@@ -140,8 +134,8 @@ def dead_units(evidence: Evidence) -> Argument:
         since = int(series.steps[above[0]])
         share = _late(series)
         argument.add(
-            0.55 if share < 0.9 else 0.75,
-            f"{share:.0%} of the units of {name} are dead, {_at_start(series):.0%} at first",
+            0.5 if share < 0.9 else 0.75,
+            f"{share:.0%} of the units of {name} are dead, {series.first:.0%} at first",
             since=since,
             where=list(hit)[:5],
         )
@@ -157,6 +151,8 @@ def dead_units(evidence: Evidence) -> Argument:
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
+    elif argument.cause is not None and progress is not None and progress.learnt < 0.2:
+        argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
     argument.advice = (
         "Start biases at 0, lower the learning rate if they died after a large update, or use LeakyReLU or GELU."
     )
@@ -179,111 +175,21 @@ def saturated_units(evidence: Evidence) -> Argument:
         above = np.flatnonzero(series.values > 0.5)
         argument.add(
             0.6,
-            f"{_late(series):.0%} of the outputs of {name} lie at its bounds, {_at_start(series):.0%} at first",
+            f"{_late(series):.0%} of the outputs of {name} lie at its bounds, {series.first:.0%} at first",
             since=int(series.steps[above[0]]),
             where=list(hit)[:5],
         )
         progress = progress_of(evidence)
+        large = {of: gain for of, gain in gains(evidence.facts).items() if gain > USUAL_GAINS[1]}
+        if large and series.first > 0.5:
+            of = max(large, key=lambda key: large[key])
+            argument.add(STRONG, f"the standard deviation of {of} times √fan_in is {large[of]:.2g} at first: too large")
         if progress is not None and progress.learnt < 0.3:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif progress is not None and progress.learnt > 0.7:
+        elif progress is not None and progress.learnt > 0.7 and not large:
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
         "Use smaller initial weights (xavier_normal_ with the activation's gain), "
         "normalise before it, or lower the learning rate."
     )
-    return argument
-
-
-def poor_initialization(evidence: Evidence) -> Argument:
-    """At the first step weights, outputs or the loss are at a scale far from what initialisations aim at."""
-    argument = Argument("poor_initialization")
-    facts = evidence.facts
-    wrong: dict[str, float] = {}
-    normalised = any("Norm" in layer.kind for layer in facts.layers)
-    for one in facts.parameters:
-        if len(one.shape) >= 2 and one.std > 0 and one.role != "frozen" and "emb" not in one.name.lower():
-            gain = one.std * float(np.sqrt(np.prod(one.shape[1:])))
-            if not 0.05 < gain < 5:
-                wrong[one.name] = gain
-    if wrong:
-        name = max(wrong, key=lambda key: abs(np.log(wrong[key])))
-        size = "large" if wrong[name] > 1 else "small"
-        strength = STRONG if abs(np.log10(wrong[name])) > 1 else 0.5
-        argument.add(
-            strength,
-            f"the standard deviation of {name} times √fan_in is {wrong[name]:.2g} "
-            f"at first, too {size}: 0.6 to 1.4 is usual",
-            since=0,
-            where=list(wrong)[:5],
-        )
-    _add_first_outputs(argument, evidence.of_tensors("output_std"), normalised=normalised)
-    loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
-    if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
-        classes = evidence["targets/classes_so_far"].values
-        first, floor = float(loss.values[0]), float(np.log(max(2.0, float(classes[-1]) if len(classes) else 2.0)))
-        if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
-            argument.add(
-                MODERATE,
-                f"the first loss is {first:.3g}, that of a uniform guess about {floor:.3g}",
-                since=int(loss.steps[0]),
-            )
-    progress = progress_of(evidence)
-    if argument.cause is not None and progress is not None:
-        if progress.failed or progress.learnt < 0.2:
-            argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif progress.fell > 0.7 and progress.last < 0.3 * max(
-            float(np.median(baseline.values)) if len(baseline) else progress.last, 1e-12
-        ):
-            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
-    argument.advice = (
-        "Initialise with torch.nn.init.kaiming_normal_ before ReLU, xavier_normal_ "
-        "before tanh and sigmoid, and biases with 0."
-    )
-    return argument
-
-
-def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, normalised: bool) -> None:
-    """Adds outputs that shrink or grow from layer to layer at the first step."""
-    known = [(name, _at_start(series)) for name, series in outputs.items() if len(series)]
-    known = [(name, value) for name, value in known if np.isfinite(value) and value > 0]
-    if len(known) < 4 or normalised:
-        return
-    ratio = known[-1][1] / known[0][1]
-    if not 1e-3 < ratio < 1e3:
-        grow = "grow" if ratio > 1 else "shrink"
-        argument.add(
-            MODERATE,
-            f"outputs {grow} from {known[0][1]:.2g} ({known[0][0]}) to {known[-1][1]:.2g} ({known[-1][0]}) at first",
-            since=0,
-        )
-
-
-def unbroken_symmetry(evidence: Evidence) -> Argument:
-    """Units of a layer start with equal weights and still have them later: they compute the same."""
-    argument = Argument("unbroken_symmetry")
-    same = {name: series for name, series in evidence.of_tensors("unit_similarity").items() if len(series) >= 3}
-    hit = {
-        name: series
-        for name, series in same.items()
-        if float(series.values[0]) > 0.5 and float(series.values[-1]) > 0.5
-    }
-    frozen = {
-        one.name for one in evidence.facts.parameters if one.role in ("frozen", "without_gradient", "outside_optimizer")
-    }
-    hit = {name: series for name, series in hit.items() if name not in frozen}
-    if hit:
-        name = max(hit, key=lambda key: float(hit[key].values[-1]))
-        steps = hit[name].steps
-        argument.add(
-            0.9 if float(hit[name].values[-1]) > 0.9 else 0.7,
-            f"{hit[name].values[-1]:.0%} of the units of {name} have equal weights "
-            f"at step {steps[-1]}, as at step {steps[0]}",
-            since=int(steps[0]),
-            where=list(hit)[:5],
-        )
-        progress = progress_of(evidence)
-        if progress is not None and progress.learnt > 0.9:
-            argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
-    argument.advice = "Initialise weights at random (torch.nn.init.kaiming_uniform_); only biases may start equal."
     return argument

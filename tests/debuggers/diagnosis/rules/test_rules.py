@@ -90,8 +90,8 @@ CASES = {
         evidence(targets__between_batches=4.0, inputs__batch_size=32.0),
     ),
     "labels_unrelated": (
-        evidence(baseline_loss=2.3, update_ratio=1e-3, outputs__batch_std=0.1, accuracy=0.11, **CLASSES),
-        evidence(baseline_loss=2.3, update_ratio=1e-3, outputs__batch_std=0.1, accuracy=0.5, loss=FALLING, **CLASSES),
+        evidence(baseline_loss=2.3, update_ratio=1e-2, outputs__batch_std=0.1, accuracy=0.11, **CLASSES),
+        evidence(baseline_loss=2.3, update_ratio=1e-2, outputs__batch_std=0.1, accuracy=0.5, loss=FALLING, **CLASSES),
     ),
     "wrong_output_or_loss": (evidence(facts=of_loss(before="softmax")), evidence(facts=of_loss(before=""))),
     "target_out_of_range": (
@@ -171,7 +171,7 @@ CASES = {
     ),
     "learning_rate_too_low": (
         evidence(update_ratio=9e-6, loss=np.linspace(2.3, 2.29, STEPS)),
-        evidence(update_ratio=6e-4, loss=np.linspace(2.3, 2.29, STEPS)),
+        evidence(update_ratio=2e-3, loss=np.linspace(2.3, 2.29, STEPS)),
     ),
     "schedule_collapsed": (
         evidence(learning_rate=np.where(np.arange(STEPS) < 20, 0.1, 1e-4)),
@@ -260,3 +260,37 @@ def test_the_advice_for_a_learning_rate_names_one(code="learning_rate_too_high")
     causes = diagnose(evidence(update_ratio=0.3, loss=np.linspace(2.3, 9.0, STEPS), facts=facts))
     (cause,) = [cause for cause in causes if cause.code == code]
     assert cause.advice.startswith("lr: 0.1 → 0.0003 (the update ratio is 0.3")
+
+
+def test_the_spread_of_an_embedding_or_of_a_position_is_no_scale_of_weights():
+    parameters = tuple(ParameterFacts(name=name, shape=(100, 64), std=1.0) for name in ("wte.weight", "position"))
+    layers = (LayerFacts(name="wte", kind="Embedding"), LayerFacts(name="head", kind="Linear"))
+    assert diagnose(evidence(facts=Facts(steps=STEPS, parameters=parameters, layers=layers))) == ()
+
+
+def test_a_validation_loss_that_rises_by_little_of_what_it_fell_is_no_overfitting():
+    signals = {"validation__loss": [2.2, 0.1, 0.075, 0.09, 0.1, 0.1], "baseline_loss": 2.3}
+    assert diagnose(evidence(loss=np.geomspace(2.3, 0.006, STEPS), **signals)) == ()
+
+
+def test_a_share_of_errors_is_not_compared_with_the_training_loss():
+    errors = [0.4, 0.3, 0.2, 0.18, 0.19, 0.18]
+    assert diagnose(evidence(loss=FALLING, validation__loss=errors, baseline_loss=2.3)) == ()
+
+
+def test_weights_that_stay_where_they_were_have_learnt_nothing():
+    (cause,) = diagnose(evidence(update_ratio=1.5e-3, loss=np.linspace(2.3, 2.28, STEPS), baseline_loss=2.3))
+    assert cause.code == "learning_rate_too_low"
+    assert "9.0% of their size" in cause.evidence[0]
+
+
+def test_a_model_that_came_trained_may_stay_where_it_is():
+    known = {"update_ratio": 1.5e-3, "baseline_loss": 2.3, "facts": of_loss()}
+    assert diagnose(evidence(loss=np.linspace(0.21, 0.2, STEPS), **known)) == ()
+
+
+def test_units_saturated_by_large_weights_are_named_although_the_loss_falls():
+    tensors = {"saturated": {"tanh": 0.95}}
+    causes = diagnose(evidence(tensors=tensors, loss=FALLING, facts=of_parameters("trained", std=3.0)))
+    assert "saturated_units" in [cause.code for cause in causes]
+    assert diagnose(evidence(tensors=tensors, loss=FALLING, facts=of_parameters("trained", std=0.3))) == ()

@@ -1,0 +1,125 @@
+"""Causes in how weights start: at a wrong scale, or all equal."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts
+from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.series import Series
+
+USUAL_GAINS = (0.05, 5.0)
+"""Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
+OTHER_SCALE = 10.0
+"""Standard deviation of the inputs from which they, not the weights, decide how large the first outputs are."""
+
+
+def poor_initialization(evidence: Evidence) -> Argument:
+    """At the first step weights, outputs or the loss are at a scale far from what initialisations aim at."""
+    argument = Argument("poor_initialization")
+    facts = evidence.facts
+    normalised = any("Norm" in layer.kind for layer in facts.layers)
+    wrong = {name: gain for name, gain in gains(facts).items() if not USUAL_GAINS[0] < gain < USUAL_GAINS[1]}
+    if wrong:
+        name = max(wrong, key=lambda key: abs(np.log(wrong[key])))
+        size = "large" if wrong[name] > 1 else "small"
+        strength = STRONG if abs(np.log10(wrong[name])) > 1 else 0.5
+        argument.add(
+            strength,
+            f"the standard deviation of {name} times √fan_in is {wrong[name]:.2g} "
+            f"at first, too {size}: 0.6 to 1.4 is usual",
+            since=0,
+            where=list(wrong)[:5],
+        )
+    _add_first_outputs(argument, evidence.of_tensors("output_std"), normalised=normalised)
+    loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
+    if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
+        classes = evidence["targets/classes_so_far"].values
+        first, floor = float(loss.values[0]), float(np.log(max(2.0, float(classes[-1]) if len(classes) else 2.0)))
+        if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
+            argument.add(
+                MODERATE,
+                f"the first loss is {first:.3g}, that of a uniform guess about {floor:.3g}",
+                since=int(loss.steps[0]),
+            )
+    spread = evidence["inputs/std"].finite.values
+    if argument.cause is not None and not wrong and len(spread) and not 0.1 < float(spread[0]) < OTHER_SCALE:
+        argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
+    progress = progress_of(evidence)
+    if argument.cause is not None and progress is not None:
+        if progress.failed or progress.learnt < 0.2:
+            argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
+        elif progress.fell > 0.7 and progress.last < 0.3 * max(
+            float(np.median(baseline.values)) if len(baseline) else progress.last, 1e-12
+        ):
+            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
+    argument.advice = (
+        "Initialise with torch.nn.init.kaiming_normal_ before ReLU, xavier_normal_ "
+        "before tanh and sigmoid, and biases with 0."
+    )
+    return argument
+
+
+def gains(facts: Facts) -> dict[str, float]:
+    """The standard deviation of each weight times √fan_in, at first.
+
+    Only weights that are multiplied with a layer's input have a fan: an embedding, a position or a token has none.
+    """
+    kinds = {layer.name: layer.kind for layer in facts.layers}
+    return {
+        one.name: one.std * float(np.sqrt(np.prod(one.shape[1:])))
+        for one in facts.parameters
+        if len(one.shape) >= 2
+        and one.std > 0
+        and one.role != "frozen"
+        and "emb" not in one.name.lower()
+        and (not kinds or "Embedding" not in kinds.get(one.name.rpartition(".")[0], "Embedding"))
+    }
+
+
+def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, normalised: bool) -> None:
+    """Adds outputs that shrink or grow from layer to layer at the first step."""
+    known = [(name, series.first) for name, series in outputs.items() if len(series)]
+    known = [(name, value) for name, value in known if np.isfinite(value) and value > 0]
+    if len(known) < 4 or normalised:
+        return
+    ratio = known[-1][1] / known[0][1]
+    if not 1e-3 < ratio < 1e3:
+        grow = "grow" if ratio > 1 else "shrink"
+        argument.add(
+            MODERATE,
+            f"outputs {grow} from {known[0][1]:.2g} ({known[0][0]}) to {known[-1][1]:.2g} ({known[-1][0]}) at first",
+            since=0,
+        )
+
+
+def unbroken_symmetry(evidence: Evidence) -> Argument:
+    """Units of a layer start with equal weights and still have them later: they compute the same."""
+    argument = Argument("unbroken_symmetry")
+    same = {name: series for name, series in evidence.of_tensors("unit_similarity").items() if len(series) >= 3}
+    hit = {
+        name: series
+        for name, series in same.items()
+        if float(series.values[0]) > 0.5 and float(series.values[-1]) > 0.5
+    }
+    frozen = {
+        one.name for one in evidence.facts.parameters if one.role in ("frozen", "without_gradient", "outside_optimizer")
+    }
+    hit = {name: series for name, series in hit.items() if name not in frozen}
+    if hit:
+        name = max(hit, key=lambda key: float(hit[key].values[-1]))
+        steps = hit[name].steps
+        argument.add(
+            0.9 if float(hit[name].values[-1]) > 0.9 else 0.7,
+            f"{hit[name].values[-1]:.0%} of the units of {name} have equal weights "
+            f"at step {steps[-1]}, as at step {steps[0]}",
+            since=int(steps[0]),
+            where=list(hit)[:5],
+        )
+        progress = progress_of(evidence)
+        if progress is not None and progress.learnt > 0.9:
+            argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
+    argument.advice = "Initialise weights at random (torch.nn.init.kaiming_uniform_); only biases may start equal."
+    return argument
