@@ -27,7 +27,7 @@ class SmallUpdate(Detector):
     level = "warning"
     statistics = frozenset({"update_ratio"})
     judged = "update_ratio"
-    rule = "|Δw| / (|w| + 1e-9) < 1e-8 (UpdateRatio of SageMaker Debugger), at 3 steps in a row, after a tenth of all"
+    rule = "|Δw| / (|w| + 1e-9) < 1e-8 (WeightUpdateRatio of SageMaker), at 3 steps in a row, after a tenth of all"
     evidence = "update ratio {value:.2g} is below {threshold:.2g}"
     consecutive_steps = 3
     worst = np.fmin
@@ -66,7 +66,7 @@ class LargeUpdate(Detector):
     level = "warning"
     statistics = frozenset({"update_ratio"})
     judged = "update_ratio"
-    rule = "|Δw| / (|w| + 1e-9) > 10 (UpdateRatio of SageMaker Debugger), at 3 observed steps in a row"
+    rule = "|Δw| / (|w| + 1e-9) > 10 (WeightUpdateRatio of SageMaker), at 3 observed steps in a row"
     evidence = "update ratio {value:.2g} is above {threshold:.2g}"
     consecutive_steps = 3
     worst = np.fmax

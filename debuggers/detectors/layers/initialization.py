@@ -60,7 +60,9 @@ class UnequalVariances(Detector):
     level = "info"
     statistics = frozenset({"output_std"})
     judged = "output_std"
-    rule = "largest / smallest variance of a layer's output > 10, of the first 10 (PoorInitialization of SageMaker)"
+    rule = (
+        "largest / smallest variance of a layer's output > 10, of the first 10 (PoorWeightInitialization of SageMaker)"
+    )
     evidence = "standard deviation {value:.3g} of the output, above {threshold:.3g}: √10 times the smallest one"
     consecutive_steps = 3
     worst = np.fmax
