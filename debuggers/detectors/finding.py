@@ -99,9 +99,19 @@ def collected_findings() -> Iterator[list[Finding]]:
 
 
 def announce(findings: list[Finding], emitter: Emitter | None) -> None:
-    """Emits findings as alerts: one for each kind and step; without an emitter they are logged."""
+    """Emits findings as alerts, and gives them to ``collected_findings``."""
+    collect(findings)
+    tell(findings, emitter)
+
+
+def collect(findings: list[Finding]) -> None:
+    """Gives findings to ``collected_findings``, also those that no alert tells of."""
     if (found := _collected.get()) is not None:
         found += findings
+
+
+def tell(findings: list[Finding], emitter: Emitter | None) -> None:
+    """Emits findings as alerts: one for each kind and step; without an emitter they are logged."""
     for finding in merge_findings(findings):
         if emitter is not None:
             emitter.alert(finding.kind, finding.message, step=finding.last_step, level=finding.level)

@@ -19,7 +19,7 @@ _Kind = TypeVar("_Kind")
 
 def encode(facts: Facts, findings: Iterable[Finding] = ()) -> str:
     """Returns them as JSON of at most 256 KiB; NaN and infinities become ``"nan"``, ``"inf"`` and ``"-inf"``."""
-    kept = sorted(findings, key=lambda finding: finding.step)[:_MOST_FINDINGS]
+    kept = sorted(findings, key=lambda finding: (not finding.is_problem, finding.step))[:_MOST_FINDINGS]
     content = {
         "facts": msgspec.to_builtins(facts, enc_hook=str),
         "findings": [{key: getattr(one, key) for key in one.__dataclass_fields__} for one in kept],

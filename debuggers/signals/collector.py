@@ -23,7 +23,7 @@ from debuggers.signals.machine import DataTime, memory_mb
 from debuggers.signals.parameters import ParameterSignals
 from debuggers.signals.passes import ModelPasses
 from debuggers.signals.sampled_steps import is_sampled
-from debuggers.signals.signal_log import SignalLog
+from debuggers.signals.signal_log import SignalJudge, SignalLog
 from debuggers.signals.unit_similarity import unit_similarities
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import scale_of
@@ -49,12 +49,13 @@ class Signals:
         *,
         isolation: Isolation,
         stopwatch: Stopwatch,
+        judge: SignalJudge | None = None,
     ) -> None:
         self._scaler = scaler
         self._optimizer = optimizer
         self._isolation, self._stopwatch = isolation, stopwatch
         self._arrivals = ArrivalQueue()
-        self._log = SignalLog(emitter)
+        self._log = SignalLog(emitter, judge)
         self._parameters = Parameters(model)
         self._batch = BatchSignals(self._log, self._arrivals)
         self._weights = ParameterSignals(self._log, self._arrivals)
@@ -166,13 +167,18 @@ class Signals:
 
     def series(self) -> dict[str, Series]:
         """Returns the signals of steps so far; waits for the device."""
-        self._drain()
+        self.drain()
         return self._log.series()
 
     def tensors(self) -> dict[str, dict[str, Series]]:
         """Returns the signals of tensors so far; waits for the device."""
-        self._drain()
+        self.drain()
         return self._log.tensors()
+
+    def drain(self) -> None:
+        """Takes what is on its way; waits for the device."""
+        with self._stopwatch, self._isolation.guard("waiting for the device"):
+            self._arrivals.drain()
 
     def close(self) -> None:
         """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""
@@ -184,11 +190,7 @@ class Signals:
         self._layers.forget()
         self._data_time.forget()
         self._weights.end_step()
-        self._drain()
-
-    def _drain(self) -> None:
-        with self._stopwatch, self._isolation.guard("waiting for the device"):
-            self._arrivals.drain()
+        self.drain()
 
     def _see_rest(self, step: int) -> None:
         """Takes what needs no hook: similar units, the loss scale, memory, backward passes."""

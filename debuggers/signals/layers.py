@@ -18,7 +18,7 @@ from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.signals.deferred_values import DeferredValues, Floats
-from debuggers.signals.readers import readers_of
+from debuggers.signals.readers import makers_of, readers_of
 from debuggers.signals.sampling import WHOLE_LAYER, sampled_rows, usable
 from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
@@ -99,6 +99,7 @@ class LayerSignals:
         self.takes = False
         if self._readers is None and self._nodes:
             self._readers = readers_of(tensors_in(output), self._nodes)
+            self._log.note_outputs(makers_of(tensors_in(output), self._nodes))
         self._nodes = {}
 
     def end_step(self, step: int) -> None:
@@ -118,6 +119,8 @@ class LayerSignals:
                 return
             given, values = found
             kind = self._kinds[name] = _kind_of(module)
+            if isinstance(module, torch.nn.Softmax):
+                self._log.note_outputs([name])
             if self._readers is None and given.grad_fn is not None:
                 self._nodes[node_number(given.grad_fn)] = name
             with quiet_computation(values.device.type):

@@ -1,4 +1,4 @@
-"""Finds which layers' outputs a functional activation reads, in the graph of a forward pass."""
+"""Finds in the graph of a forward pass what reads the outputs of layers, and which of them are the model's own."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,7 +6,28 @@ from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number
 
 MOST_NODES = 20_000
+_MOST_OPERATIONS = 20
 _ACTIVATIONS = {"ReluBackward0": "relu", "TanhBackward0": "tanh", "SigmoidBackward0": "sigmoid"}
+
+
+def makers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> set[str]:
+    """Returns the layers whose outputs become the model's by operations on one tensor each, such as a sigmoid.
+
+    Args:
+        outputs: Of the model.
+        nodes: Names of the layers, by the numbers of the nodes that made their outputs.
+    """
+    found = set()
+    for output in outputs:
+        node = output.grad_fn
+        for _ in range(_MOST_OPERATIONS):
+            if node is None:
+                break
+            if (name := nodes.get(node_number(node))) is not None:
+                found.add(name)
+            below = [one for one, _ in node.next_functions if one is not None]
+            node = below[0] if len(below) == 1 else None
+    return found
 
 
 def readers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> dict[str, str]:

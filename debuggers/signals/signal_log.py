@@ -1,7 +1,8 @@
 """Where signals go: into series in memory, and to the run as scalars."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +24,33 @@ DEFINED_IF_FINITE = frozenset(
 """Signals of which NaN and infinities say that they are not defined: they have no point then."""
 
 
+class SignalJudge(Protocol):
+    """Sees every signal once; what it raises would end the step's signals, so it raises nothing."""
+
+    def see(self, step: int, values: Mapping[str, float]) -> None:
+        """Takes signals of a step."""
+
+    def see_tensors(self, step: int, signal: str, names: tuple[str, ...], values: npt.ArrayLike) -> None:
+        """Takes one signal of many tensors."""
+
+    def see_outputs(self, layers: Iterable[str]) -> None:
+        """Takes the names of layers whose outputs may lie at their bounds."""
+
+
 class SignalLog:
     """Keeps signals, and emits them under ``diagnosis/``; without an emitter it only keeps them."""
 
-    def __init__(self, emitter: Emitter | None) -> None:
-        self._emitter = emitter
+    def __init__(self, emitter: Emitter | None, judge: SignalJudge | None = None) -> None:
+        """Takes where signals are emitted, and who else sees them."""
+        self._emitter, self._judge = emitter, judge
         self._steps, self._tensors = SeriesLog(), TensorLog()
         self._names: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
 
     def note(self, step: int, values: Mapping[str, float]) -> None:
         """Keeps signals that are recorded elsewhere."""
         self._steps.add(step, values)
+        if self._judge is not None:
+            self._judge.see(step, values)
 
     def put(self, step: int, values: Mapping[str, float], time_ns: int | None = None) -> None:
         """Keeps and emits signals of a step, but for those that are not defined."""
@@ -41,6 +58,8 @@ class SignalLog:
         if known:
             self._steps.add(step, known)
             self._emit(step, "", tuple(known), list(known.values()), time_ns)
+            if self._judge is not None:
+                self._judge.see(step, known)
 
     def put_tensors(
         self, step: int, signal: str, names: tuple[str, ...], values: npt.ArrayLike, time_ns: int | None = None
@@ -49,6 +68,13 @@ class SignalLog:
         if names:
             self._tensors.add(step, signal, names, values)
             self._emit(step, f"{signal}/", names, values, time_ns)
+            if self._judge is not None:
+                self._judge.see_tensors(step, signal, names, values)
+
+    def note_outputs(self, layers: Iterable[str]) -> None:
+        """Says whose outputs may lie at their bounds: the model's own, and those of a softmax."""
+        if self._judge is not None:
+            self._judge.see_outputs(layers)
 
     def series(self) -> dict[str, Series]:
         """Returns the series of steps so far."""

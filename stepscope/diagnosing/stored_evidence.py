@@ -112,10 +112,15 @@ def _with_steps(facts: Facts, series: dict[str, Series]) -> Facts:
 
 def _from_alerts(record: RunRecord, prefix: str, known: tuple[Finding, ...]) -> Iterator[Finding]:
     """The findings that only alerts tell of, since facts were stored last."""
-    stored = {(finding.kind, finding.step) for finding in known}
+    periods: dict[str, list[tuple[int, int]]] = {}
+    for finding in known:
+        periods.setdefault(finding.kind, []).append((finding.step, finding.last_step))
     for alert in record.alerts(0):
         kind = alert.name.removeprefix(prefix)
-        if alert.name.startswith(prefix) and alert.level != "info" and (kind, alert.step) not in stored:
+        if not alert.name.startswith(prefix) or alert.level == "info":
+            continue
+        # An alert comes at the step at which the rule has been broken for long enough.
+        if not any(first <= alert.step <= last for first, last in periods.get(kind, ())):
             yield _finding(kind, alert)
 
 

@@ -1,12 +1,13 @@
 """The evidence that a session collects, from which a diagnosis argues."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding, announce
+from debuggers.detectors.signals.front import Rule
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
 from debuggers.gradients.parameter_watch import ParameterWatch
@@ -22,6 +23,7 @@ from debuggers.signals.passes import observable
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
+from stepscope.sessions.detectors import SessionDetectors
 from stepscope.sessions.evidence_text import EvidenceText
 
 
@@ -46,6 +48,7 @@ class SessionDiagnosis:
         wanted: bool,
         isolation: Isolation,
         stopwatch: Stopwatch,
+        detectors: Sequence[Rule] = (),
     ) -> None:
         self.validations = self.train_validations = 0
         self.probes: dict[str, dict[str, Any]] = {}
@@ -57,10 +60,13 @@ class SessionDiagnosis:
         self._text = EvidenceText(emitter)
         self._announced: set[str] = set()
         self._watch: ParameterWatch | None = None
+        self._detectors = SessionDetectors(detectors, emitter, isolation)
         self.signals: Signals | None = None
         self.observer: TrainingObserver | None = None
         if wanted and model is not None:
-            self.signals = Signals(model, optimizer, emitter, scaler, isolation=isolation, stopwatch=stopwatch)
+            self.signals = Signals(
+                model, optimizer, emitter, scaler, isolation=isolation, stopwatch=stopwatch, judge=self._detectors
+            )
             self.observer = TrainingObserver(
                 model,
                 optimizer,
@@ -121,7 +127,7 @@ class SessionDiagnosis:
         if begun:
             announce(begun, self._emitter)
         known = [] if self._watch is None else self._watch.findings()
-        self._text.put(step, self.facts(), [*known, *found])
+        self._text.put(step, self.facts(), [*known, *found, *self._detectors.findings()])
 
     def put_out(self, step: int, findings: list[Finding]) -> None:
         """Stores everything at the end of the session."""
@@ -141,8 +147,11 @@ class SessionDiagnosis:
         )
 
     def findings(self) -> list[Finding]:
-        """Returns the findings of broken invariants; waits for the device."""
-        return [] if self.observer is None else self.observer.findings()
+        """Returns the findings of broken invariants, and of the rules about signals; waits for the device."""
+        if self.signals is not None:
+            self.signals.drain()
+        invariants = [] if self.observer is None else self.observer.findings()
+        return [*invariants, *self._detectors.findings()]
 
     def note_error(self, error: BaseException) -> None:
         """Takes the exception that ends the training."""
@@ -153,6 +162,13 @@ class SessionDiagnosis:
         """Keeps numbers of a step that are emitted elsewhere."""
         if self.signals is not None:
             self.signals.note(step, values)
+
+    def note_metrics(self, step: int, metrics: Mapping[str, Any] | None) -> None:
+        """Hands the loop's own numbers to the rules that need them."""
+        for name, value in (metrics or {}).items():
+            if name in self._detectors.needs:
+                with self._isolation.guard(f"handing {name!r} to detectors"):
+                    self.note_later(step, name, value)
 
     def note_total(self, step: int, norm: float) -> None:
         """Keeps the norm of all gradients of a step."""

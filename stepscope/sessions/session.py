@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.values.base import check_step
 
+from debuggers.detectors.signals.front import Rule
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.instrumentation.isolation import Isolation, OnError
 from debuggers.torch_import import torch
@@ -20,6 +21,7 @@ from stepscope.sessions import running as running_sessions
 from stepscope.sessions.alerts import SessionAlerts
 from stepscope.sessions.arguments import check_run, check_session, only_config
 from stepscope.sessions.config import DebugConfig, Preset, as_config
+from stepscope.sessions.detectors import checked_detectors
 from stepscope.sessions.diagnosis import SessionDiagnosis, checked_batch
 from stepscope.sessions.diagnostics import Diagnostics
 from stepscope.sessions.first_nan import SessionFirstNaN
@@ -66,6 +68,7 @@ class DebugSession(SessionProbing):
         stability: NumericalStabilityManager | None = None,
         scaler: torch.amp.GradScaler | None = None,
         config: DebugConfig | Preset | None = None,
+        detectors: Sequence[Rule] = (),
         on_error: OnError = "isolate",
     ) -> None:
         """Creates a session, which ``start`` starts.
@@ -78,12 +81,14 @@ class DebugSession(SessionProbing):
             stability: Detects and clips at each ``step``; it shares the measurement of the gradients.
             scaler: The loop's GradScaler, if any; the stability manager's by default.
             config: What is measured, how often, at what cost: a DebugConfig, or the name of a preset.
+            detectors: Rules beside those that are always on, each new for this session: a ``SignalDetector`` of signals
+                or of the loop's metrics, or a ``Detector`` of one signal of tensors. They need ``diagnosis``.
             on_error: ``raise`` propagates internal failures, for tests.
 
         Raises:
-            SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is
-                missing, ``run`` is a path, the optimizer holds no parameter of the model, or ``scaler`` is another one
-                than the manager's.
+            SessionError: When ``model``, ``optimizer``, ``stability`` or a detector is something else, one that is
+                needed is missing, ``run`` is a path, the optimizer holds no parameter of the model, or ``scaler`` is
+                another one than the manager's.
             ConfigError: For a wrong configuration.
         """
         if isinstance(model, DebugConfig):
@@ -119,6 +124,7 @@ class DebugSession(SessionProbing):
             run,
             scaler,
             wanted=self.config.diagnosis,
+            detectors=checked_detectors(detectors, model, self.config),
             isolation=self._isolation,
             stopwatch=self._pacing.stopwatch,
         )
@@ -214,6 +220,7 @@ class DebugSession(SessionProbing):
         with self._pacing.stopwatch:
             loss = self._diagnosis.loss(loss)
             self._diagnostics.emit(number, loss, metrics, measured=measured)
+            self._diagnosis.note_metrics(number, metrics)
             self._stability.unscale()
             measured = self._instruments.look(number, loss, self._isolation, measured=measured)
             if measured:

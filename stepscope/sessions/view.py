@@ -122,7 +122,8 @@ class SessionView:
         """All findings so far; waits for the device."""
         found = self._instruments.findings(self._isolation)
         with self._isolation.guard("waiting for the device"):
-            found += self._diagnosis.findings()
+            known = {(finding.kind, finding.name) for finding in found}
+            found += [one for one in self._diagnosis.findings() if (one.kind, one.name) not in known]
         return found
 
     def __repr__(self) -> str:

@@ -1,12 +1,13 @@
 """Starts sessions: on an unchanged loop, by the optimizer's own hook, or for what a loop passes itself."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.detectors.signals.front import Rule
 from debuggers.first_nan.forward_capture import outside_of_graphs
 from debuggers.gradients.loss_scale import calling_scaler, step_was_skipped
 from debuggers.instrumentation.compiled_code import methods_between_graphs
@@ -143,6 +144,7 @@ def watch(
     run: Emitter | None = None,
     scaler: torch.amp.GradScaler | None = None,
     config: DebugConfig | Preset | None = None,
+    detectors: Sequence[Rule] = (),
     **settings: Any,
 ) -> Watch:
     """Starts watching the training of a model, in an unchanged loop.
@@ -164,6 +166,7 @@ def watch(
         scaler: The loop's GradScaler. By default, it is detected when it first calls ``optimizer.step``; gradients of
             activations are recorded from the next step on.
         config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``.
+        detectors: Further rules; see ``DebugSession``.
         settings: Fields of DebugConfig to change: ``watch(model, optimizer, updates=True)``.
 
     Returns:
@@ -177,7 +180,7 @@ def watch(
     if model is None or optimizer is None:
         missing = "model" if model is None else "optimizer"
         raise SessionError(f"watch got no {missing} ({missing} is None); expected both, watch(model, optimizer)")
-    return Watch(model, optimizer, run=run, scaler=scaler, config=as_config(config, settings))
+    return Watch(model, optimizer, run=run, scaler=scaler, config=as_config(config, settings), detectors=detectors)
 
 
 def debug_session(config: DebugConfig | Preset | None = None, **settings: Any) -> DebugSession:

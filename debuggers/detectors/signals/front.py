@@ -1,7 +1,7 @@
 """Hands the signals of a training to all rules that need them."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -29,14 +29,22 @@ class SignalDetectors:
         failures: The rules that raised, by their kinds, with the exception.
     """
 
-    def __init__(self, more: Iterable[Rule] = (), *, output_layers: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        more: Iterable[Rule] = (),
+        *,
+        output_layers: Collection[str] = (),
+        on_failure: Callable[[Rule, Exception], None] | None = None,
+    ) -> None:
         """Takes further rules beside those that are always on.
 
         Args:
             more: Rules of the user, each with its own state.
             output_layers: Layers whose outputs may saturate: the model's own output, and attention. Names may be added
                 to the collection later.
+            on_failure: Is told of a rule that raised, once; by default the log is.
         """
+        self._on_failure = on_failure or _log_failure
         self.failures: dict[str, Exception] = {}
         self._output_layers = output_layers
         self._judging: dict[str, list[SignalDetector]] = {}
@@ -128,13 +136,19 @@ class SignalDetectors:
         if rule in self._rules:
             self._rules.remove(rule)
             self.failures[rule.kind] = error
-            _log.warning("the detector %s failed and is left out: %r", rule.kind, error)
+        else:
+            return
         for signal, rules in chain(self._judging.items(), self._informed.items()):
             if rule in rules:  # a new list, because the old one may be in use
                 table = self._judging if rules is self._judging.get(signal) else self._informed
                 table[signal] = [other for other in rules if other is not rule]
         for signal, detectors in self._of_tensors.items():
             self._of_tensors[signal] = [other for other in detectors if other is not rule]
+        self._on_failure(rule, error)
+
+
+def _log_failure(rule: Rule, error: Exception) -> None:
+    _log.warning("the detector %s failed and is left out: %r", rule.kind, error)
 
 
 class _Columns:
