@@ -136,6 +136,7 @@ class _ObservedCall:
 # By identity: a class of modules may define equality. An entry lives as long as an observer, or a call that runs.
 _calls: weakref.WeakValueDictionary[int, _ObservedCall] = weakref.WeakValueDictionary()
 # Reentrant: a garbage collection within it may remove observers.
+_here = threading.local()
 _changing = threading.RLock()
 
 
@@ -154,17 +155,24 @@ def is_compiled_in_place(module: torch.nn.Module) -> bool:
 def unobserved(model: torch.nn.Module) -> Iterator[None]:
     """Keeps the observers that a model's modules have from seeing the calls that this thread makes meanwhile.
 
-    One thread at a time may be in such a block of a model.
+    One thread at a time may be in such a block of a model. ``is_unobserved`` tells those who observe otherwise.
     """
     calls = [call for module in model.modules() if (call := _known_call(module)) is not None]
     present = [observer for call in calls for event in call.observers.values() for observer in tuple(event)]
     here = threading.get_ident()
     for observer in present:
         observer.silent_in = (*observer.silent_in, here)
+    _here.blocks = getattr(_here, "blocks", 0) + 1
     try:
         yield
     finally:
+        _here.blocks -= 1
         for observer in present:
             threads = list(observer.silent_in)
             threads.remove(here)
             observer.silent_in = tuple(threads)
+
+
+def is_unobserved() -> bool:
+    """Whether this thread is in a block of ``unobserved``: what it computes belongs to no training."""
+    return getattr(_here, "blocks", 0) > 0

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from debuggers.instrumentation import compiled_code
+from debuggers.instrumentation.call_observers import is_unobserved
 from debuggers.instrumentation.compiled_code import never_compiled, uncompiled
 from debuggers.instrumentation.training_pass import holds_values
 from debuggers.torch_import import torch
@@ -32,7 +33,8 @@ class BackwardObservation:
 
     A pass is a call of ``loss.backward()`` or ``torch.autograd.backward``, by whomever. Left out are calls of
     ``torch.autograd.grad``, which fill no gradients; passes inside of another one, such as those of activation
-    checkpointing; and passes over tensors without values, as while compiling. A pass in another thread is told there.
+    checkpointing; those of a model that runs aside, as when a step is repeated; and passes over tensors without values,
+    as while compiling. A pass in another thread is told there.
 
     While there is one, torch calls a function of this module where a pass enters the engine; it changes nothing of
     the pass. After the last one torch has its own again. If somebody else has put theirs around ours meanwhile, ours
@@ -102,8 +104,8 @@ def _uninstall() -> None:
 
 @never_compiled
 def _is_inside() -> bool:
-    """Whether this is called within an observed pass, also in one of the engine's own threads."""
-    return getattr(_here, "inside", False) or backward_pass_id() != NO_BACKWARD_PASS
+    """Whether this is called within an observed pass, also in one of the engine's own threads, or of no training."""
+    return getattr(_here, "inside", False) or backward_pass_id() != NO_BACKWARD_PASS or is_unobserved()
 
 
 def _begin_all(roots: Any) -> list[End]:

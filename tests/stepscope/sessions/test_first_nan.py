@@ -4,6 +4,8 @@ import contextlib
 import math
 from typing import get_args
 
+import msgspec
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -342,3 +344,40 @@ class TestExceptions:
             model(torch.randn(3, 4))
 
         assert [(answer.origin.module, answer.origin.operator) for answer in finder.found] == [("1", "aten::log")]
+
+
+@pytest.mark.parametrize("backward", [torch.Tensor.backward, torch.autograd.backward])
+def test_a_repeated_step_enters_no_evidence(backward):
+    def evidence(replays):
+        loop = Loop({3})
+        with stepscope.watch(loop.model, loop.optimizer) as session:
+            for number in range(6):
+                inputs = torch.randn(16, 8)
+
+                def compute(inputs=inputs, number=number):
+                    loss = loop.model(inputs).square().mean()
+                    return loss + (loss * 0).sqrt() if number in loop.bad_steps else loss
+
+                def again(compute=compute):
+                    loss = compute()
+                    backward(loss)
+                    return loss
+
+                loss = compute()
+                loss.backward()
+                session.step(replay=again if replays else None)
+                if number in loop.bad_steps:
+                    loop.optimizer.zero_grad()
+                else:
+                    loop.optimizer.step()
+        assert len(told(session)) == replays
+        return session.evidence()
+
+    with_replay, without = evidence(replays=True), evidence(replays=False)
+    facts = [msgspec.structs.replace(one.facts, first_nans=()) for one in (with_replay, without)]
+    assert facts[0] == facts[1]
+    for name in ("loss", "backward_passes", "unclipped_norm", "total_norm/gradients"):
+        one, other = with_replay[name], without[name]
+        assert one.steps.tolist() == other.steps.tolist(), name
+        np.testing.assert_array_equal(one.values, other.values)
+    assert [one.broken for one in facts[0].invariants if one.name == "gradients_zeroed"] == [4]
