@@ -15,6 +15,8 @@ from tracker_adapters.redaction import redact
 from tracker_adapters.registry import SinkSpec, known_sinks, load_sink
 from tracker_adapters.store.log_probe import why_no_log
 
+from debuggers.detectors.signals.plugins import DetectorPlugin, detector_plugins
+
 CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "psutil")
 
 
@@ -25,6 +27,8 @@ def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield "run store", [("SQLite", sqlite3.sqlite_version), (f"WAL in {Path.cwd()}", _wal())]
     distributions = packages_distributions()
     yield "sinks", [(name, _sink(name, spec, distributions)) for name, spec in sorted(known_sinks().items())]
+    if detectors := sorted((plugin.name, _detector(plugin)) for plugin in detector_plugins()):
+        yield "detectors of other packages", detectors
 
 
 def _version_row(distribution: str) -> tuple[str, str]:
@@ -69,6 +73,11 @@ def _wal() -> str:
     except OSError as error:
         return f"cannot be tested ({error.strerror}): keep runs in a writable folder"
     return f"does not work ({why}; a network file system?): keep runs on a local disk" if why else "works"
+
+
+def _detector(plugin: DetectorPlugin) -> str:
+    by = plugin.distribution or "an unknown package"
+    return redact(f"does not work: {plugin.problem} (of {by})") if plugin.problem else f"works ({by})"
 
 
 def _sink(name: str, spec: SinkSpec, distributions: Mapping[str, list[str]]) -> str:

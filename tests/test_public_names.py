@@ -49,6 +49,7 @@ DOCUMENTED = {
 """What users import from further modules: what the README, the documentation and the examples name, beside PUBLIC."""
 NO_PATHS = {
     "stepscope.debuggers",
+    "stepscope.detectors",
     "stepscope.infinity",
     "stepscope.runs.forecast",
     "stepscope.sinks",

@@ -18,12 +18,13 @@ from debuggers.measurement.summary_table import SummaryTable
 from debuggers.signals.batch import BatchSignals
 from debuggers.signals.clipping import ClippingSignals
 from debuggers.signals.deferred_values import DeferredValues
+from debuggers.signals.judge import SignalJudge
 from debuggers.signals.layers import LayerSignals
 from debuggers.signals.machine import DataTime, memory_mb
 from debuggers.signals.parameters import ParameterSignals
 from debuggers.signals.passes import ModelPasses
 from debuggers.signals.sampled_steps import is_sampled
-from debuggers.signals.signal_log import SignalJudge, SignalLog
+from debuggers.signals.signal_log import SignalLog
 from debuggers.signals.unit_similarity import unit_similarities
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import scale_of

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +10,7 @@ from tracker_adapters.emitter import Emitter
 from debuggers.diagnosis.series import Series, SeriesLog
 from debuggers.diagnosis.signals import PREFIX
 from debuggers.diagnosis.tensor_log import TensorLog
+from debuggers.signals.judge import SignalJudge
 
 _MOST_KNOWN = 64
 DEFINED_IF_FINITE = frozenset(
@@ -22,19 +22,6 @@ DEFINED_IF_FINITE = frozenset(
     }
 )  # fmt: skip
 """Signals of which NaN and infinities say that they are not defined: they have no point then."""
-
-
-class SignalJudge(Protocol):
-    """Sees every signal once; what it raises would end the step's signals, so it raises nothing."""
-
-    def see(self, step: int, values: Mapping[str, float]) -> None:
-        """Takes signals of a step."""
-
-    def see_tensors(self, step: int, signal: str, names: tuple[str, ...], values: npt.ArrayLike) -> None:
-        """Takes one signal of many tensors."""
-
-    def see_outputs(self, layers: Iterable[str]) -> None:
-        """Takes the names of layers whose outputs may lie at their bounds."""
 
 
 class SignalLog:

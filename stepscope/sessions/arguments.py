@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from os import PathLike
 from typing import TYPE_CHECKING
 
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.wording import counted
 
+from debuggers.detectors import Detector, SignalDetector
+from debuggers.detectors.signals.front import Rule
+from debuggers.detectors.signals.rule_check import check_rule
+from debuggers.errors import DebuggerConfigError
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.sessions.config import DebugConfig
@@ -80,6 +85,26 @@ def check_session(
             f"the session has a GradScaler and its stability manager has {theirs}; "
             "expected NumericalStabilityManager(..., scaler=scaler) with the same scaler"
         )
+
+
+def checked_detectors(given: object, model: object, config: DebugConfig) -> tuple[Rule, ...]:
+    """Returns the rules that a user gave.
+
+    Raises:
+        SessionError: For what is no list of detectors, and for one that needs what this session does not collect.
+    """
+    if isinstance(given, (str, Detector, SignalDetector)) or not isinstance(given, Iterable):
+        raise SessionError(f"detectors is {given!r}; expected a list of detectors, such as [VarianceBounds(1e-4, 100)]")
+    rules = tuple(given)
+    if rules and (model is None or not config.diagnosis):
+        missing = "no model" if model is None else "diagnosis=False"
+        raise SessionError(f"the session has detectors, and {missing}; expected a model and diagnosis=True")
+    try:
+        for rule in rules:
+            check_rule(rule)
+    except DebuggerConfigError as error:
+        raise SessionError(f"detectors: {error}") from None
+    return rules
 
 
 def check_order(model: object, optimizer: object) -> None:

@@ -8,6 +8,7 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding, announce
 from debuggers.detectors.signals.front import Rule
+from debuggers.detectors.signals.plugins import plugin_rules
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
 from debuggers.gradients.parameter_watch import ParameterWatch
@@ -18,12 +19,12 @@ from debuggers.measurement.summary_table import SummaryTable
 from debuggers.observed_training.loss_view import LossView
 from debuggers.observed_training.observer import TrainingObserver
 from debuggers.signals.collector import Signals
+from debuggers.signals.judge import SignalJudge
 from debuggers.signals.modes import acts_in_training
 from debuggers.signals.passes import observable
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
-from stepscope.sessions.detectors import SessionDetectors
 from stepscope.sessions.evidence_text import EvidenceText
 
 
@@ -60,12 +61,13 @@ class SessionDiagnosis:
         self._text = EvidenceText(emitter)
         self._announced: set[str] = set()
         self._watch: ParameterWatch | None = None
-        self._detectors = SessionDetectors(detectors, emitter, isolation)
+        observes = wanted and model is not None
+        self._judge = SignalJudge([*(plugin_rules() if observes else ()), *detectors], emitter, isolation)
         self.signals: Signals | None = None
         self.observer: TrainingObserver | None = None
         if wanted and model is not None:
             self.signals = Signals(
-                model, optimizer, emitter, scaler, isolation=isolation, stopwatch=stopwatch, judge=self._detectors
+                model, optimizer, emitter, scaler, isolation=isolation, stopwatch=stopwatch, judge=self._judge
             )
             self.observer = TrainingObserver(
                 model,
@@ -127,7 +129,7 @@ class SessionDiagnosis:
         if begun:
             announce(begun, self._emitter)
         known = [] if self._watch is None else self._watch.findings()
-        self._text.put(step, self.facts(), [*known, *found, *self._detectors.findings()])
+        self._text.put(step, self.facts(), [*known, *found, *self._judge.findings()])
 
     def put_out(self, step: int, findings: list[Finding]) -> None:
         """Stores everything at the end of the session."""
@@ -151,7 +153,7 @@ class SessionDiagnosis:
         if self.signals is not None:
             self.signals.drain()
         invariants = [] if self.observer is None else self.observer.findings()
-        return [*invariants, *self._detectors.findings()]
+        return [*invariants, *self._judge.findings()]
 
     def note_error(self, error: BaseException) -> None:
         """Takes the exception that ends the training."""
@@ -166,7 +168,7 @@ class SessionDiagnosis:
     def note_metrics(self, step: int, metrics: Mapping[str, Any] | None) -> None:
         """Hands the loop's own numbers to the rules that need them."""
         for name, value in (metrics or {}).items():
-            if name in self._detectors.needs:
+            if name in self._judge.needs:
                 with self._isolation.guard(f"handing {name!r} to detectors"):
                     self.note_later(step, name, value)
 

@@ -19,9 +19,8 @@ from stepscope.errors import SessionError
 from stepscope.runs.live_run import run_of
 from stepscope.sessions import running as running_sessions
 from stepscope.sessions.alerts import SessionAlerts
-from stepscope.sessions.arguments import check_run, check_session, only_config
+from stepscope.sessions.arguments import check_run, check_session, checked_detectors, only_config
 from stepscope.sessions.config import DebugConfig, Preset, as_config
-from stepscope.sessions.detectors import checked_detectors
 from stepscope.sessions.diagnosis import SessionDiagnosis, checked_batch
 from stepscope.sessions.diagnostics import Diagnostics
 from stepscope.sessions.first_nan import SessionFirstNaN

@@ -168,7 +168,7 @@ def test_only_inner_layers_may_not_saturate(functional):
     [
         (VarianceBounds(), "expected a list of detectors"),
         ([VarianceBounds], "no SignalDetector; expected an instance"),
-        (["loss_spike"], "holds 'loss_spike'"),
+        (["loss_spike"], "'loss_spike' is no Detector"),
         ([OfNorms()], "the detector 'of_norms' needs norm; expected one of the signals of tensors"),
         ([ExplodingGradient()], "needs non_finite, norm"),
     ],

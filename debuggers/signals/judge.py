@@ -1,0 +1,57 @@
+"""Who judges signals: hands them to the rules when they are noted, and tells what these find."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy.typing as npt
+from tracker_adapters.emitter import Emitter
+
+from debuggers.detectors import Finding
+from debuggers.detectors.finding import collect, tell
+from debuggers.detectors.signals.front import Rule, SignalDetectors
+from debuggers.instrumentation.isolation import Isolation
+
+
+class SignalJudge:
+    """Hands signals to the rules that are always on, and to those of the user.
+
+    What begins is told as an alert if it is a problem, or if it comes from a rule of the user. A rule that raises is
+    counted as a failure, and left out.
+    """
+
+    def __init__(self, more: Sequence[Rule], emitter: Emitter | None, isolation: Isolation) -> None:
+        """Takes the user's rules, which ``check_rule`` has checked."""
+        self._emitter, self._isolation = emitter, isolation
+        self._may_saturate: set[str] = set()
+        self._rules = SignalDetectors(more, output_layers=self._may_saturate, on_failure=self._fail)
+        self._told = frozenset(rule.kind for rule in more)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The names of all signals that some rule takes."""
+        return self._rules.needs
+
+    def see(self, step: int, values: Mapping[str, float]) -> None:
+        """Takes signals of a step."""
+        self._take(self._rules.see(step, values))
+
+    def see_tensors(self, step: int, signal: str, names: tuple[str, ...], values: npt.ArrayLike) -> None:
+        """Takes one signal of many tensors."""
+        self._take(self._rules.see_tensors(step, signal, names, values))
+
+    def see_outputs(self, layers: Iterable[str]) -> None:
+        """Takes the names of layers whose outputs may lie at their bounds."""
+        self._may_saturate.update(layers)
+
+    def findings(self) -> list[Finding]:
+        """Returns all findings so far."""
+        return self._rules.findings()
+
+    def _take(self, begun: list[Finding]) -> None:
+        if begun:
+            collect(begun)
+            tell([one for one in begun if one.is_problem or one.kind in self._told], self._emitter)
+
+    def _fail(self, rule: Rule, error: Exception) -> None:
+        self._isolation.record(f"the detector {rule.kind!r}", error)
+        if self._isolation.on_error == "raise":
+            raise error

@@ -1,0 +1,111 @@
+"""Rules of other packages: really installed, offered by their entry points, also broken ones."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "third_party_detector"
+HOSTILE = """[stepscope.detectors]
+gone = nowhere:Rule
+leaves = evil:Rule
+no_rule = json:JSONDecoder
+fails_late = late:make
+[red]loud[/red] = evil:Rule
+"""
+LATE = """
+from accuracy_drop import AccuracyDrop
+made = []
+
+def make():
+    made.append(1)
+    if len(made) > 1:
+        raise RuntimeError("only once")
+    return AccuracyDrop()
+"""
+TRAIN = """
+import logging, torch, stepscope
+logging.basicConfig()
+
+def train():
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.DebugSession(model, optimizer) as session:
+        for accuracy in (0.9, 0.5):
+            optimizer.zero_grad()
+            loss = model(torch.randn(4, 2)).square().mean()
+            loss.backward()
+            session.step(loss)
+            optimizer.step()
+            session.validation(metrics={"accuracy": accuracy})
+    return session.report()
+
+for _ in range(2):
+    report = train()
+    print([(one.kind, one.step) for one in report.findings if one.kind == "accuracy_drop"], report.failures)
+"""
+
+
+def run_python(arguments, folder, site):
+    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path, "COLUMNS": "250"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Where the example and a hostile package are installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    site = folder / "site"
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target", str(site)]
+    example = shutil.copytree(EXAMPLE, folder / "example")
+    done = run_python(["-m", "pip", "install", *options, str(example)], folder, site)
+    assert done.returncode == 0, done.stderr
+    metadata = site / "evil-6.6.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 6.6\n")
+    (metadata / "entry_points.txt").write_text(HOSTILE)
+    (site / "evil.py").write_text("raise SystemExit('imported')")
+    (site / "late.py").write_text(LATE)
+    return site
+
+
+def test_every_session_runs_it_and_broken_ones_are_left_out_with_one_warning(site, tmp_path):
+    done = run_python(["-c", TRAIN], tmp_path, site)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[('accuracy_drop', 1)] {}"] * 2
+    for name in ("gone", "leaves", "no_rule"):
+        assert done.stderr.count(f"the detector '{name}' of evil 6.6 is left out: ") == 1
+    assert "the detector 'fails_late' is left out: RuntimeError('only once')" in done.stderr
+    assert "loud" not in done.stderr
+
+
+def test_the_doctor_names_what_works_and_what_does_not(site, tmp_path):
+    without = (
+        "import sys; sys.modules.update(torch=None, mlflow=None, wandb=None); from stepscope.cli import main; main()"
+    )
+    done = run_python(["-c", without, "doctor"], tmp_path, site)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"accuracy_drop\W+works \(stepscope-accuracy-drop 0\.1\.0\)", done.stdout), done.stdout
+    assert re.search(r"gone\W+does not work: nowhere:Rule: ModuleNotFoundError.*\(of evil 6\.6\)", done.stdout)
+    assert re.search(r"leaves\W+does not work: evil:Rule: SystemExit: imported", done.stdout)
+    assert re.search(r"no_rule\W+does not work: .* no Detector and no SignalDetector", done.stdout)
+    assert "loud" not in done.stdout
+
+
+def test_its_author_tests_it_without_a_session(site, tmp_path):
+    shutil.copy(EXAMPLE / "test_accuracy_drop.py", tmp_path)
+    done = run_python(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path, site)
+    assert done.returncode == 0, done.stdout
