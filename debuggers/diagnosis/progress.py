@@ -67,9 +67,12 @@ class Progress:
 
 
 def progress_of(evidence: Evidence, name: str = "loss") -> Progress | None:
-    """Returns the course of the training loss; None if it has fewer than 8 points."""
+    """Returns the course of the training loss; None if it has fewer than 8 points.
+
+    None also for a model that is trained against another one: how its loss goes depends on both.
+    """
     series = evidence[name]
-    return None if len(series) < FEWEST else _course(series, _baseline(evidence))
+    return None if len(series) < FEWEST or evidence.facts.trained_with_others else _course(series, _baseline(evidence))
 
 
 def _baseline(evidence: Evidence) -> float | None:

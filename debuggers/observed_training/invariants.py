@@ -68,6 +68,12 @@ INVARIANTS: Final = (
         "a batch norm with frozen parameters is in training mode, so that its statistics follow the batches",
     ),
     Invariant(
+        "graphs_freed",
+        "the graph of a step's loss is gone some steps later",
+        "graphs of losses or outputs of earlier steps are kept: each step adds one",
+        breaks=3,
+    ),
+    Invariant(
         "activations_have_autocast_dtype",
         "under autocast some matrix product or convolution of the model runs in autocast's dtype",
         "autocast is on, and no matrix product or convolution that was looked at ran in its dtype",

@@ -19,6 +19,7 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.forward_calls import ForwardCalls, batch_facts, dtype_name
 from debuggers.observed_training.invariants import InvariantLog
+from debuggers.observed_training.kept_graphs import KeptGraphs
 from debuggers.observed_training.loss_view import LossView, loss_view
 from debuggers.observed_training.model_facts import (
     InitialParameters,
@@ -78,7 +79,7 @@ class TrainingObserver:
         self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end)
         self.calls = ForwardCalls(model, isolation, stopwatch)
         self.error = ""
-        self._invariants = InvariantLog()
+        self._invariants, self._graphs = InvariantLog(), KeptGraphs()
         self._hooks, self._arrivals = Hooks(), ArrivalQueue()
         self._parameters, self._trained = mine, trained
         self._initial: InitialParameters | None = None
@@ -89,7 +90,7 @@ class TrainingObserver:
         self._targets: BatchFacts | None = None
         self._movement: tuple[int, WeightMovement, dict[str, torch.Tensor]] | None = None
         self._steps, self._last_step = 0, -1
-        self._clipped = 0
+        self._clipped = self._others = 0
         self._precision = ""
         self._told: set[str] = set()
 
@@ -177,6 +178,7 @@ class TrainingObserver:
                 outputs=self.calls.first_outputs,
                 targets=self._targets,
                 backward_passes=self.passes.usual_passes,
+                trained_with_others=2 * self._others > self._steps,
                 eval_steps=eval_steps,
                 validations=self.calls.validations,
                 train_validations=self.calls.train_validations,
@@ -206,6 +208,7 @@ class TrainingObserver:
             calls = self.calls
             if not view.reaches_outputs and (calls.outputs or (calls.inputs is not None and not calls.sizes)):
                 return  # another model's loss
+            self._graphs.mark(self._steps, roots[0])
             view = _with_targets(view, self.calls.values)
             scale = self.passes.scale_number
             if scale != 1.0:
@@ -237,6 +240,8 @@ class TrainingObserver:
         if any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self._layers):
             invariants.check("eval_mode_in_training", step, broken=not self._model.training)
         if looks:
+            if (graphs := self._graphs.kept(self._steps)) is not None:
+                invariants.check("graphs_freed", step, broken=2 * graphs[0] > graphs[1])
             frozen = frozen_batch_norms(self._model)
             invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
             self._keep_weights(step)
@@ -278,6 +283,7 @@ class TrainingObserver:
         # Not before the step: a loop may clip after it has called session.step().
         self._clipped += self.passes.changes_before_step() > self._was_unscaled()
         before = self.calls.validations, self.calls.train_validations
+        self._others += self.passes.unrelated > 0
         self.calls.note_step(step_had_other_passes=self.passes.unrelated > 0)
         if self.calls.validations > before[0]:
             broken = self.calls.train_validations > before[1]

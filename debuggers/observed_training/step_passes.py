@@ -26,7 +26,7 @@ class StepPasses:
 
     Attributes:
         scaler: The loop's GradScaler, if known.
-        unrelated: Passes since the last step that did not belong to the model.
+        unrelated: Passes since the last step that did not belong to the model, or whose gradients were dropped.
         mixed: Whether there were passes whose gradients were zeroed before a step, as another model's training leaves.
         scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
     """
@@ -141,7 +141,9 @@ class StepPasses:
                 self._zeroed = True
                 if self._passes:
                     self.mixed = True
+                    others = self.unrelated + self._passes
                     self._forget()
+                    self.unrelated = others
             self._marks.note()
         scale = self._scale_of(roots)
         self.scale_number = 1.0 if scale is None else _number_or_one(scale)

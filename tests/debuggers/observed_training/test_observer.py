@@ -174,6 +174,50 @@ def test_gradients_that_are_never_zeroed_are_found():
         assert "gradients_zeroed" in observed.kinds()
 
 
+@pytest.mark.parametrize("keeps", ["a sum of losses", "the outputs", "scaled losses", "only the last loss"])
+def test_graphs_that_a_loop_keeps_are_found(keeps):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        total, kept = torch.zeros(()), []
+        for _ in range(41):
+            inputs, targets = batch()
+            optimizer.zero_grad()
+            outputs = model(inputs)
+            loss = functional.cross_entropy(outputs, targets)
+            (loss / 2 if keeps == "scaled losses" else loss).backward()
+            optimizer.step()
+            if keeps == "a sum of losses":
+                total = total + loss
+            elif keeps != "only the last loss":
+                kept.append(outputs if keeps == "the outputs" else loss)
+
+        assert ("graphs_freed" in observed.kinds()) == (keeps != "only the last loss")
+
+
+def test_a_model_that_is_trained_against_another_is_known():
+    generator, critic = nn.Linear(2, 3), nn.Linear(3, 1)
+    of_generator, of_critic = (torch.optim.SGD(one.parameters(), lr=0.01) for one in (generator, critic))
+    with Observed(generator, of_generator) as generating, Observed(critic, of_critic) as judging:
+        for _ in range(STEPS):
+            made = generator(torch.randn(8, 2))
+            of_critic.zero_grad()
+            (critic(made.detach()).mean() - critic(torch.randn(8, 3)).mean()).backward()
+            of_critic.step()
+            of_generator.zero_grad()
+            (-critic(made).mean()).backward()
+            of_generator.step()
+
+        assert generating.facts.trained_with_others
+        assert judging.facts.trained_with_others
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        train(model, optimizer)
+
+        assert not observed.facts.trained_with_others
+
+
 def test_steps_that_change_nothing_are_found():
     class Idle(torch.optim.SGD):
         def step(self, closure=None):

@@ -289,6 +289,18 @@ def test_a_model_that_came_trained_may_stay_where_it_is():
     assert diagnose(evidence(loss=np.linspace(0.21, 0.2, STEPS), **known)) == ()
 
 
+def test_a_loss_that_rises_because_another_model_learns_is_no_sign():
+    known = {"update_ratio": 0.15, "loss": np.linspace(0.7, 2.0, STEPS)}
+    assert "learning_rate_too_high" in [cause.code for cause in diagnose(evidence(**known))]
+    assert diagnose(evidence(**known, facts=Facts(steps=STEPS, trained_with_others=True))) == ()
+
+
+def test_graphs_that_are_kept_are_a_leak_though_memory_does_not_show_it():
+    (cause,) = diagnose(evidence(facts=of_invariant("graphs_freed", 40), loss=FALLING))
+    assert cause.code == "memory_leak"
+    assert diagnose(evidence(facts=of_invariant("graphs_freed", 20), loss=FALLING)) == ()
+
+
 def test_units_saturated_by_large_weights_are_named_although_the_loss_falls():
     tensors = {"saturated": {"tanh": 0.95}}
     causes = diagnose(evidence(tensors=tensors, loss=FALLING, facts=of_parameters("trained", std=3.0)))
