@@ -6,7 +6,8 @@ _log = logging.getLogger(__name__)
 _NO_OUTPUT = (
     "no output was recorded: none of the chosen modules was called as a module in the step, in the mode of the model. "
     "Compiled code (torch.compile, model.compile(), torch.jit) and code that uses weights alone show no calls; to see "
-    'outputs run some steps uncompiled, such as under torch.compiler.set_stance("force_eager")'
+    'outputs run some steps uncompiled, such as under torch.compiler.set_stance("force_eager"). Outputs that are meta, '
+    "sparse or nested tensors are not measured"
 )
 _NO_GRADIENT = (
     "activation gradients were requested, but no output requires one: the forward pass ran under no_grad or "

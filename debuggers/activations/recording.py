@@ -8,6 +8,7 @@ from typing import Any
 
 from debuggers.activations.output_rows import OutputRows
 from debuggers.activations.unit_activity import UnitActivity, unit_dimension
+from debuggers.host_arrays.readable import is_dense
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.module_selection import NamedModule
@@ -79,10 +80,13 @@ class Recording:
         """
         return self._model.training is self.training and backward_pass_id() == NO_BACKWARD_PASS and holds_values()
 
-    def add(self, layer: LayerRecorder, call: int, output: Any) -> None:
-        """Measures the tensors of an output, or has them wait; see ``OutputRows``."""
+    def add(self, layer: LayerRecorder, call: int, output: Any) -> bool:
+        """Measures the tensors of an output, or has them wait; see ``OutputRows``.
+
+        Returns whether there was one; meta, sparse and nested tensors are none.
+        """
         with outside_modes():
-            self._add(layer, call, output)
+            return self._add(layer, call, output)
 
     def begin_pass(self) -> bool:
         """Notes that the model's forward begins; returns whether this is a new pass, not a nested call.
@@ -160,14 +164,14 @@ class Recording:
         is_validation = self._model.training and not self.training
         return is_validation or all(result() is None for result in self._results)
 
-    def _add(self, layer: LayerRecorder, call: int, output: Any) -> None:
-        if isinstance(output, torch.Tensor):
-            self._add_tensor(layer, layer.name_of(call), output)
-            return
-        tensors = list(tensors_in(output))
-        name = layer.name_of(call)
+    def _add(self, layer: LayerRecorder, call: int, output: Any) -> bool:
+        tensors = tensors_in(output)
+        name, is_any = layer.name_of(call), False
         for index, tensor in enumerate(tensors):
-            self._add_tensor(layer, f"{name}.{index}" if len(tensors) > 1 else name, tensor)
+            if is_dense(tensor):
+                self._add_tensor(layer, f"{name}.{index}" if len(tensors) > 1 else name, tensor)
+                is_any = True
+        return is_any
 
     def _add_tensor(self, layer: LayerRecorder, name: str, tensor: torch.Tensor) -> None:
         self.outputs.add(name, tensor, layer)
@@ -273,13 +277,12 @@ class LayerRecorder:
             return
         call = self._calls
         self._calls = call + 1
-        self.fired = True
         if call >= MAX_CALLS:
             recording.skipped_calls += 1
             return
         try:
             with recording.stopwatch:
-                recording.add(self, call, output)
+                self.fired |= recording.add(self, call, output)
         except Exception as error:
             recording.isolation.record(f"recording activation {self.name!r}", error)
             if recording.isolation.on_error == "raise":

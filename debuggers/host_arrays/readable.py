@@ -38,6 +38,11 @@ def may_be_cloned(tensor: torch.Tensor) -> bool:
     return not is_freed(tensor) and not _is_partial(tensor)
 
 
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds its values as an array: neither a meta, a sparse nor a nested one, which has no shape."""
+    return tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta
+
+
 def is_freed(tensor: torch.Tensor) -> bool:
     """Whether a tensor's memory was freed, as FSDP and offloading do with parameters: reading it ends the process."""
     if tensor.layout is not torch.strided or not tensor.numel():

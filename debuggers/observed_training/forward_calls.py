@@ -4,6 +4,7 @@ import weakref
 from typing import Any
 
 from debuggers.diagnosis.facts import BatchFacts
+from debuggers.host_arrays.readable import is_dense
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
@@ -138,7 +139,7 @@ class ForwardCalls:
         if self._depth or not (self._looks_closely and is_training_forward()):
             return
         with self._stopwatch, self._isolation.guard("watching the model's calls"):
-            found = tensors_in(output)
+            found = [one for one in tensors_in(output) if is_dense(one)]
             if len(self.outputs) < _MOST_OUTPUTS:
                 self.outputs |= output_nodes(found[:_MOST_OUTPUTS])
             values = next((one for one in found if one.is_floating_point() and one.ndim), None)
@@ -162,8 +163,8 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def _first_tensor(values: Any) -> torch.Tensor | None:
-    """The first argument if it is a tensor, as it mostly is, else the first tensor among the arguments."""
+    """The first argument if it is a tensor, as it mostly is, else the first dense one among the arguments."""
     args = values[0]
-    if args and isinstance(args[0], torch.Tensor):
+    if args and isinstance(args[0], torch.Tensor) and is_dense(args[0]):
         return args[0]
-    return next(iter(tensors_in(values)), None)
+    return next(filter(is_dense, tensors_in(values)), None)

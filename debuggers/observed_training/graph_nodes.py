@@ -62,9 +62,12 @@ def is_leaf(node: Any) -> bool:
 
 
 def shape_of(node: Any) -> tuple[int, ...]:
-    """Returns the shape of a node's first output; () where torch does not tell."""
+    """Returns the shape of a node's first output; () where torch does not tell, and for nested tensors."""
     known = output_metadata(node)
-    return tuple(known[0].shape) if known else ()
+    try:
+        return tuple(known[0].shape) if known else ()
+    except RuntimeError:  # a nested tensor has no shape
+        return ()
 
 
 def scale_tensor(node: Any) -> torch.Tensor | None:

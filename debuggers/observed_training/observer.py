@@ -272,8 +272,11 @@ class TrainingObserver:
                 scaled = self.passes.scaler is not None and self.passes.scaler.is_enabled()
 
                 def take() -> None:
-                    still = not any(change for change, _ in moved.resolve().values())
-                    if not (still and scaled):  # a fused optimizer leaves out what overflowed
+                    changes = [change for change, _ in moved.resolve().values()]
+                    still = not any(changes)
+                    # Complex weights and those without values cannot be compared; a fused optimizer leaves out what
+                    # overflowed.
+                    if changes and not (still and scaled):
                         self._invariants.check("step_changes_weights", step, broken=still)
 
                 self._arrivals.push(moved, take)

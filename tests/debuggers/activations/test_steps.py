@@ -189,3 +189,15 @@ def test_calls_within_a_transformation_are_left_out():
 
     assert loop.recorded() == {0: {"first": 5, "second": 5}}
     assert not loop.monitor.failures
+
+
+def test_outputs_without_plain_values_are_none():
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
+    monitor = ActivationMonitor(model, on_error="raise", gradients=True)
+    monitor.expect(0)
+    nested = torch.nested.nested_tensor([torch.randn(3, 4), torch.randn(5, 4)], layout=torch.jagged)
+    model(nested).values().square().mean().backward()
+    monitor.detach(0)
+
+    assert monitor.never_seen == ["0", "1"]
+    monitor.close()

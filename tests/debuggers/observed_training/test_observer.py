@@ -470,3 +470,31 @@ def test_targets_of_a_loss_that_the_loop_writes_out_follow_from_its_outputs():
             assert one is None
         else:
             torch.testing.assert_close(one, targets[number // 3])
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_are_left_out(layout):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        for _ in range(4):
+            optimizer.zero_grad()
+            rows = torch.nested.nested_tensor([torch.randn(3, 4), torch.randn(5, 4)], layout=layout)
+            torch.cat(model(rows).unbind()).square().mean().backward()
+            optimizer.step()
+
+        assert observed.facts.inputs is None
+        assert not observed.broken()
+
+
+def test_complex_weights_cannot_be_told_to_stand_still():
+    model = nn.Linear(4, 2, dtype=torch.complex64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4, dtype=torch.complex64)).abs().square().mean().backward()
+            optimizer.step()
+
+        assert "step_changes_weights" not in {one.name for one in observed.facts.invariants}
