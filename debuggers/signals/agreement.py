@@ -61,7 +61,12 @@ def align(outputs: torch.Tensor, targets: torch.Tensor, *, soft: bool) -> Aligne
 
 
 def agreement(aligned: Aligned, loss_kind: str) -> Statistics:
-    """Returns ``accuracy``, ``top_predicted_share`` and ``correlation``, where they are defined."""
+    """Returns ``accuracy``, ``top_predicted_share`` and ``correlation``; NaN where any output is NaN or infinite."""
+    finite = torch.isfinite(aligned.outputs.sum(dtype=torch.float64))
+    return {name: torch.where(finite, value, torch.nan) for name, value in _agreement(aligned, loss_kind).items()}
+
+
+def _agreement(aligned: Aligned, loss_kind: str) -> dict[str, torch.Tensor]:
     if aligned.by_class:
         return _of_classes(aligned.outputs.argmax(1), aligned.targets)
     outputs, targets = aligned.outputs.double(), aligned.targets.double()
@@ -72,7 +77,7 @@ def agreement(aligned: Aligned, loss_kind: str) -> Statistics:
     chosen = outputs > limit
     right = (chosen == (targets > 0.5)).double().mean()
     ones = chosen.double().mean()
-    found: Statistics = {
+    found = {
         "accuracy": torch.where(binary, right, torch.nan),
         "top_predicted_share": torch.where(binary, torch.maximum(ones, 1 - ones), torch.nan),
     }
@@ -81,7 +86,7 @@ def agreement(aligned: Aligned, loss_kind: str) -> Statistics:
     return found
 
 
-def _of_classes(predicted: torch.Tensor, targets: torch.Tensor) -> Statistics:
+def _of_classes(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
     counts = targets != IGNORED
     right = ((predicted == targets) & counts).sum()
     ordered = predicted.sort().values

@@ -64,8 +64,8 @@ class TargetColumns:
     """What is remembered of the targets of a batch.
 
     Attributes:
-        counts: How often each class is there, for targets that are class indices, of at most 4,096 classes; or how
-            many are 0 and how many 1; else None.
+        counts: How often each class is there, of at most 4,096, for targets that are class indices or one-hot; or how
+            many are 0 and how many 1; zeros for other values.
         sums: (3, columns) float64: for each column how many values count, their sum, and the sum of their squares.
         rows: (3,) float64: how many rows count, the sum of their means, and the sum of the means' squares.
     """
@@ -99,7 +99,12 @@ def target_statistics(
     over_rows = torch.stack([used.sum(), (means * used).sum(), (means.square() * used).sum()])
     values = sampled_rows(flat).reshape(-1)
     found = _of_targets(values, whole=whole)
-    counts = class_counts(values, classes) if whole else _binary_counts(values)
+    if whole:
+        counts = class_counts(values, classes)
+    else:
+        counts = _binary_counts(values)
+        if tensor.ndim == 2 and 2 < tensor.shape[1] == classes <= MOST_COLUMNS:
+            counts = _one_hot_counts(columns, counts)
     total = counts.sum()
     found["targets/classes"] = torch.where(total > 0, (counts > 0).sum().double(), torch.nan)
     found["targets/top_share"] = counts.amax() / total
@@ -209,6 +214,13 @@ def _of_targets(values: torch.Tensor, *, whole: bool) -> Statistics:
         spread = torch.where(kept, (wide - mean).square(), 0).sum().div(number).sqrt()
         found = {"targets/mean": mean, "targets/std": spread, "targets/non_finite": 0.0}
     return found | {"targets/min": low, "targets/max": high}
+
+
+def _one_hot_counts(rows: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor:
+    """How many rows have their one in each column, if each row is one-hot; otherwise two numbers, then zeros."""
+    one_hot = (((rows == 0) | (rows == 1)).all(1) & (rows.sum(1) == 1)).all()
+    others = torch.nn.functional.pad(otherwise, (0, rows.shape[1] - len(otherwise)))
+    return torch.where(one_hot, rows.sum(0), others)
 
 
 def _binary_counts(values: torch.Tensor) -> torch.Tensor:

@@ -62,7 +62,10 @@ def class_imbalance(evidence: Evidence) -> Argument:
 
 
 def unshuffled_data(evidence: Evidence) -> Argument:
-    """Batches differ in their targets by more than random batches do, or each has one class only."""
+    """Batches differ in their targets by more than random batches do, or more of them than chance have one class.
+
+    A batch of n random targets is of the most frequent class alone with the n-th power of its share.
+    """
     argument = Argument("unshuffled_data")
     between, classes = evidence["targets/between_batches"], evidence["targets/classes"]
     so_far = evidence["targets/classes_so_far"]
@@ -79,7 +82,10 @@ def unshuffled_data(evidence: Evidence) -> Argument:
         )
     if len(classes) >= FEWEST_BATCHES and len(so_far) and so_far.values[-1] > 1:
         alone = float(np.mean(classes.values == 1))
-        if alone > 0.5:
+        top = evidence["targets/top_share_so_far"]
+        rows = float(np.median(size.values)) if len(size) else 1.0
+        by_chance = float(top.values[-1]) ** rows if len(top) else 0.0
+        if alone > 0.5 + 0.5 * by_chance:
             argument.add(STRONG, f"{alone:.0%} of the sampled batches have one class only", since=int(classes.steps[0]))
     argument.advice = (
         "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."

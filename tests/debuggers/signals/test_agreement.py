@@ -1,5 +1,7 @@
 """Outputs of all usual layouts beside their targets."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -62,6 +64,14 @@ def test_values_have_a_correlation_and_no_accuracy():
     assert found["correlation"] == pytest.approx(1) and found["accuracy"] != found["accuracy"]
     constant = accuracy(torch.ones(4, 1), targets)
     assert constant["correlation"] != constant["correlation"]
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_broken_outputs_have_no_agreement(broken):
+    classes = torch.tensor([0, 1, 2])
+    outputs = one_hot(classes, 3).index_fill(0, torch.tensor([1]), broken)
+    assert math.isnan(accuracy(outputs, classes)["accuracy"])
+    assert math.isnan(accuracy(outputs[:, 0], classes.float())["correlation"])
 
 
 def test_what_does_not_fit_has_no_agreement():

@@ -238,6 +238,17 @@ def test_it_is_not_named_just_below(code):
     assert code not in [cause.code for cause in diagnose(without)]
 
 
+@pytest.mark.parametrize(("top_share", "shuffled"), [(0.99, True), (0.5, False)])
+def test_batches_of_a_frequent_class_alone_come_by_chance(top_share, shuffled):
+    alone = np.where(np.arange(STEPS) % 3, 1.0, 2.0)  # two thirds of the batches; 0.99 to the 32nd is 72 %
+    codes = [cause.code for cause in diagnose(evidence(
+        inputs__batch_size=32.0, targets__classes=alone, targets__classes_so_far=2.0,
+        targets__top_share_so_far=top_share, targets__rarest_share_so_far=1 - top_share,
+    ))]  # fmt: skip
+
+    assert ("unshuffled_data" not in codes) is shuffled
+
+
 def test_a_frozen_backbone_that_lets_the_loss_fall_is_healthy():
     facts = of_parameters("frozen", "trained", std=10**-0.5 / 3**0.5)
     assert diagnose(evidence(facts=facts, loss=FALLING)) == ()

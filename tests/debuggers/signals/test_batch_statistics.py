@@ -1,0 +1,29 @@
+"""Statistics of batches, on rows whose classes are known."""
+
+import pytest
+import torch
+
+from debuggers.signals.batch_statistics import target_statistics
+
+
+def counted(targets, classes):
+    found, columns = target_statistics(targets, len(targets), classes)
+    return columns.counts.tolist(), float(found["targets/classes"]), float(found["targets/top_share"])
+
+
+def test_one_hot_targets_are_counted_by_class_as_indices_are():
+    indices = torch.tensor([2, 0, 2, 3, 2])
+
+    assert counted(torch.nn.functional.one_hot(indices, 4).float(), 4) == counted(indices, 4) == ([1, 0, 3, 1], 3, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("targets", "zeros", "ones"),
+    [([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]], 3, 3), ([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], 5, 1)],
+)
+def test_several_labels_a_row_are_counted_as_zeros_and_ones(targets, zeros, ones):
+    assert counted(torch.tensor(targets), 3)[0] == [zeros, ones, 0]
+
+
+def test_shares_of_classes_are_not_counted():
+    assert counted(torch.tensor([[0.1, 0.8, 0.1]]), 3)[0] == [0, 0, 0]
