@@ -50,14 +50,15 @@ class MeasuredSteps:
     ) -> None:
         """Measures nothing yet; ``take`` gets name, type and number of parameters of a module, and its numbers."""
         self._side, self._take, self._left = side, take, 0
+        self._warm = False
         self._trace: StepTrace | None = None
         self._times: StepTimes | None = None
         if model is not None:
             self._times = StepTimes(model, side.isolation, side.stopwatch, self._take_step)
 
     def measure(self, steps: int) -> None:
-        """Times the modules in so many steps, from here on."""
-        self._left = steps
+        """Times the modules in so many steps after the next one, which warms up."""
+        self._left, self._warm = steps, False
         self.begin()
 
     def trace(self, steps: int, max_mb: float) -> None:
@@ -85,8 +86,9 @@ class MeasuredSteps:
         """Says that a step has ended."""
         if self._times is not None and self._left:
             with self._side.stopwatch, self._side.isolation.guard("timing layers"):
-                self._times.end_step()
-                self._left -= 1
+                self._times.end_step(counts=self._warm)
+                self._left -= self._warm
+                self._warm = True
                 if not self._left:
                     self._times.detach()
         if self._trace is not None:

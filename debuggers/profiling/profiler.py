@@ -147,9 +147,10 @@ class PerformanceProfiler:
     def measure_steps(self, steps: int = 10) -> None:
         """Records forward and backward times and the memory of each module in the coming steps of the training itself.
 
-        Of a module that holds others its own operations are timed, without theirs; calls without gradients are left
-        out. Memory is that of the tensors that a module without submodules makes and returns, per step. Nothing waits
-        for a device: on CUDA the device's own clock is used, elsewhere the host's. What was compiled is one module.
+        The next step warms up and is not measured. Of a module that holds others its own operations are timed, without
+        theirs; calls without gradients are left out. Memory is that of the tensors that a module without submodules
+        makes and returns, per step. Nothing waits for a device: on CUDA the device's own clock is used, elsewhere the
+        host's. What was compiled is one module.
 
         Raises:
             ProfilerError: Outside of a session, which tells of steps.

@@ -67,6 +67,7 @@ class StepTimes:
         """Hooks nothing yet; ``take`` gets the numbers of each step, as soon as they are on the host."""
         self._model, self._isolation, self._stopwatch, self._take = model, isolation, stopwatch, take
         self.modules: list[NamedModule] = []
+        self._leaves: set[int] = set()
         self._hooks = Hooks()
         self._passes: BackwardObservation | None = None
         self._arrivals = ArrivalQueue()
@@ -78,6 +79,7 @@ class StepTimes:
         self._stack: list[int | None] = []
         self._known: set[tuple[int, int]] = set()
         self._found: dict[int, ModuleStep] = {}
+        self._makers: set[int] = set()
         self._inputs: dict[int, set[int]] = {}
         self._gradients = Hooks()
         self._thread: int | None = None
@@ -89,6 +91,8 @@ class StepTimes:
         if any(one.is_cuda for one in self._model.parameters()):
             self._moment = _event
         self.modules = [one for one in select_modules(self._model, "*") if not one.opaque][:MOST_MODULES]
+        leaves = {id(one.module) for one in select_modules(self._model)}
+        self._leaves = {place for place, one in enumerate(self.modules) if id(one.module) in leaves}
         for place, entry in enumerate(self.modules):
             self._hooks.add_around_forward(entry.module, partial(self._begin, place), partial(self._end, place))
         self._hooks.add_forward(
@@ -105,12 +109,13 @@ class StepTimes:
             self._passes = None
         self._forget()
 
-    def end_step(self) -> None:
-        """Says that a step has ended: what was noted since the last one is its."""
-        marks, found, gradients = self._marks, self._found, self._gradients
+    def end_step(self, *, counts: bool = True) -> None:
+        """Says that a step has ended: what was noted since the last one is its, and is dropped unless it counts."""
+        marks, gradients, makers = self._marks, self._gradients, self._leaves | self._makers
+        found = {place: step for place, step in self._found.items() if place in makers}
         self._forget()
         gradients.remove()
-        if marks:
+        if marks and counts:
             self._arrivals.push(_Arriving(marks[-1][0]), partial(self._count, marks, found))
 
     def drain(self) -> None:
@@ -154,7 +159,7 @@ class StepTimes:
             made = tensors_in(output)[:_MOST_TENSORS]
             self._follow(made, place)
             given = self._inputs.pop(place)
-            if not any(True for _ in module.children()):
+            if place in self._leaves:
                 new = {where: size for where, size in _storages(made).items() if where not in given}
                 self._found[place].memory_bytes += sum(new.values())
         self._mark(self._caller)
@@ -167,6 +172,7 @@ class StepTimes:
             key = node_number(tensor.grad_fn), tensor.output_nr
             if key not in self._known:
                 self._known.add(key)
+                self._makers.add(owner)
                 self._gradients.add_gradient(tensor, partial(self._arrive, owner))
 
     def _arrive(self, owner: int, gradient: torch.Tensor) -> None:
@@ -181,9 +187,10 @@ class StepTimes:
 
     def _count(self, marks: list[_Mark], found: dict[int, ModuleStep]) -> None:
         for (begun, spent_s, owner, backward), (ended, spent_then_s, _, _) in pairwise(marks):
-            if owner == _NOBODY:
+            step = found.get(owner)
+            if step is None:
                 continue
-            step, seconds = found.setdefault(owner, ModuleStep()), _seconds(begun, ended, spent_then_s - spent_s)
+            seconds = _seconds(begun, ended, spent_then_s - spent_s)
             if backward:
                 step.backward_s = (step.backward_s or 0.0) + seconds
             else:

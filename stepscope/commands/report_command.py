@@ -1,5 +1,6 @@
 """``stepscope report``: what the sessions of a run found."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -23,8 +24,8 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
     """Print the report of each RUN: findings, verdict and coverage.
 
     A report is stored when a watch or session ends. Of several ranks, the first is shown, and those with another
-    verdict. Two runs are also compared: what differs, and since which step. RUN is a run's folder or URL, a folder that
-    contains runs, or a pattern.
+    verdict. Two runs are also compared, scope by scope: what differs, and since which step. RUN is a run's folder or
+    URL, a folder that contains runs, or a pattern.
     """
     from stepscope.runs.opening import read_run
 
@@ -43,7 +44,8 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
             echo(f"{title}\n{report.text}" if len(folders) > 1 or len(reports) > 1 or report.rank else report.text)
             shown += 1
     if len(folders) == 2:
-        echo("\n".join(_compared(folders[0], folders[1])))
+        for line in _compared(folders[0], folders[1]):
+            echo(line)
         return
     if not shown:
         raise NotARunError(
@@ -53,32 +55,31 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
 
 
 def _write_page(folder: Path, target: Path) -> None:
-    from debuggers.diagnosis.rules.diagnose import diagnose
-    from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
-    from stepscope.report_pages.content import ReportContent
-    from stepscope.report_pages.html import to_html
+    from stepscope.commands.stored_pages import stored_contents
+    from stepscope.report_pages.html import sessions_page
     from stepscope.runs.opening import read_run
 
     with read_run(folder) as record:
-        scope = scopes(record)[0]
-        evidence = stored_evidence(record, scope)
-        texts = [report.text for report in stored_reports(record) if report.scope == scope]
-    text = texts[0] if texts else ""
-    page = to_html(ReportContent(title=folder.name, text=text, causes=diagnose(evidence), evidence=evidence))
+        page = sessions_page(folder.name, stored_contents(record))
     write_atomically(target.parent, target.name, page.encode(errors="backslashreplace"), sync="nothing")
     echo(f"wrote {target}")
 
 
-def _compared(first: Path, second: Path) -> list[str]:
+def _compared(first: Path, second: Path) -> Iterator[str]:
     from debuggers.diagnosis.comparison import compare
     from debuggers.diagnosis.rules.diagnose import diagnose
-    from stepscope.diagnosing.comparison_lines import comparison_lines
+    from stepscope.diagnosing.comparison_lines import comparison_lines, paired
     from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
     from stepscope.runs.opening import read_run
 
-    found = []
-    for folder in (first, second):
-        with read_run(folder) as record:
-            found.append(stored_evidence(record, scopes(record)[0]))
     names = (str(short_path(first)), str(short_path(second)))
-    return comparison_lines(compare(found[0], found[1]), names, (diagnose(found[0]), diagnose(found[1])))
+    with read_run(first) as ours, read_run(second) as theirs:
+        pairs, alone = paired(scopes(ours), scopes(theirs))
+        for pair in pairs:
+            titles = [f"{name} ({scope})" if scope else name for name, scope in zip(names, pair, strict=True)]
+            found = stored_evidence(ours, pair[0]), stored_evidence(theirs, pair[1])
+            causes = diagnose(found[0]), diagnose(found[1])
+            yield from comparison_lines(compare(*found), (titles[0], titles[1]), causes)
+    for name, scopes_alone in zip(names, alone, strict=True):
+        if scopes_alone:
+            yield f"Only in {name}: {', '.join(scope or 'a session without a scope' for scope in scopes_alone)}."

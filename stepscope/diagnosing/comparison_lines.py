@@ -46,5 +46,16 @@ def comparison_lines(
     return lines
 
 
+def paired(first: Sequence[str], second: Sequence[str]) -> tuple[list[tuple[str, str]], tuple[list[str], list[str]]]:
+    """Returns which scopes of two runs are compared with each other, and those of each that are alone.
+
+    Scopes of the same name are, and where each run has only one, these, whatever they are called.
+    """
+    if len(first) == len(second) == 1:
+        return [(first[0], second[0])], ([], [])
+    alone = [one for one in first if one not in second], [one for one in second if one not in first]
+    return [(one, one) for one in first if one in second], alone
+
+
 def _rest(count: int) -> list[str]:
     return [f"  and {count - _MOST} more"] if count > _MOST else []

@@ -32,36 +32,39 @@ def scopes(record: RunRecord) -> list[str]:
     return sorted(found) or [""]
 
 
-def stored_evidence(record: RunRecord, scope: str = "") -> Evidence:
+def stored_evidence(record: RunRecord, scope: str = "", rank: int = 0) -> Evidence:
     """Returns the evidence of a run's session.
 
     Args:
-        record: The run; the first rank speaks for all, and is compared with the others.
+        record: The run.
         scope: The session's scope.
+        rank: Whose; the first rank mostly speaks for all, and is compared with the others.
     """
     prefix = f"{scope}/" if scope else ""
-    names = [info.name for info in record.names(0) if info.kind == "scalar"]
-    facts, findings = _facts(record, prefix)
-    series, tensors = _series(record, prefix, names)
-    found = (*findings, *_from_alerts(record, prefix, findings))
+    names = [info.name for info in record.names(rank) if info.kind == "scalar"]
+    facts, findings = _facts(record, prefix, rank)
+    series, tensors = _series(record, prefix, names, rank)
+    found = (*findings, *_from_alerts(record, prefix, findings, rank))
     return Evidence(
         findings=tuple(sorted(found, key=lambda one: one.step)),
         series=series,
         tensors=_in_order(tensors, facts),
-        facts=_with_ranks(record, prefix, _with_steps(facts, series)),
+        facts=_with_ranks(record, prefix, _with_steps(facts, series), rank),
     )
 
 
-def _facts(record: RunRecord, prefix: str) -> tuple[Facts, tuple[Finding, ...]]:
-    if not any(info.name == prefix + FACTS_NAME for info in record.names(0)):
+def _facts(record: RunRecord, prefix: str, rank: int) -> tuple[Facts, tuple[Finding, ...]]:
+    if not any(info.name == prefix + FACTS_NAME for info in record.names(rank)):
         return Facts(), ()
     texts = []
     with suppress(DamagedError):
-        texts = sorted(record.texts(prefix + FACTS_NAME, 0), key=lambda text: text.time_ns)
+        texts = sorted(record.texts(prefix + FACTS_NAME, rank), key=lambda text: text.time_ns)
     return decode(texts[-1].text) if texts else (Facts(), ())
 
 
-def _series(record: RunRecord, prefix: str, names: list[str]) -> tuple[dict[str, Series], dict[str, dict[str, Series]]]:
+def _series(
+    record: RunRecord, prefix: str, names: list[str], rank: int
+) -> tuple[dict[str, Series], dict[str, dict[str, Series]]]:
     step_names = {signal.name for signal in OF_A_STEP}
     tensor_names = {signal.name for signal in (*OF_PARAMETERS, *OF_LAYERS)}
     elsewhere = {signal.name for signal in RECORDED_ELSEWHERE}
@@ -72,14 +75,14 @@ def _series(record: RunRecord, prefix: str, names: list[str]) -> tuple[dict[str,
             continue
         name = full.removeprefix(prefix)
         if name in elsewhere or name.startswith(("learning_rate/", "validation/")):
-            series[name] = _read(record, full)
+            series[name] = _read(record, full, rank)
         elif name.startswith(PREFIX):
             name = name.removeprefix(PREFIX)
             signal, _, tensor = name.partition("/")
             if name in step_names:
-                series[name] = _read(record, full)
+                series[name] = _read(record, full, rank)
             elif signal in tensor_names and tensor:
-                tensors.setdefault(signal, {})[tensor] = _read(record, full)
+                tensors.setdefault(signal, {})[tensor] = _read(record, full, rank)
     if "learning_rate" not in series and "learning_rate/0" in series:
         series["learning_rate"] = series["learning_rate/0"]
     return series, tensors
@@ -95,9 +98,9 @@ def _in_order(tensors: dict[str, dict[str, Series]], facts: Facts) -> dict[str, 
     }
 
 
-def _read(record: RunRecord, name: str) -> Series:
+def _read(record: RunRecord, name: str, rank: int) -> Series:
     """One series, thinned as a running session thins it."""
-    stored, log = record.scalars(name, 0), SeriesLog()
+    stored, log = record.scalars(name, rank), SeriesLog()
     for step, value in zip(stored.steps.tolist(), stored.values.tolist(), strict=True):
         log.add(step, {name: value})
     return log.series()[name]
@@ -110,12 +113,12 @@ def _with_steps(facts: Facts, series: dict[str, Series]) -> Facts:
     return replace(facts, last_step=last, steps=max(facts.steps, facts.steps + last - max(facts.last_step, -1)))
 
 
-def _from_alerts(record: RunRecord, prefix: str, known: tuple[Finding, ...]) -> Iterator[Finding]:
+def _from_alerts(record: RunRecord, prefix: str, known: tuple[Finding, ...], rank: int) -> Iterator[Finding]:
     """The findings that only alerts tell of, since facts were stored last."""
     periods: dict[str, list[tuple[int, int]]] = {}
     for finding in known:
         periods.setdefault(finding.kind, []).append((finding.step, finding.last_step))
-    for alert in record.alerts(0):
+    for alert in record.alerts(rank):
         kind = alert.name.removeprefix(prefix)
         if not alert.name.startswith(prefix) or alert.level == "info":
             continue
@@ -141,22 +144,22 @@ def _finding(kind: str, alert: Alert) -> Finding:
     )
 
 
-def _with_ranks(record: RunRecord, prefix: str, facts: Facts) -> Facts:
-    """Compares the checksums of the weights of all ranks, at the steps at which they have one."""
-    others = [rank for rank in record.ranks if rank]
+def _with_ranks(record: RunRecord, prefix: str, facts: Facts, rank: int) -> Facts:
+    """Compares the checksums of the weights of all ranks with the first's, at the steps at which they have one."""
+    others = [other for other in record.ranks if other] if rank == 0 else []
     name = prefix + _CHECKSUM
     if not others or not any(info.name == name for info in record.names(0)):
         return facts
     mine, checked, broken, first, where = record.scalars(name, 0), 0, 0, None, ""
-    for rank in others:
-        if not any(info.name == name for info in record.names(rank)):
+    for other in others:
+        if not any(info.name == name for info in record.names(other)):
             continue
-        theirs = record.scalars(name, rank)
+        theirs = record.scalars(name, other)
         steps, here, there = np.intersect1d(mine.steps, theirs.steps, return_indices=True)
         differ = np.flatnonzero(mine.values[here] != theirs.values[there])
         checked, broken = checked + len(steps), broken + len(differ)
         if len(differ) and (first is None or steps[differ[0]] < first):
-            first, where = int(steps[differ[0]]), f"rank {rank} from rank 0"
+            first, where = int(steps[differ[0]]), f"rank {other} from rank 0"
     invariant = InvariantFacts(name="replicas_equal", checked=checked, broken=broken, first_step=first, where=where)
     kept = tuple(one for one in facts.invariants if one.name != "replicas_equal")
     return replace(facts, invariants=(*kept, invariant), world_size=max(facts.world_size, len(record.ranks)))

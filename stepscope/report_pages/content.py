@@ -3,11 +3,25 @@
 from dataclasses import dataclass, field
 
 from debuggers.diagnosis.cause import Cause
+from debuggers.diagnosis.data_waiting import data_waiting
 from debuggers.diagnosis.evidence import Evidence
+from stepscope.report_pages.waiting_line import waiting_line
 
 SHOWN = 3
 """Causes that are shown with their evidence; the others are named."""
-_PARTS = {"Verdict: ": "verdict", "Checked: ": "measured", "Steps: ": "measured", "Overhead: ": "cost"}
+ARCHITECTURE, TRAINING, TIME = "Architecture: ", "Recorded metrics: ", "Time: "
+"""What the lines of a report begin with that tell of the model, of what the loop recorded, and of times and memory."""
+_PARTS = {
+    "Verdict: ": "verdict",
+    "Checked: ": "measured",
+    "Steps: ": "measured",
+    "Overhead: ": "cost",
+    ARCHITECTURE: "architecture",
+    TRAINING: "architecture",
+    TIME: "time",
+}
+_BARE = ("verdict", "time")
+"""Parts whose lines stand without what they begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +33,14 @@ class ReportContent:
         text: The report as text, as ``DebugReport.summary`` returns it and a run stores it; may be empty.
         causes: Most likely first.
         evidence: What they are argued from.
+        notes: What else is to be said of the run, such as that it was killed.
     """
 
     title: str
     text: str = ""
     causes: tuple[Cause, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -63,12 +79,25 @@ class ReportContent:
         facts = self.evidence.facts
         failed = [line for line in self.text.splitlines() if line.startswith("Internal error: ")]
         ended = [f"The training ended in an exception: {facts.error}"] if facts.error else []
-        return [*ended, *facts.not_told, *failed]
+        return [*self.notes, *ended, *facts.not_told, *failed]
+
+    @property
+    def architecture(self) -> list[str]:
+        """What the model is made of, and how its training goes by what the loop recorded, in sentences."""
+        return [line.removeprefix(ARCHITECTURE) for line in self._lines("architecture")]
+
+    @property
+    def time(self) -> list[str]:
+        """Where the time and the memory go, in sentences."""
+        if stated := self._lines("time"):
+            return stated
+        waiting = data_waiting(self.evidence)
+        return [] if waiting is None else [waiting_line(waiting)]
 
     def _lines(self, part: str) -> list[str]:
         found = []
         for line in self.text.splitlines():
             for start, name in _PARTS.items():
                 if name == part and line.startswith(start):
-                    found.append(line.removeprefix(start) if name == "verdict" else line)
+                    found.append(line.removeprefix(start) if name in _BARE else line)
         return found

@@ -1,5 +1,6 @@
 """A report as one HTML file: the verdict first, then the causes with their evidence, and what it all rests on."""
 
+from collections.abc import Sequence
 from html import escape
 
 from tracker_adapters.terminal_text import printable
@@ -21,15 +22,39 @@ _WORDS = {"good": "ok", "warn": "warning", "bad": "problem", "": "not measured"}
 
 def to_html(content: ReportContent) -> str:
     """Returns a report as HTML: one file without scripts, with its pictures inside, for light and dark."""
+    return html_page(f"{content.title}: report", "\n".join(_session(content, "")))
+
+
+def sessions_page(title: str, contents: Sequence[ReportContent]) -> str:
+    """Returns the reports of several sessions of one run as HTML, with their verdicts first."""
+    if len(contents) == 1:
+        return to_html(contents[0])
+    rows = [
+        f'<tr><td><a href="#session-{number}">{safe(content.title)}</a></td>'
+        f'<td class="{content.state or "soft"}">{_WORDS[content.state]}</td><td>{safe(content.verdict)}</td></tr>'
+        for number, content in enumerate(contents, start=1)
+    ]
+    body = [f"<h1>{safe(title)}</h1>", "<table><tr><th>session</th><th>state</th><th>verdict</th></tr>", *rows]
+    body.append("</table>")
+    for number, content in enumerate(contents, start=1):
+        inside = "\n".join(_session(content, f"session-{number}-"))
+        body.append(f'<section class="session" id="session-{number}">{inside}</section>')
+    return html_page(f"{title}: report", "\n".join(body))
+
+
+def _session(content: ReportContent, anchor: str) -> list[str]:
+    """The report of one session; ``anchor`` is what the names of its places begin with."""
     body = [
         f"<h1>{safe(content.title)}</h1>",
         f'<div class="card verdict {content.state}"><p><b>Verdict:</b> {safe(content.verdict)}</p></div>',
-        *_causes(content),
+        *_causes(content, anchor),
         "<h2>The training at a glance</h2>",
         *_glance(content),
         "<h2>Health by area</h2>",
         *_areas(content),
-        *_timeline(content),
+        *_timeline(content, anchor),
+        *_section("Where the time goes", content.time),
+        *_section("Architecture", content.architecture),
         "<h2>What was measured</h2>",
         bullets(content.measured) or '<p class="soft">No report says so.</p>',
         "<h2>What it cost</h2>",
@@ -42,27 +67,31 @@ def to_html(content: ReportContent) -> str:
             f"<h2>The report as text</h2><details><summary>Show</summary><pre>{escape(printable(content.text))}</pre>"
             "</details>"
         )
-    return html_page(f"{content.title}: report", "\n".join(body))
+    return body
 
 
-def _causes(content: ReportContent) -> list[str]:
+def _section(head: str, texts: Sequence[str]) -> list[str]:
+    return [f"<h2>{head}</h2>", bullets(texts)] if texts else []
+
+
+def _causes(content: ReportContent, anchor: str) -> list[str]:
     if not content.causes:
         return ["<h2>Causes</h2><p>No cause was found in what was measured.</p>"]
     parts = ["<h2>Most likely causes</h2>"]
-    parts += [_cause(number, cause, content) for number, cause in enumerate(content.causes[:SHOWN], start=1)]
+    parts += [_cause(number, cause, content, anchor) for number, cause in enumerate(content.causes[:SHOWN], start=1)]
     if rest := content.causes[SHOWN:]:
         parts.append(f"<h4>Less likely</h4>{bullets([str(cause) for cause in rest])}")
     return parts
 
 
-def _cause(number: int, cause: Cause, content: ReportContent) -> str:
+def _cause(number: int, cause: Cause, content: ReportContent, anchor: str) -> str:
     since = ""
     if cause.since_step is not None:
         known = any(finding.step == cause.since_step for finding in content.evidence.findings[:_MOST_FINDINGS])
         text = f"step {cause.since_step:,}"
-        since = f' · since {f"""<a href="#step-{cause.since_step}">{text}</a>""" if known else text}'
+        since = f' · since {f"""<a href="#{anchor}step-{cause.since_step}">{text}</a>""" if known else text}'
     parts = [
-        f'<section class="card" id="cause-{number}"><h3>{number}. {safe(_sentence(cause.title))}</h3>',
+        f'<section class="card" id="{anchor}cause-{number}"><h3>{number}. {safe(_sentence(cause.title))}</h3>',
         f'<p class="soft"><code>{safe(cause.code)}</code> · confidence {cause.confidence:.0%}{since}</p>',
     ]
     if cause.where:
@@ -107,14 +136,14 @@ def _areas(content: ReportContent) -> list[str]:
     return ["<table><tr><th>area</th><th>state</th><th>why</th></tr>", *rows, "</table>"]
 
 
-def _timeline(content: ReportContent) -> list[str]:
+def _timeline(content: ReportContent, anchor: str) -> list[str]:
     """The findings in order of their first step; the first at each step can be linked to."""
     findings = sorted(content.evidence.findings, key=lambda finding: finding.step)
     if not findings:
         return []
     rows, linked = [], set[int]()
     for finding in findings[:_MOST_FINDINGS]:
-        link = "" if finding.step in linked else f' id="step-{finding.step}"'
+        link = "" if finding.step in linked else f' id="{anchor}step-{finding.step}"'
         linked.add(finding.step)
         rows.append(
             f'<tr{link}><td class="number">{finding.step:,}</td><td>{safe(finding.kind)}</td>'

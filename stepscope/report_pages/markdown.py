@@ -32,6 +32,8 @@ def to_markdown(content: ReportContent) -> str:
     ]
     lines += ["", *_findings(content)]
     for head, texts in (
+        ("Where the time goes", content.time),
+        ("Architecture", content.architecture),
         ("What was measured", content.measured),
         ("What it cost", content.cost),
         ("What was left out, or failed", content.left_out),

@@ -30,8 +30,8 @@ class DebugConfig:
         enable_visualization: Whether histograms are emitted; otherwise only scalars and findings are.
         max_tracked_tensors: Number of tensors that the inspector keeps; the oldest are dropped first.
         max_gradient_history: Number of measured steps that trends and findings use.
-        output_dir: A folder for ``report.json`` and ``report.txt`` when the session stops, those of further ranks in
-            ``rank_1`` and so on; None for none.
+        output_dir: A folder for ``report.json``, ``report.txt`` and ``report.html`` when the session stops, those of
+            further ranks in ``rank_1`` and so on, and for traces of the profiler; None for none.
         sampling_rate: Share of the steps, and of the inspector's tensors, to measure, above 0 and at most 1: 0.1 is
             every tenth. It applies to the steps only if ``schedule`` is left at every step.
         schedule: The steps to measure in full. At all others, only the total norm of the gradients is checked.

@@ -24,6 +24,7 @@ from stepscope.report_pages.markdown import to_markdown
 from stepscope.sessions.coverage import Coverage
 from stepscope.sessions.governor import FLOOR_S, FREE_STEPS, Overhead
 from stepscope.sessions.instruments import Instruments
+from stepscope.sessions.tool_report import ToolReport
 from stepscope.sessions.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class DebugReport:
         failures: Number of internal failures, by place and type of exception.
         first_nans: The origins of NaN in steps that were replayed.
         disabled: Whether the environment disabled the session.
+        tools: The model's architecture, where the time goes, and what was recorded by ``session.model_diagnostics``.
     """
 
     verdict: Verdict
@@ -63,6 +65,7 @@ class DebugReport:
     first_nans: tuple[FirstNaN, ...] = ()
     causes: tuple[Cause, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
+    tools: ToolReport = field(default_factory=ToolReport)
 
     @classmethod
     def of(
@@ -79,6 +82,7 @@ class DebugReport:
         ended_tools: Sequence[str] = (),
         causes: tuple[Cause, ...] = (),
         evidence: Evidence | None = None,
+        tools: ToolReport | None = None,
     ) -> Self:
         """Returns the report of instruments and their findings, to which those are added that the history shows."""
         analysis = instruments.gradients.analyze_gradient_flow()
@@ -98,6 +102,7 @@ class DebugReport:
             verdict=verdict_of(findings, coverage, causes),
             causes=causes,
             evidence=evidence or Evidence(),
+            tools=tools or ToolReport(),
             coverage=coverage,
             overhead=overhead,
             gradients=analysis if analysis.steps or analysis.findings else None,
@@ -126,6 +131,7 @@ class DebugReport:
             )
         lines += [leak.message for leak in self.leaks]
         lines += [str(answer) for answer in self.first_nans]
+        lines += self.tools.lines()
         lines += [f"Internal error: {place}, {times(count)}." for place, count in self.failures.items()]
         lines += [_steps(self.overhead), overhead_line(self.overhead)]
         return "\n".join(lines)
@@ -163,6 +169,7 @@ class DebugReport:
             "tensors": dict(self.tensors),
             "leaks": [json_values(asdict(leak)) for leak in self.leaks],
             "failures": dict(self.failures),
+            "tools": json_values(self.tools.to_dict()),
             "first_nans": [json_values(answer.as_dict()) for answer in self.first_nans],
         }
 

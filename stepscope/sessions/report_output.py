@@ -13,7 +13,7 @@ from stepscope.sessions.report import DebugReport, overhead_line
 
 
 def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter: Emitter | None, step: int) -> None:
-    """Writes ``report.json`` and ``report.txt``, emits the text ``stepscope/report``, and prints how the training is.
+    """Writes ``report.json``, ``report.txt`` and ``report.html``, emits ``stepscope/report``, prints a verdict.
 
     Args:
         report: The report.
@@ -37,6 +37,8 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
         (folder / "report.txt").write_text(report.summary() + "\n", encoding="utf-8")
+        title = folder.name if run is None else f"{run.path.name}{f', rank {rank}' if rank else ''}"
+        (folder / "report.html").write_text(report.to_html(title), encoding="utf-8", errors="backslashreplace")
 
 
 def closing_line(report: DebugReport) -> str:

@@ -108,6 +108,11 @@ class SessionTools:
         return self._profiler
 
     @property
+    def used_profiler(self) -> PerformanceProfiler | None:
+        """The profiler, if it was asked for."""
+        return self._profiler
+
+    @property
     def failures(self) -> Mapping[tuple[str, str], int]:
         """How often something inside failed, by place and type of exception."""
         return self._isolation.counts

@@ -15,6 +15,7 @@ from stepscope.sessions.instruments import Instruments
 from stepscope.sessions.report import DebugReport
 from stepscope.sessions.stability import SessionStability
 from stepscope.sessions.step_pacing import StepPacing
+from stepscope.sessions.tool_report import ToolReport
 
 if TYPE_CHECKING:
     from debuggers.activations.monitor import ActivationMonitor
@@ -100,6 +101,9 @@ class SessionView:
         with self._isolation.guard("looking for causes"):
             evidence = self._diagnosis.evidence(findings)
             causes = diagnose(evidence)
+        tools: ToolReport | None = None
+        with self._isolation.guard("reporting what the tools know"):
+            tools = ToolReport.of(self._instruments.tools, evidence or Evidence())
         return DebugReport.of(
             self._instruments,
             findings,
@@ -112,6 +116,7 @@ class SessionView:
             ended_tools=self._stability.ended_tools,
             causes=causes,
             evidence=evidence,
+            tools=tools,
         )
 
     def evidence(self) -> Evidence:

@@ -1,0 +1,93 @@
+"""A run's page has all of its sessions: of every scope, and of ranks that say another thing."""
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import stepscope
+from stepscope.cli import main
+from stepscope.commands.stored_pages import stored_contents
+
+
+def train(run, *, steps=30, factor=1.0, lr=0.1):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    with stepscope.watch(model, optimizer, run=run):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            inputs = torch.randn(8, 4)
+            ((model(inputs) - inputs.sum(1, keepdim=True)).square().mean() * factor).backward()
+            optimizer.step()
+
+
+def page_of(folder, tmp_path):
+    target = tmp_path / "page.html"
+    done = CliRunner().invoke(main, ["report", str(folder), "--html", str(target)])
+    assert done.exit_code == 0, done.output
+    return target.read_text(encoding="utf-8")
+
+
+def contents_of(folder):
+    with stepscope.read_run(folder) as record:
+        return stored_contents(record)
+
+
+def test_each_scope_has_its_verdict_and_its_part_of_the_page(tmp_path):
+    with stepscope.open_run(tmp_path / "gan", sinks=[]) as run:
+        train(run.scoped("G"))
+        train(run.scoped("D"), factor=float("nan"))
+
+    assert [(one.title, one.state) for one in contents_of(tmp_path / "gan")] == [
+        ("gan (D)", "bad"),
+        ("gan (G)", "good"),
+    ]
+    page = page_of(tmp_path / "gan", tmp_path)
+    assert page.index('href="#session-1"') < page.index('href="#session-2"') < page.index('id="session-1"')
+    assert page.count("<h1>") == 3 and page.count('id="session-1-cause-1"') == 1
+
+
+@pytest.mark.parametrize(("factors", "titles"), [((1, 1), ["run"]), ((1, float("nan")), ["run", "run (rank 1)"])])
+def test_a_rank_that_says_another_thing_has_its_own_part_with_its_own_evidence(tmp_path, monkeypatch, factors, titles):
+    for rank, factor in enumerate(factors):
+        monkeypatch.setenv("RANK", str(rank))
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=rank > 0) as run:
+            train(run, factor=factor)
+
+    contents = contents_of(tmp_path / "run")
+    assert [one.title for one in contents] == titles
+    # The first rank's own numbers are sound, but its weights part from the other's.
+    assert [one.state for one in contents] == (["good"] if len(titles) == 1 else ["warn", "bad"])
+    assert [bool(one.evidence.found("non_finite_loss")) for one in contents] == [False, True][: len(titles)]
+
+
+def test_later_attempts_take_the_place_of_earlier_ones(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run, factor=float("nan"), steps=10)
+    with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
+        train(run)
+
+    (content,) = contents_of(tmp_path / "run")
+    assert content.evidence.facts.last_step == 39
+
+
+def test_a_run_without_a_session_and_one_that_still_runs_say_so(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+        run.flush_store()
+        (content,) = contents_of(tmp_path / "run")
+        assert content.state == "" and content.left_out[0] == "The training is running still."
+    (content,) = contents_of(tmp_path / "run")
+    assert content.notes == ()
+
+
+def test_two_runs_are_compared_scope_by_scope(tmp_path):
+    for name, scopes in (("a", ("G", "D")), ("b", ("G", "E"))):
+        with stepscope.open_run(tmp_path / name, sinks=[]) as run:
+            for scope in scopes:
+                train(run.scoped(scope), lr=0.1 if name == "a" else 0.05)
+
+    told = CliRunner().invoke(main, ["report", str(tmp_path / "a"), str(tmp_path / "b")]).output
+    assert "a (G) against" in told and "lr of group 0: 0.1 against 0.05" in told
+    assert told.count(" against ") >= 2 and "a (D) against" not in told
+    assert f"Only in {tmp_path / 'a'}: D." in told and f"Only in {tmp_path / 'b'}: E." in told
