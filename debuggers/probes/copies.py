@@ -7,10 +7,13 @@ from typing import Any
 from debuggers.probes.batch import ProbedBatch
 from debuggers.torch_import import torch
 from debuggers.torch_internals.modules import Dropout
+from debuggers.utils import tensors_in
 
 
 class TrainingCopy:
     """A deep copy of a model, with an optimizer of the same class and settings that has no state yet.
+
+    Results of its forward passes that a module keeps, such as hidden states, are copied without their graph.
 
     Attributes:
         model: The copy.
@@ -20,6 +23,7 @@ class TrainingCopy:
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Copies both."""
         memo: dict[int, Any] = {} if optimizer is None else {id(optimizer.state): defaultdict(dict)}
+        memo |= {id(one): one.detach().clone() for one in _kept_results(model)}  # torch refuses to copy them
         self.model: torch.nn.Module = copy.deepcopy(model, memo)
         self.optimizer: torch.optim.Optimizer | None = copy.deepcopy(optimizer, memo)
         if optimizer is not None and self.optimizer is not None:
@@ -53,3 +57,8 @@ class TrainingCopy:
 
         self.optimizer.step(closure)  # type: ignore[arg-type]
         return losses[0]
+
+
+def _kept_results(model: torch.nn.Module) -> list[torch.Tensor]:
+    values = [value for module in model.modules() for value in vars(module).values()]
+    return [tensor for tensor in tensors_in(values) if not tensor.is_leaf]

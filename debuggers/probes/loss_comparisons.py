@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from debuggers.probes.batch import LABELS, Arguments, ProbedBatch
-from debuggers.probes.losses import expected_at_start
+from debuggers.probes.losses import expected_at_start, main_output
 from debuggers.signals.modes import acts_in_training
 from debuggers.torch_import import torch
 from debuggers.utils import apply_tensor_op, tensors_in
@@ -20,6 +20,7 @@ def zeroed_inputs(batch: ProbedBatch, model: torch.nn.Module) -> dict[str, Any]:
     model.eval()
     with torch.no_grad():
         call, zeroed = batch.call(model), batch.call(model, _zeroed)
+    main_output(call.outputs)  # there must be one
     pairs = list(zip(tensors_in(call.outputs), tensors_in(zeroed.outputs), strict=True))
     change = max(float((one - other).abs().max()) for one, other in pairs)
     largest = max(float(one.abs().max()) for one, _ in pairs)
@@ -59,7 +60,7 @@ def initial_loss(batch: ProbedBatch, model: torch.nn.Module, kind: str, steps: i
     with torch.no_grad():
         call = batch.call(model)
     loss, targets = float(call.loss), tensors_in(batch.targets)
-    expected = expected_at_start(kind, tensors_in(call.outputs)[0], targets[0]) if targets else None
+    expected = expected_at_start(kind, main_output(call.outputs), targets[0]) if targets else None
     if expected is None:
         raise ValueError(f"the expectation of this loss ({kind or 'of unknown kind'}) is not known")
     value, formula = expected

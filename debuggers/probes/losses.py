@@ -31,7 +31,7 @@ def loss_of_kind(facts: LossFacts | None) -> Loss | None:
     sign, broadcast = -1.0 if facts.negated else 1.0, facts.broadcast
 
     def loss(outputs: Any, targets: Any) -> torch.Tensor:
-        output, target = tensors_in(outputs)[0], tensors_in(targets)[0]
+        output, target = main_output(outputs), tensors_in(targets)[0]
         if of_classes:
             if not target.is_floating_point() and output.ndim > 2 and output.shape[:-1] == target.shape:
                 output, target = output.flatten(0, -2), target.flatten()
@@ -42,6 +42,18 @@ def loss_of_kind(facts: LossFacts | None) -> Loss | None:
         return sign * function(output, target)
 
     return loss
+
+
+def main_output(outputs: Any) -> torch.Tensor:
+    """Returns the first tensor of a model's outputs that has a dimension, else the first: some begin with their loss.
+
+    Raises:
+        ValueError: Without a tensor.
+    """
+    found = tensors_in(outputs)
+    if not found:
+        raise ValueError(f"the model returned {type(outputs).__name__}, which holds no tensor; expected outputs")
+    return next((one for one in found if one.ndim), found[0])
 
 
 def expected_at_start(kind: str, outputs: torch.Tensor, targets: torch.Tensor) -> tuple[float, str] | None:

@@ -34,12 +34,12 @@ def batch_mixing(batch: ProbedBatch, model: torch.nn.Module) -> dict[str, Any]:
 
     call = few.call(model, watched)
     rows = row_count(call.arguments)
-    outputs = [one for one in tensors_in(call.outputs) if one.is_floating_point() and one.ndim and one.shape[0] == rows]
+    outputs = [one for one in _real(call.outputs) if one.is_floating_point() and one.ndim and one.shape[0] == rows]
     if rows < 2:
         raise ValueError(f"the batch has {rows} rows; expected at least 2")
     if not outputs:
         shapes = [tuple(one.shape) for one in tensors_in(call.outputs)]
-        raise ValueError(f"no output has a row for each of the {rows} samples; their shapes are {shapes}")
+        raise ValueError(f"no output has numbers in a row for each of the {rows} samples; their shapes are {shapes}")
     differentiable = [one for one in outputs if one.requires_grad]
     if inputs and differentiable:
         found = _by_gradients(inputs, differentiable, rows)
@@ -76,6 +76,11 @@ def _by_gradients(inputs: list[torch.Tensor], outputs: list[torch.Tensor], rows:
     return {"mixed": mixed, "own": own, "others": others, "rows": rows, "evidence": text}
 
 
+def _real(outputs: Any) -> list[torch.Tensor]:
+    """The tensors of a nest, complex ones as pairs of real numbers."""
+    return [torch.view_as_real(one.resolve_conj()) if one.is_complex() else one for one in tensors_in(outputs)]
+
+
 def _weights(row: torch.Tensor) -> torch.Tensor:
     return torch.linspace(1, 2, row.numel(), dtype=row.dtype, device=row.device)
 
@@ -92,7 +97,7 @@ def _by_outputs(batch: ProbedBatch, model: torch.nn.Module, outputs: list[torch.
 
         return apply_tensor_op(first_again, args), apply_tensor_op(first_again, kwargs)
 
-    changed = tensors_in(batch.call(model, replaced).outputs)
+    changed = _real(batch.call(model, replaced).outputs)
     pairs = [
         (before[:kept], after[:kept])
         for before in outputs

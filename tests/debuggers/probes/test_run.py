@@ -119,3 +119,59 @@ def test_a_failing_probe_is_told():
     assert not report.results
     assert "no loss today" in report.failures["batch_mixing"]
     assert "no loss today" in report.summary()
+
+
+class Keeps(nn.Module):
+    """Keeps its last outputs with their graph, as recurrent models keep their state, and returns a loss first."""
+
+    def __init__(self):
+        super().__init__()
+        self.model, self.kept = network(), []
+
+    def forward(self, x, labels=None):
+        self.kept = [self.model(x)]
+        loss = None if labels is None else functional.cross_entropy(self.kept[0], labels)
+        return {"loss": loss, "logits": self.kept[0]}
+
+
+def test_a_model_that_keeps_results_and_returns_its_loss_first_is_probed():
+    model, (inputs, labels) = Keeps(), digits()
+    model(inputs)
+    report = probed(model, {"x": inputs, "labels": labels}, loss=None)
+    assert not report.failures
+    assert report.results["initial_loss"]["expected"] == pytest.approx(math.log(10))
+    assert model.kept[0].grad_fn is not None
+
+
+def test_complex_outputs_are_compared():
+    model = nn.Linear(6, 2, dtype=torch.complex64)
+    inputs = torch.randn(16, 6, dtype=torch.complex64)
+
+    def loss(outputs, targets):
+        return (outputs - targets).abs().square().mean()
+
+    for mixes, sees in ((False, model), (True, nn.Sequential(model, nn.Softmax(0)))):
+        if mixes:
+            sees[1].forward = lambda x: x / x.abs().sum(0)
+        assert probed(sees, (inputs, inputs[:, :2]), loss=loss, kind="").results["batch_mixing"]["mixed"] is mixes
+
+
+def test_a_model_without_outputs_is_told():
+    class Silent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(64))
+
+        def forward(self, x):
+            self.loss = (x @ self.weight).square().mean()
+
+    def forward(model, batch):
+        model(batch[0])
+        return model.loss
+
+    model = Silent()
+    model(digits()[0])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    report = run_probes(model, optimizer, ProbedBatch(digits(), forward=forward), kind="mse", steps=5)
+    assert "the model returned NoneType, which holds no tensor" in report.failures["zeroed_inputs"]
+    assert {"fit_one_batch", "modes", "learning_rate"} <= report.results.keys()
