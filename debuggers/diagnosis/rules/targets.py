@@ -9,6 +9,8 @@ from debuggers.diagnosis.progress import progress_of
 FEWEST_BATCHES = 5
 GROUPED = 5.0
 """Variance of the batches' means over that of random batches from which batches are not drawn at random."""
+CHANCE = 4.0
+"""Standard deviations of a binomial share beyond which an accuracy is no chance: one in 30,000 of a normal one."""
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
 
@@ -121,9 +123,14 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             argument.add(WEAK, "the gradients of one step and the next have nothing in common")
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
     if near and len(accuracy) and len(top):
-        late = float(np.median(accuracy.values[-max(1, len(accuracy) // 3) :]))
-        if late < 1.3 * float(top.values[-1]):
-            argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {top.values[-1]:.0%}")
+        last, share = accuracy.values[-max(1, len(accuracy) // 3) :], float(top.values[-1])
+        late = float(np.mean(last))
+        rows = evidence["inputs/batch_size"].finite
+        drawn = len(last) * (float(np.median(rows.values)) if len(rows) else 1.0)
+        if late > share + CHANCE * np.sqrt(share * (1 - share) / drawn):
+            argument.against(STRONG, f"the accuracy is {late:.0%}, above the {share:.0%} of the most frequent class")
+        elif late < 1.3 * share:
+            argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {share:.0%}")
     validation = evidence["validation/loss"].finite
     if len(validation) >= 3 and floor > 0 and float(validation.values.min()) > 0.97 * floor and progress.fell > 0.2:
         argument.add(

@@ -249,6 +249,14 @@ def test_batches_of_a_frequent_class_alone_come_by_chance(top_share, shuffled):
     assert ("unshuffled_data" not in codes) is shuffled
 
 
+@pytest.mark.parametrize(("accuracy", "named"), [(0.15, True), (0.3, False)])
+def test_labels_that_are_predicted_better_than_by_chance_are_not_unrelated(accuracy, named):
+    found = diagnose(evidence(baseline_loss=2.3, update_ratio=1e-2, outputs__batch_std=0.1, gradient_cosine=0.0,
+                              accuracy=accuracy, inputs__batch_size=8.0, **CLASSES))  # fmt: skip
+
+    assert ("labels_unrelated" in [cause.code for cause in found]) is named
+
+
 def test_a_frozen_backbone_that_lets_the_loss_fall_is_healthy():
     facts = of_parameters("frozen", "trained", std=10**-0.5 / 3**0.5)
     assert diagnose(evidence(facts=facts, loss=FALLING)) == ()
