@@ -13,13 +13,7 @@ from debuggers.diagnosis.rules.gradient_handling import (
 )
 from debuggers.diagnosis.rules.initialization import poor_initialization, unbroken_symmetry
 from debuggers.diagnosis.rules.inputs import duplicated_data, inputs_constant, inputs_not_normalized, non_finite_inputs
-from debuggers.diagnosis.rules.learning_rate import (
-    learning_rate_too_high,
-    learning_rate_too_low,
-    missing_warmup,
-    schedule_collapsed,
-    stopped_too_early,
-)
+from debuggers.diagnosis.rules.learning_rate import learning_rate_too_high, learning_rate_too_low
 from debuggers.diagnosis.rules.loss_function import (
     flipped_loss_sign,
     loss_sum_not_mean,
@@ -36,6 +30,7 @@ from debuggers.diagnosis.rules.participation import (
 )
 from debuggers.diagnosis.rules.precision import fp16_underflow, non_finite_backward, non_finite_forward
 from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound, memory_leak, rank_desync
+from debuggers.diagnosis.rules.schedule import missing_warmup, schedule_collapsed, stopped_too_early
 from debuggers.diagnosis.rules.signal_flow import (
     dead_units,
     exploding_gradients,

@@ -93,7 +93,13 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),
     "clipping_ineffective": ("exploding_gradients", "non_finite_forward", "non_finite_backward"),
     "schedule_collapsed": ("learning_rate_too_low", "no_update", "stopped_too_early"),
-    "missing_warmup": ("exploding_gradients", "dead_units"),
+    "missing_warmup": (
+        "learning_rate_too_high",
+        "exploding_gradients",
+        "dead_units",
+        "vanishing_gradients",
+        "labels_unrelated",
+    ),
     "over_regularized": (
         "learning_rate_too_low",
         "labels_unrelated",

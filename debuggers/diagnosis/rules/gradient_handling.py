@@ -5,8 +5,11 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.updates import HEALTHY_RATIO
 
 ADAPTIVE = ("Adam", "RMSprop", "NAdam", "RAdam", "Lion", "Adagrad", "Adadelta")
+JUMP = 20.0
+"""Times its median from which the norm of the gradients explodes at single steps."""
 
 
 def gradients_not_zeroed(evidence: Evidence) -> Argument:
@@ -44,9 +47,10 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         )
         progress = progress_of(evidence)
         ratio = evidence["update_ratio"].finite
-        if len(ratio) and float(np.median(ratio.values)) < 3e-4:
-            argument.add(STRONG, f"updates change weights by only {np.median(ratio.values):.1g} of their size a step")
-        elif progress is not None and progress.learnt < 0.3 and not progress.failed:
+        typical = float(np.median(ratio.values)) if len(ratio) else np.nan
+        if typical < 3e-4:
+            argument.add(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
+        elif typical < HEALTHY_RATIO and progress is not None and progress.learnt < 0.3 and not progress.failed:
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
         if evidence.facts.optimizer.startswith(ADAPTIVE):
             argument.against(MODERATE, f"{evidence.facts.optimizer} divides by the gradient's own size")
@@ -58,21 +62,26 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
 
 
 def clipping_ineffective(evidence: Evidence) -> Argument:
-    """The loop clips, and yet the optimizer gets gradients far above the limit, or under a loss scale."""
+    """The loop clips, its limit is never reached, and gradients explode all the same."""
     argument = Argument("clipping_ineffective")
-    if not evidence.facts.clips:
+    facts, norms = evidence.facts, evidence["total_norm/gradients"].finite
+    if not facts.clips or len(evidence["clipped_norm"]) or len(norms) < 5:
         return argument
-    clipped, total = evidence["clipped_norm"].finite, evidence["unclipped_norm"].finite
-    steps, ours, theirs = np.intersect1d(clipped.steps, total.steps, return_indices=True)
-    if len(steps) >= 5 and evidence.found("exploding_gradient", "large_update"):
-        share = clipped.values[ours] / np.maximum(total.values[theirs], 1e-300)
-        if float(share.min()) > 0.99:
-            argument.add(
-                0.6, f"clipping never changed a gradient, of a norm up to {total.values.max():.3g}", since=int(steps[0])
-            )
+    progress, largest, typical = progress_of(evidence), float(norms.values.max()), float(np.median(norms.values))
+    argument.add(
+        MODERATE, f"clipping never changed a gradient, of a norm up to {largest:.3g}", since=int(norms.steps[0])
+    )
+    if found := evidence.found("exploding_gradient", "large_update"):
+        argument.add(MODERATE, found[0].message, since=found[0].step)
+    if largest > JUMP * typical:
+        argument.add(MODERATE, f"the norm rises to {largest:.3g}, its median is {typical:.3g}")
+    if progress is not None and progress.failed:
+        argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
+    elif progress is not None and progress.learnt > 0.6:
+        argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     argument.advice = (
         "Clip after the last backward pass and scaler.unscale_(optimizer), right before "
-        "optimizer.step(); max_norm near the median norm."
+        f"optimizer.step(); max_norm near the median norm, {typical:.2g}."
     )
     return argument
 

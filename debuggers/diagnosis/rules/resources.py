@@ -8,8 +8,8 @@ from debuggers.diagnosis.evidence import Evidence
 
 SLOPE_MB = 0.02
 """Growth in 2**20 bytes a step from which memory leaks, if it is steady."""
-WAITS = 0.5
-"""Share of a step in which it waits for data (stepscope's own choice)."""
+WAITS, MOSTLY_WAITS = 0.5, 0.7
+"""Shares of a step in which it waits for data (stepscope's own choice); a busy machine may bring about the first."""
 SHORTEST_MS = 5.0
 """Waiting for less than this a step is the loop's own overhead."""
 
@@ -50,7 +50,7 @@ def memory_leak(evidence: Evidence) -> Argument:
 
 
 def data_loading_bound(evidence: Evidence) -> Argument:
-    """More than half of the time of a typical step passes between its predecessor's end and its forward pass."""
+    """Most of the time of a typical step passes between its predecessor's end and its forward pass."""
     argument = Argument("data_loading_bound")
     waiting = data_waiting(evidence)
     if waiting is None:
@@ -58,7 +58,7 @@ def data_loading_bound(evidence: Evidence) -> Argument:
     step_ms = waiting.step_ms if np.isfinite(waiting.step_ms) else np.inf
     if waiting.share > WAITS and step_ms * waiting.share > SHORTEST_MS:
         argument.add(
-            0.6 if waiting.share < 0.7 else 0.85,
+            0.5 if waiting.share < MOSTLY_WAITS else 0.85,
             f"{waiting.share:.0%} of a step of {step_ms:.3g} ms pass before its forward pass begins",
             since=waiting.since_step,
         )

@@ -155,9 +155,9 @@ CASES = {
         evidence(clipped_norm=0.06, unclipped_norm=1.0, update_ratio=1e-3),
     ),
     "clipping_ineffective": (
-        evidence(facts=Facts(steps=STEPS, clips=True), clipped_norm=9.0, unclipped_norm=9.0,
-                 findings=["exploding_gradient"]),
-        evidence(facts=Facts(steps=STEPS, clips=True), clipped_norm=1.0, unclipped_norm=9.0),
+        evidence(facts=Facts(steps=STEPS, clips=True), findings=["exploding_gradient"],
+                 total_norm__gradients=np.r_[np.full(STEPS - 1, 1.0), 21.0]),
+        evidence(facts=Facts(steps=STEPS, clips=True), total_norm__gradients=np.r_[np.full(STEPS - 1, 1.0), 19.0]),
     ),
     "accumulation_not_averaged": (
         evidence(facts=Facts(steps=STEPS, backward_passes=4, loss=LossFacts(kind="mse", reduction="mean")),
@@ -214,7 +214,7 @@ CASES = {
     ),
     "data_loading_bound": (
         evidence(data_share=0.75, step_ms=10.0),
-        evidence(data_share=0.45, step_ms=10.0),
+        evidence(data_share=0.65, step_ms=10.0),
     ),
     "rank_desync": (
         evidence(facts=of_invariant("replicas_equal", 1)),
@@ -318,6 +318,25 @@ def test_graphs_that_are_kept_are_a_leak_though_memory_does_not_show_it():
     (cause,) = diagnose(evidence(facts=of_invariant("graphs_freed", 40), loss=FALLING))
     assert cause.code == "memory_leak"
     assert diagnose(evidence(facts=of_invariant("graphs_freed", 20), loss=FALLING)) == ()
+
+
+COLLAPSED = {"update_ratio": np.geomspace(0.05, 0.002, STEPS), "outputs__batch_std": np.geomspace(0.3, 0.001, STEPS),
+             "baseline_loss": 2.3, "accuracy": 0.11, **CLASSES}  # fmt: skip
+
+
+def test_outputs_that_large_updates_made_constant_are_not_blamed_on_the_labels():
+    causes = diagnose(evidence(**COLLAPSED, facts=of_loss()))
+    assert [cause.code for cause in causes] == ["learning_rate_too_high"]
+    small = COLLAPSED | {"update_ratio": np.geomspace(0.03, 0.002, STEPS)}
+    assert [cause.code for cause in diagnose(evidence(**small, facts=of_loss()))] == ["labels_unrelated"]
+
+
+def test_a_transformer_that_collapses_at_adams_full_rate_misses_its_warmup():
+    layers = (LayerFacts(name="norm", kind="LayerNorm"), LayerFacts(name="out", kind="NonDynamicallyQuantizableLinear"))
+    facts = Facts(steps=STEPS, optimizer="Adam", layers=layers, loss=of_loss().loss)
+    assert diagnose(evidence(**COLLAPSED, facts=facts))[0].code == "missing_warmup"
+    warm = evidence(**COLLAPSED, facts=facts, learning_rate=np.linspace(0.001, 0.01, STEPS))
+    assert "missing_warmup" not in [cause.code for cause in diagnose(warm)]
 
 
 def test_units_saturated_by_large_weights_are_named_although_the_loss_falls():

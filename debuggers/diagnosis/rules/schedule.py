@@ -1,0 +1,122 @@
+"""Causes in the course of the learning rate, and in when training ended."""
+
+import numpy as np
+
+from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.learning_rate import COLLAPSED
+from debuggers.diagnosis.rules.updates import LARGE_RATIO, SMALL_RATIO, STAYED, UNDER_WAY, collapse, travelled
+
+
+def schedule_collapsed(evidence: Evidence) -> Argument:
+    """The learning rate is below a hundredth of its largest for more than a third of the run, and the loss stands.
+
+    A decay to zero at the end is healthy.
+    """
+    argument = Argument("schedule_collapsed")
+    rates, loss = evidence["learning_rate"].finite, evidence["loss"].finite
+    if len(rates) < 4 or float(rates.values.max()) <= 0:
+        return argument
+    peak = int(rates.values.argmax())
+    low = np.flatnonzero(rates.values[peak:] < COLLAPSED * rates.values[peak])
+    if not len(low):
+        return argument
+    step, first, last = int(rates.steps[peak + low[0]]), int(rates.steps[0]), int(rates.steps[-1])
+    share = (last - step) / max(1, last - first)
+    if share < 0.35 or not (rates.values[peak + low[0] :] < 2 * COLLAPSED * rates.values[peak]).all():
+        return argument
+    argument.add(
+        STRONG,
+        f"the learning rate fell from {rates.values[peak]:.3g} to {rates.values[-1]:.3g}, "
+        f"since step {step} it is below a "
+        f"hundredth of its largest: {share:.0%} of the run",
+        since=step,
+    )
+    after, before = loss.since(step).values, loss.until(step).values
+    if len(after) >= 4 and len(before) >= 2 and float(np.median(before[:3])) > float(np.median(after[-5:])) > 0.0:
+        rest = float(np.median(after[-5:])) / float(np.median(before[:3]))
+        if rest > 0.1:
+            argument.add(MODERATE, f"the loss has stood at {np.median(after[-5:]):.3g} since")
+    argument.advice = (
+        f"Let the schedule end with the training: it reaches {rates.values[-1]:.2g} after {step - first} of "
+        f"{last - first} steps; call scheduler.step() once an epoch if it counts epochs."
+    )
+    return argument
+
+
+def missing_warmup(evidence: Evidence) -> Argument:
+    """The first updates are too large: the loss rises at once and comes back, or a transformer collapses.
+
+    Attention with adaptive steps needs small first ones (Xiong et al. 2020); an update of more than a tenth of the
+    weights is too large at any time.
+    """
+    argument = Argument("missing_warmup")
+    progress, ratio, loss = progress_of(evidence), evidence["update_ratio"].finite, evidence["loss"].finite
+    rates = evidence["learning_rate"].finite
+    if progress is None or len(loss) < 20 or len(ratio) < 8 or progress.became_non_finite is not None:
+        return argument
+    if len(rates) > 1 and float(rates.values[0]) < 0.5 * float(rates.values.max()):
+        return argument
+    early = loss.values[1 : max(4, len(loss) // 8)]
+    start = max(float(loss.values[0]), progress.first)
+    hump = float(early.max()) / max(abs(start), 1e-12)
+    adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
+    first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
+    stands_out = float(early.max()) > start + 5 * progress.noise
+    came_back = progress.learnt > 0.1 and progress.last < 0.9 * start
+    if hump > 1.3 and stands_out and came_back and adaptive and first > 3 * later and not progress.failed:
+        step = int(loss.steps[1 + int(early.argmax())])
+        argument.add(
+            0.45,
+            f"the loss rises to {early.max():.3g} at step {step}, {hump:.1f} times "
+            "its first value, and comes back later",
+            since=int(loss.steps[0]),
+        )
+        argument.add(
+            MODERATE, f"the first updates change weights by {first:.2g} of their size, later ones by {later:.2g}"
+        )
+    normalised = any("Norm" in layer.kind for layer in evidence.facts.layers)
+    attends = any(
+        "Attention" in layer.kind or "NonDynamicallyQuantizable" in layer.kind for layer in evidence.facts.layers
+    )
+    if normalised and attends:
+        fell = collapse(evidence) if adaptive and first < LARGE_RATIO else None
+        if fell is not None:
+            argument.add(0.55, fell[1], since=fell[0])
+        if argument.cause is not None:
+            argument.add(WEAK, "the model is a transformer, which needs small first steps")
+    argument.advice = (
+        f"Raise the learning rate from 0 over the first {max(10, len(loss) // 10)} steps or more "
+        "(torch.optim.lr_scheduler.LinearLR)."
+    )
+    return argument
+
+
+def stopped_too_early(evidence: Evidence) -> Argument:
+    """The loss still falls at the end, weights are not far from where they began, the validation loss is at its lowest.
+
+    A loss that falls in a straight line is too weak to tell by itself: every short training that goes well looks so.
+    """
+    argument = Argument("stopped_too_early")
+    progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
+    if progress is None or progress.points < 20 or progress.failed or evidence.facts.error:
+        return argument
+    typical = float(np.median(ratio.values)) if len(ratio) else 0.0
+    if typical < SMALL_RATIO or not 0.05 < progress.fell < 0.7:
+        return argument
+    if progress.late_fall > 0.3 and progress.fell > 0.1:
+        argument.add(
+            MODERATE,
+            f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
+        )
+    way = travelled(evidence)
+    if STAYED < way < UNDER_WAY and progress.late_fall > 0.1:
+        argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size")
+    validation = evidence["validation/loss"].finite
+    if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():
+        argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
+    argument.advice = (
+        f"Train longer: twice {evidence.facts.steps or progress.points:,} steps, or until the validation loss stands."
+    )
+    return argument

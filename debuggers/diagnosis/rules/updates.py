@@ -1,0 +1,51 @@
+"""What the updates of a training come to: how large the first ones are, how far all go, and what they destroy."""
+
+import math
+
+import numpy as np
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+
+HEALTHY_RATIO = 1e-3
+"""|Δw| / |w| a step at which training usually goes well (Karpathy's lecture notes CS231n)."""
+LARGE_RATIO = 0.1
+SMALL_RATIO = 1e-4
+"""Outside of these an update ratio is worth telling (TheDeepChecker; DeepDiagnosis: 1e-5 to 0.1)."""
+STAYED = 0.1
+"""Sum of all update ratios up to which weights stay where they were initialised, even if all updates agreed."""
+UNDER_WAY = 0.5
+"""The same up to which most of a model is still what it was initialised with."""
+EARLY = 10
+"""Steps in which an update that is too large shows first."""
+_CONSTANT = 0.1
+"""Share of its first spread over a batch below which an output has become nearly constant."""
+
+
+def travelled(evidence: Evidence) -> float:
+    """Returns the sum of the update ratios of all steps: how far weights may have come, in units of their size."""
+    ratio, loss = evidence["update_ratio"].finite, evidence["loss"]
+    steps = np.arange(int(loss.steps[0]), int(loss.steps[-1]) + 1)
+    return float(np.interp(steps, ratio.steps, ratio.values).sum()) if len(ratio) else math.inf
+
+
+def collapse(evidence: Evidence) -> tuple[int, str] | None:
+    """Returns since when and how outputs became nearly constant after updates that are rather large; None if not.
+
+    They varied over the batch at first, the loss ends no better than that of a constant output, and it was not
+    regularisation that took the weights away.
+    """
+    progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
+    spread, norm = evidence["outputs/batch_std"].finite, evidence["weight_norm"].finite
+    if progress is None or progress.learnt > 0.1 or len(spread) < 5 or not len(ratio):
+        return None
+    early = ratio.until(int(ratio.steps[0]) + EARLY)
+    large = np.flatnonzero(early.values > LARGE_RATIO / 3)
+    late = float(np.median(spread.values[-3:]))
+    if not len(large) or late > _CONSTANT * spread.first or (len(norm) and norm.values[-1] < 0.7 * norm.first):
+        return None
+    step = int(early.steps[large[0]])
+    return step, (
+        f"after an update at step {step} that changes weights by {early.values[large[0]]:.2g} of their size, outputs "
+        f"became nearly constant: their spread over a batch fell from {spread.first:.2g} to {late:.2g}"
+    )
