@@ -11,6 +11,7 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.instrumentation.training_pass import holds_values, is_training_forward
 from debuggers.observed_training.graph_nodes import dtypes_of_products
 from debuggers.observed_training.loss_view import output_nodes
+from debuggers.observed_training.validations import Validations
 from debuggers.signals.modes import acts_in_training
 from debuggers.signals.passes import observable
 from debuggers.torch_import import torch
@@ -26,10 +27,6 @@ _MOST_HELD = 1 << 18
 class ForwardCalls:
     """Observes a model's calls from ``attach`` to ``detach``.
 
-    Calls without gradients between two steps are taken for a validation where they are several, or come at less than
-    half of the steps. Not where a backward pass of another model follows them, which may use the outputs, as in a GAN;
-    nor where the model is trained on the same tensor next, as with pseudo-labels or the updates of a policy.
-
     Attributes:
         outputs: The nodes of the outputs since the last step; see ``output_nodes``.
         inputs: The first batch, of the first training call.
@@ -39,8 +36,7 @@ class ForwardCalls:
         autocast: The dtype of autocast in the last training call; None without.
         products: The dtypes of matrix products in the last call that was looked at closely.
         sizes: The lengths of the batches since the last step.
-        validations: Validations that were seen.
-        train_validations: Those of them in which a dropout or batch norm was in training mode.
+        validations: Counts them.
     """
 
     def __init__(self, model: torch.nn.Module, isolation: Isolation, stopwatch: Stopwatch) -> None:
@@ -55,12 +51,10 @@ class ForwardCalls:
         self.autocast: torch.dtype | None = None
         self.products: frozenset[torch.dtype] = frozenset()
         self.sizes: list[int] = []
-        self.validations = self.train_validations = 0
+        self.validations = Validations()
         self._looks_closely = True
-        self._calls = self._depth = self._steps = self._steps_with_calls = 0
-        self._acted = False
+        self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
-        self._seen: list[bool] = []
 
     def attach(self) -> None:
         """Observes the model's calls from now on."""
@@ -79,32 +73,6 @@ class ForwardCalls:
         self.outputs, self.sizes, self.values = frozenset(), [], None
         self._looks_closely = looks_closely
 
-    def note_step(self, step_had_other_passes: bool) -> None:
-        """Judges the calls without gradients since the last step.
-
-        Args:
-            step_had_other_passes: Whether another model's backward pass was seen meanwhile.
-        """
-        self._steps += 1
-        calls, self._calls = self._calls, 0
-        if calls and not step_had_other_passes:
-            self._steps_with_calls += 1
-            if calls > 1:
-                self._count(self._acted)
-            else:
-                self._seen.append(self._acted)
-        self._acted = False
-        # One call is judged later, once it is known whether each step has it, as pseudo-labels need.
-        if self._seen and self._steps >= 10:
-            if 2 * self._steps_with_calls < self._steps:
-                for acted in self._seen:
-                    self._count(acted)
-            self._seen = []
-
-    def _count(self, acted: bool) -> None:
-        self.validations += 1
-        self.train_validations += acted
-
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._depth += 1
         if self._depth > 1:
@@ -113,16 +81,15 @@ class ForwardCalls:
             if is_training_forward():
                 self._see_training(args, kwargs)
             elif not torch.is_grad_enabled() and backward_pass_id() == NO_BACKWARD_PASS and holds_values():
-                self._calls += 1
                 tensor = _first_tensor((args, kwargs))
                 self._batch = None if tensor is None else weakref.ref(tensor)
-                if not self._acted and self._calls <= 2:
-                    self._acted = module.training and any(map(acts_in_training, module.modules()))
+                looks = module.training and self.validations.wants_mode
+                self.validations.see_call(acted=looks and any(map(acts_in_training, module.modules())))
 
     def _see_training(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tensor = _first_tensor((args, kwargs))
-        if self._calls and tensor is not None and self._batch is not None and self._batch() is tensor:
-            self._calls, self._acted = 0, False
+        if tensor is not None and self._batch is not None and self._batch() is tensor:
+            self.validations.forget_calls()
         if tensor is not None:
             if tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
                 self.sizes.append(tensor.shape[0])

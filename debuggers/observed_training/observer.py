@@ -180,8 +180,8 @@ class TrainingObserver:
                 backward_passes=self.passes.usual_passes,
                 trained_with_others=2 * self._others > self._steps,
                 eval_steps=eval_steps,
-                validations=self.calls.validations,
-                train_validations=self.calls.train_validations,
+                validations=self.calls.validations.count,
+                train_validations=self.calls.validations.in_training_mode,
                 mixed_precision=self._precision or narrow,
                 clips=2 * self._clipped > self._steps,
                 invariants=self._invariants.facts(),
@@ -285,12 +285,11 @@ class TrainingObserver:
     def _end_step(self) -> None:
         # Not before the step: a loop may clip after it has called session.step().
         self._clipped += self.passes.changes_before_step() > self._was_unscaled()
-        before = self.calls.validations, self.calls.train_validations
-        self._others += self.passes.unrelated > 0
-        self.calls.note_step(step_had_other_passes=self.passes.unrelated > 0)
-        if self.calls.validations > before[0]:
-            broken = self.calls.train_validations > before[1]
-            self._invariants.check("no_training_mode_in_validation", self._last_step, broken=broken)
+        others = self.passes.unrelated > 0
+        self._others += others
+        acted = self.calls.validations.step_ends(step_had_other_passes=others)
+        if acted is not None:
+            self._invariants.check("no_training_mode_in_validation", self._last_step, broken=acted)
         self.passes.step_ends()
         self.calls.step_ends(looks_closely=self._looks_closely)
 

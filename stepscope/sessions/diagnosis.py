@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec.structs import replace
 from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding, announce
@@ -34,8 +33,6 @@ class SessionDiagnosis:
     Attributes:
         signals: Collects them; None where nothing is collected.
         observer: Learns the loss and the facts; None where nothing is collected.
-        validations: Validations that were told.
-        train_validations: Those of them with a dropout or batch norm in training mode.
         probes: Results of ``session.probe``, by the probe's name.
     """
 
@@ -51,9 +48,7 @@ class SessionDiagnosis:
         stopwatch: Stopwatch,
         detectors: Sequence[Rule] = (),
     ) -> None:
-        self.validations = self.train_validations = 0
         self.probes: dict[str, dict[str, Any]] = {}
-        self._validated_after: int | None = None
         self._model = model
         self._isolation = isolation
         self._validation_hooks = Hooks()
@@ -140,13 +135,7 @@ class SessionDiagnosis:
         """Returns what is known of the training; waits for the device."""
         if self.observer is None:
             return Facts(probes=dict(self.probes))
-        facts = self.observer.facts(self._watch)
-        return replace(
-            facts,
-            probes=dict(self.probes),
-            validations=max(self.validations, facts.validations),
-            train_validations=max(self.train_validations, facts.train_validations),
-        )
+        return self.observer.facts(self._watch, probes=dict(self.probes))
 
     def findings(self) -> list[Finding]:
         """Returns the findings of broken invariants, and of the rules about signals; waits for the device."""
@@ -181,14 +170,14 @@ class SessionDiagnosis:
         if self.signals is not None:
             self.signals.note_later(step, name, value)
 
-    def note_validation(self, last_step: int) -> None:
-        """Counts a validation after a step, once."""
-        self.validations += last_step != self._validated_after
-        self._validated_after = last_step
+    def note_validation(self, *, acted: bool = False) -> None:
+        """Counts a validation after the last step, once; ``acted`` says that a layer was in training mode."""
+        if self.observer is not None:
+            self.observer.calls.validations.tell(acted=acted)
 
-    def begin_validation(self, last_step: int) -> None:
+    def begin_validation(self) -> None:
         """Has the modes of layers looked at when the model is first called."""
-        self.note_validation(last_step)
+        self.note_validation()
         observed = None if self.signals is None or self._model is None else observable(self._model)
         if observed is not None:
             self._validation_hooks.add_before_forward(observed, self._see_modes)
@@ -200,7 +189,7 @@ class SessionDiagnosis:
     def _see_modes(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         with self._isolation.guard("watching a validation"):
             self._validation_hooks.remove()
-            self.train_validations += any(acts_in_training(layer) for layer in module.modules())
+            self.note_validation(acted=any(map(acts_in_training, module.modules())))
 
     def pause(self) -> None:
         """Takes the hooks off the model, until ``expect``."""

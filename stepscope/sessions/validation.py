@@ -67,7 +67,7 @@ class SessionValidation(SessionView):
                 for name, value in checked.items():
                     self._run.scalar(name, value, step=number)
             with self._isolation.guard("recording a validation"):
-                self._diagnosis.note_validation(self.last_step)
+                self._diagnosis.note_validation()
                 for name, value in checked.items():
                     self._diagnosis.note_later(number, name, value)
 
@@ -80,7 +80,7 @@ class SessionValidation(SessionView):
         with self.paused():
             try:
                 with self._isolation.guard("watching a validation"):
-                    self._diagnosis.begin_validation(self.last_step)
+                    self._diagnosis.begin_validation()
                 yield
             finally:
                 with self._isolation.guard("watching a validation"):

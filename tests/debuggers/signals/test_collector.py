@@ -231,6 +231,7 @@ def test_a_validation_is_recorded_and_layers_in_training_mode_are_counted(digits
             session.validation(0.1, metrics={"f1": "high"})
         with pytest.raises(stepscope.SessionError, match="neither a loss nor metrics"):
             session.validation()
-        assert (session._diagnosis.validations, session._diagnosis.train_validations) == (2, 1)
+        facts = session.evidence().facts
+        assert (facts.validations, facts.train_validations) == (2, 1)
     assert np.isnan(stepscope.read_run(tmp_path / "run").scalars("validation/loss").values).tolist() == [True]
     assert session.evidence()["validation/accuracy"].values.tolist() == [0.5]
