@@ -52,8 +52,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """What the graph of the loss shows.
 
     Attributes:
-        kind: ``cross_entropy``, ``nll``, ``mse``, ``l1``, ``smooth_l1``, ``bce``, ``bce_with_logits``, ``kl_div``;
-            ``""`` for others, or if there are several.
+        kind: ``cross_entropy``, ``nll``, ``mse``, ``rmse``, ``l1``, ``smooth_l1``, ``huber``, ``bce``,
+            ``bce_with_logits``, ``kl_div``, ``cosine`` (the negative of the cosine similarity); ``""`` for others, or
+            if there are several.
         reduction: ``mean`` or ``sum``, also where the loop reduces the elements itself; ``mean`` for a sum that is
             divided by the number of its summands or of the batch's rows; ``none`` where nothing was reduced.
         nodes: Names of the graph's nodes from the loss back to the model's output, at most 64, such as
@@ -68,6 +69,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         terms: How many terms that come from the model's outputs are added up; the other attributes are of one of them.
         penalized: Whether there is a term of parameters alone, such as a penalty on weights.
         weighted: Whether classes or single elements have weights of their own.
+        parts: What it shows of one term of each kind, if there are several kinds.
     """
 
     kind: str = ""
@@ -82,6 +84,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     terms: int = 1
     penalized: bool = False
     weighted: bool = False
+    parts: tuple["LossFacts", ...] = ()
 
 
 class BatchFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):

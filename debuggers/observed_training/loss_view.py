@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from debuggers.diagnosis.facts import LossFacts
-from debuggers.observed_training.graph_nodes import PASSING, operands, operator, shape_of, unexpanded_shape
-from debuggers.observed_training.loss_terms import MAX_NODES, LossTerms, Term
+from debuggers.observed_training.graph_nodes import PASSING, is_leaf, operands, operator, shape_of, unexpanded_shape
+from debuggers.observed_training.loss_term import Term
+from debuggers.observed_training.loss_terms import MAX_NODES, LossTerms
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 
@@ -35,8 +36,8 @@ class LossView:
         difference: Outputs minus targets, where the graph has that instead. Only with ``difference_sign`` 1; with -1
             it is targets minus outputs.
         difference_sign: 1, -1, or 0 without a difference.
-        reaches_outputs: Whether what is compared is computed from a known output of the model by operators with one
-            operand: not in a loss that goes through another model, as a GAN's generator's does.
+        reaches_outputs: Whether a known output of the model is among what the loss is computed from without further
+            parameters: not in a loss that goes through another model, as a GAN's generator's does.
         compares_outputs: Whether it is a known output of the model that is compared, and nothing computed from it.
     """
 
@@ -74,11 +75,17 @@ def loss_view(loss: torch.Tensor, outputs: Container[int] = frozenset()) -> Loss
     if not terms:
         return LossView(LossFacts(nodes=(loss.grad_fn.name(),), penalized=found.penalized))
     main = known[0] if known else terms[0]
-    kinds = {term.kind for term in known}
-    view = _view(main, outputs)
+    view = replace(_view(main, outputs), reaches_outputs=_reaches(loss.grad_fn, outputs))
     facts = replace_facts(view.facts, terms=len(terms), penalized=found.penalized)
-    if len(kinds) > 1:
-        return LossView(replace_facts(facts, kind=""))
+    facts = replace_facts(facts, broadcast=facts.broadcast or any(_is_paired(term) for term in terms))
+    kinds = {term.kind: term for term in reversed(known)}
+    away = any(term.kind == "cosine" and term.factor < 0 for term in known)
+    if len(kinds) > 1 or (away and len(terms) > 1):  # pushed from one and drawn to another
+        # What a second head is compared with is not known to belong to the model's first output.
+        parts = tuple(_view(term, outputs).facts for term in kinds.values())
+        same = len({term.outputs for term in known}) == 1
+        view = view if same else replace(view, targets=None, difference=None, difference_sign=0)
+        facts = replace_facts(facts, kind="", negated=False, parts=parts)
     return replace(view, facts=facts)
 
 
@@ -100,8 +107,10 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
     broadcast = expanded and term.kind not in ("nll", "cross_entropy")
     difference = None
     if term.difference_sign:
-        broadcast = outputs_shape != term.shape
+        broadcast = _is_spread(shown, term.shape, outputs)
         difference = _tensor(saved_value(term.comparison, "self"))
+    if _is_paired(term):
+        broadcast, outputs_shape = True, term.paired
     reduction, factor = _mean_of_sum(term.reduction, abs(term.factor), outputs_shape, term.shape)
     facts = LossFacts(
         kind=term.kind,
@@ -116,7 +125,32 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
         weighted=term.weighted or _has_weights(term),
     )
     sign = term.difference_sign if difference is not None else 0
-    return LossView(facts, targets, difference, sign, compares_outputs, _reaches(term.outputs, outputs))
+    if targets is not None and broadcast:
+        targets = _unexpanded(targets)
+    return LossView(facts, targets, difference, sign, compares_outputs)
+
+
+def _is_spread(node: Any, shape: tuple[int, ...], outputs: Container[int]) -> bool:
+    """Whether outputs were expanded in their difference to the targets, by no dimension that the loop added for it.
+
+    Vectors may be compared in pairs on purpose, as in a Chamfer distance, and numbers with the middles of bins.
+    """
+    if shape_of(node) == shape:
+        return False
+    if operator(node) != "Unsqueeze" or node_number(node) in outputs:
+        return True
+    return len(shape) == 2 and shape[0] == shape[1]
+
+
+def _is_paired(term: Term) -> bool:
+    return bool(term.paired) and term.kind not in ("nll", "cross_entropy")
+
+
+def _unexpanded(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor before it was expanded: a view of it."""
+    shape = unexpanded_shape(tensor)
+    kept = (slice(None, 1) if stride == 0 else slice(None) for stride in tensor.stride())
+    return tensor[tuple(kept)].reshape(shape)
 
 
 def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
@@ -137,14 +171,19 @@ def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
     return nodes, before, in_model
 
 
-def _reaches(node: Any, outputs: Container[int]) -> bool:
-    for _ in range(_TO_ACTIVATION):
-        if node is None or hasattr(node, "variable"):
-            return False
+def _reaches(root: Any, outputs: Container[int]) -> bool:
+    """Whether there is an output among the next nodes, without those behind an operator with a parameter."""
+    waiting, seen = [root], {root}
+    while waiting and len(seen) < 2 * MAX_NODES:
+        node = waiting.pop(0)
         if node_number(node) in outputs:
             return True
         inner = operands(node)
-        node = inner[0] if len(inner) == 1 else None
+        if any(is_leaf(one) or (operator(one) in PASSING and any(map(is_leaf, operands(one)))) for one in inner):
+            continue
+        new = [one for one in dict.fromkeys(inner) if one not in seen]
+        seen.update(new)
+        waiting += new
     return False
 
 

@@ -57,8 +57,9 @@ class BatchMemory:
             means = total / number
             if loss_kind in _BINARY:
                 return float(np.mean(_entropy(means) + _entropy(1 - means)))
-            if loss_kind == "mse":
-                return float(np.mean(squares / number - np.square(means)))
+            if loss_kind in ("mse", "rmse"):
+                error = float(np.mean(squares / number - np.square(means)))
+                return error if loss_kind == "mse" else float(np.sqrt(error))
             if len(self._counts) > 2 or (len(self._counts) == 2 and loss_kind in _ENTROPIES | {""}):
                 return float(_entropy(self._counts / self._counts.sum()).sum())
             if loss_kind in _ENTROPIES and len(means) > 1:

@@ -10,15 +10,24 @@ from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
 
 RANGES = {"sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
-REGRESSIONS = frozenset({"mse", "l1", "smooth_l1"})
+REGRESSIONS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
 FEWEST_BATCHES = 5
-NEVER_NEGATIVE = frozenset({"cross_entropy", "mse", "l1", "smooth_l1", "bce", "bce_with_logits"})
+NEVER_NEGATIVE = REGRESSIONS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
 def wrong_output_or_loss(evidence: Evidence) -> Argument:
     """The activation before the loss is not the one that the loss expects, or its error message says so."""
     argument = Argument("wrong_output_or_loss")
     loss = evidence.facts.loss or LossFacts()
+    for part in (loss, *loss.parts):
+        _add_activation(argument, evidence, part)
+    _add_range_signs(argument, evidence, loss)
+    _add_error(argument, evidence.facts.error)
+    return argument
+
+
+def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """The activation before a loss, or before one of its terms."""
     whole = evidence.facts.outputs  # the loop may squeeze what the loss compares
     shape = loss.outputs_shape if len(loss.outputs_shape) > 1 or whole is None else whole.shape
     width = shape[1] if len(shape) > 1 else 0
@@ -44,9 +53,6 @@ def wrong_output_or_loss(evidence: Evidence) -> Argument:
     elif loss.before == "softmax" and width == 1:
         argument.add(CERTAIN, "softmax over one output is always 1")
         argument.advice = "Use sigmoid, or no activation, for one output."
-    _add_range_signs(argument, evidence, loss)
-    _add_error(argument, evidence.facts.error)
-    return argument
 
 
 def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
@@ -157,10 +163,11 @@ def shape_broadcast(evidence: Evidence) -> Argument:
     argument = Argument("shape_broadcast")
     loss = evidence.facts.loss
     if loss is not None and loss.broadcast:
+        shown = next((part for part in loss.parts if part.broadcast), loss)
+        size = f" of shape {tuple(shown.targets_shape)}" if shown.targets_shape else ""
         argument.add(
             CERTAIN,
-            f"outputs of shape {tuple(loss.outputs_shape)} and targets of shape "
-            f"{tuple(loss.targets_shape)} are broadcast "
+            f"outputs of shape {tuple(shown.outputs_shape)} and targets{size} are broadcast "
             "to one another: every output is compared with every target",
         )
     elif loss is not None and loss.kind in REGRESSIONS | {"bce", "bce_with_logits"}:
@@ -184,6 +191,8 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     series, progress = evidence["loss"].finite, progress_of(evidence)
     if loss.negated and loss.kind in NEVER_NEGATIVE:
         argument.add(CERTAIN, f"the loss is the negative of {loss.kind}")
+    if loss.negated and loss.kind == "cosine":
+        argument.add(0.85, "the cosine similarity of outputs and constants is minimised, and drawn to nothing else")
     if loss.kind in NEVER_NEGATIVE and not loss.negated and len(series) and float(series.values[-1]) < -1e-6:
         reached = evidence["targets/max"].finite
         if not (loss.kind.startswith("bce") and len(reached) and float(reached.values.max()) > 1):
@@ -209,8 +218,29 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             )
             if (progress is not None and progress.fell > 0 and progress.first < 0) or (progress and progress.last < 0):
                 argument.add(MODERATE, "while the loss falls")
+    _add_correlation(argument, evidence, loss)
     argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
     return argument
+
+
+def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """Outputs that come to vary against the targets: a loss of values that falls meanwhile has the wrong sign.
+
+    A loss that is known and not negated falls only if outputs come nearer to the targets.
+    """
+    correlation, progress = evidence["correlation"].finite, progress_of(evidence)
+    if len(correlation) < FEWEST_BATCHES or progress is None or progress.last >= progress.first:
+        return
+    if loss.kind and not loss.negated:
+        return
+    late = float(np.median(correlation.values[-max(3, len(correlation) // 3) :]))
+    if late < -0.5 and late < float(correlation.values[0]) - 0.3:
+        argument.add(
+            STRONG,
+            f"outputs and targets have a correlation of {late:.2f} at the end, {correlation.values[0]:.2f} at first, "
+            "while the loss falls",
+            since=int(correlation.steps[0]),
+        )
 
 
 def loss_sum_not_mean(evidence: Evidence) -> Argument:

@@ -40,6 +40,7 @@ CLASSIFICATIONS = {
     "probabilities": lambda o: functional.cross_entropy(o, SHARES),
     "log-softmax and nll": lambda o: functional.nll_loss(o.log_softmax(1), CLASS),
     "logarithm of softmax and nll": lambda o: functional.nll_loss(o.softmax(1).log(), CLASS),
+    "of a distribution": lambda o: -torch.distributions.Categorical(logits=o).log_prob(CLASS).mean(),
     "gathered": lambda o: -o.log_softmax(1).gather(1, CLASS[:, None]).mean(),
     "indexed": lambda o: -o.log_softmax(1)[range(ROWS), CLASS].mean(),
     "one-hot": lambda o: -(SHARES * o.log_softmax(1)).sum(1).mean(),
@@ -88,6 +89,10 @@ REGRESSIONS = {
         "written out": lambda o: (VALUES - o).abs().mean(),
     },
     "smooth_l1": {"functional": lambda o: functional.smooth_l1_loss(o, VALUES)},
+    "rmse": {
+        "root": lambda o: functional.mse_loss(o, VALUES).sqrt(),
+        "power": lambda o: (((o - VALUES) ** 2).mean() + 1e-8) ** 0.5,
+    },
     "huber": {"module": lambda o: nn.HuberLoss()(o, VALUES)},
     "bce_with_logits": {
         "functional": lambda o: functional.binary_cross_entropy_with_logits(o, VALUES),
@@ -199,7 +204,7 @@ def test_broadcasting_is_told_with_both_shapes():
         lambda o: functional.cosine_embedding_loss(o, SHARES, torch.ones(ROWS)),
         lambda o: functional.triplet_margin_loss(o, SHARES, SHARES + 1),
         lambda o: functional.poisson_nll_loss(o, SHARES),
-        lambda o: functional.mse_loss(o, SHARES).sqrt(),
+        lambda o: functional.mse_loss(o, SHARES, reduction="none").sum(1).sqrt().mean(),
         lambda o: torch.linalg.vector_norm(o - SHARES),
         lambda o: (1 - SHARES * o).clamp(min=0).mean(),
         lambda o: o.mean(),

@@ -1,0 +1,67 @@
+"""One term of a loss, and what is passed on the way to it from the loss."""
+
+from dataclasses import dataclass
+from typing import Any
+
+_ROOTS = {"mse": "rmse"}
+"""What the root of a loss is called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Term:
+    """One term of a loss, from the loss down to the outputs.
+
+    Attributes:
+        kind: As in ``LossFacts``; ``""`` for one that is not known.
+        factor: What it is multiplied with, with its sign.
+        reduction: ``mean``, ``sum``, or ``""`` where nothing was reduced on the way.
+        nodes: The nodes passed, down to the comparison.
+        outputs: The node of what is compared with the targets; None if it was not found.
+        comparison: The node that compares, multiplies with the targets, picks the targets' class, or is applied to the
+            difference of outputs and targets.
+        difference_sign: 1 where ``comparison`` saved outputs minus targets, -1 for the opposite, 0 for neither.
+        shape: The shape of that difference, else ().
+        weighted: Whether single elements are multiplied with weights of their own.
+        paired: The shape of what an operator combined with a constant so that each of its elements met each of the
+            constant's, else ().
+    """
+
+    kind: str = ""
+    factor: float = 1.0
+    reduction: str = ""
+    nodes: tuple[Any, ...] = ()
+    outputs: Any = None
+    comparison: Any = None
+    difference_sign: int = 0
+    shape: tuple[int, ...] = ()
+    weighted: bool = False
+    paired: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What was passed on the way from the loss to a node; ``root`` is a square root of a single number."""
+
+    factor: float = 1.0
+    reduction: str = ""
+    opaque: bool = False
+    root: bool = False
+    weighted: bool = False
+    paired: tuple[int, ...] = ()
+    nodes: tuple[Any, ...] = ()
+
+    def ends(self, kind: str, outputs: Any, comparison: Any, *, sign: float = 1.0, **known: Any) -> Term:
+        """Returns the term that it leads to."""
+        if self.root:
+            kind = _ROOTS.get(kind, "")
+        return Term(
+            kind="" if self.opaque else kind,
+            factor=self.factor * sign,
+            reduction=self.reduction,
+            nodes=self.nodes,
+            outputs=outputs,
+            comparison=comparison,
+            weighted=self.weighted,
+            paired=self.paired,
+            **known,
+        )

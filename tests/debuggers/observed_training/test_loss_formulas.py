@@ -1,0 +1,104 @@
+"""Losses that users write by hand: what they compare, in which shapes, and with which sign."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from debuggers.observed_training.loss_view import loss_view, output_nodes
+
+ROWS, CLASSES = 6, 3
+CLASS = torch.tensor([0, 2, 1, 1, 0, 2])
+SHARES = functional.one_hot(CLASS, CLASSES).float()
+VALUES = torch.linspace(0.1, 0.9, ROWS)[:, None]
+WEIGHTS = torch.tensor([1.0, 2.0, 3.0])
+
+
+def viewed(loss_of, *modules, units=CLASSES):
+    """The view of the loss of a small model's outputs."""
+    torch.manual_seed(0)
+    outputs = nn.Sequential(nn.Linear(4, units), *modules)(torch.ones(ROWS, 4))
+    return loss_view(loss_of(outputs), output_nodes([outputs]))
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_pairs_of_every_output_with_every_target_are_told_in_any_formula():
+    losses = (
+        lambda o, t: torch.log(torch.cosh(o - t)).mean(),
+        lambda o, t: torch.maximum(0.9 * (t - o), -0.1 * (t - o)).mean(),
+        lambda o, t: (1 - t * o).clamp(min=0).mean(),
+        lambda o, t: -(t * o.sigmoid().log() + (1 - t) * (1 - o.sigmoid()).log()).mean(),
+        lambda o, t: functional.mse_loss(o, t) + 0.1 * functional.l1_loss(o, t),
+    )
+    for loss_of in losses:
+        paired = viewed(lambda o, loss_of=loss_of: loss_of(o, VALUES[:, 0]), units=1).facts
+
+        assert paired.broadcast
+        assert (ROWS, 1) in {paired.outputs_shape, *(part.outputs_shape for part in paired.parts)}
+        assert not viewed(lambda o, loss_of=loss_of: loss_of(o, VALUES), units=1).facts.broadcast
+
+
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        lambda o: (o[:, None] - SHARES[None]).square().sum(2).amin(1).mean(),  # Chamfer's distance
+        lambda o: torch.exp(-((o[:, :1, None] - torch.arange(4.0)) ** 2)).mean(),  # bins
+        lambda o: (o - VALUES).abs().mean(),  # several heads with one target
+        lambda o: (WEIGHTS * (o - SHARES) ** 2).mean(),
+    ],
+)
+def test_broadcasting_on_purpose_is_none(loss_of):
+    assert not viewed(loss_of).facts.broadcast
+
+
+def test_broadcast_targets_are_those_that_the_loop_gave():
+    with pytest.warns(UserWarning, match="target size"):
+        targets = viewed(lambda o: functional.huber_loss(o, VALUES[:, 0]), units=1).targets
+
+    assert torch.equal(targets, VALUES[:, 0])
+
+
+COSINES = {
+    "functional": lambda o: functional.cosine_similarity(o, SHARES).mean(),
+    "unit vectors": lambda o: (functional.normalize(o, dim=1) * functional.normalize(SHARES, dim=1)).sum(1).mean(),
+    "divided by norms": lambda o: (o * SHARES).sum() / (o.norm() * SHARES.norm() + 1e-8),
+}
+
+
+@pytest.mark.parametrize("name", COSINES)
+def test_a_cosine_is_told_with_its_sign(name):
+    assert (viewed(lambda o: 1 - COSINES[name](o)).facts.kind, viewed(COSINES[name]).facts.kind) == ("cosine",) * 2
+    assert viewed(COSINES[name]).facts.negated
+    assert not viewed(lambda o: 1 - COSINES[name](o)).facts.negated
+
+
+def test_a_repulsion_beside_an_attraction_is_no_negated_loss():
+    near, far = SHARES, SHARES.flip(1)
+    facts = viewed(lambda o: functional.cosine_similarity(o, far).mean() - functional.cosine_similarity(o, near).mean())
+
+    assert (facts.facts.kind, facts.facts.negated) == ("", False)
+
+
+def test_a_log_sigmoid_is_a_likelihood_of_two_classes():
+    assert viewed(lambda o: functional.logsigmoid(o).mean(), units=1).facts.negated
+    by_hand = viewed(lambda o: -(VALUES * functional.logsigmoid(o)).mean(), units=1)
+    assert (by_hand.facts.kind, by_hand.facts.negated) == ("bce_with_logits", False)
+    assert torch.equal(by_hand.targets, VALUES)
+
+
+def test_several_kinds_are_told_apart_in_parts():
+    facts = viewed(lambda o: functional.cross_entropy(o, CLASS) + functional.mse_loss(o, SHARES), nn.Softmax(1)).facts
+
+    assert (facts.kind, facts.negated) == ("", False)
+    assert {(part.kind, part.before) for part in facts.parts} == {("cross_entropy", "softmax"), ("mse", "softmax")}
+
+
+def test_a_loss_reaches_outputs_but_not_through_another_model():
+    critic = nn.Linear(CLASSES, 1)
+
+    def of_overlap(o):
+        return 1 - (2 * (o * SHARES).sum() / (o.sum() + SHARES.sum()))
+
+    assert viewed(of_overlap).reaches_outputs
+    assert viewed(lambda o: functional.mse_loss(o, SHARES) + functional.l1_loss(o, SHARES)).reaches_outputs
+    assert not viewed(lambda o: critic(o).mean()).reaches_outputs
