@@ -125,7 +125,6 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         train_validations: Validations in training mode, though the model has such layers.
         validations: Validations that were seen.
         mixed_precision: ``float16`` or ``bfloat16`` under autocast or in the parameters, else ``""``.
-        skipped_steps: Steps that a GradScaler skipped.
         clips: Whether the loop clips gradients.
         invariants: See ``debuggers.diagnosis.invariants``.
         not_told: What the session did not see, with the argument that would tell it.
@@ -153,7 +152,6 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     train_validations: int = 0
     validations: int = 0
     mixed_precision: str = ""
-    skipped_steps: int = 0
     clips: bool = False
     invariants: tuple[InvariantFacts, ...] = ()
     not_told: tuple[str, ...] = ()

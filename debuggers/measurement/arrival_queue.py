@@ -61,6 +61,10 @@ class ArrivalQueue:
             Exception: What ``take`` raised, or the device where one failed; the one that it was about is dropped.
         """
         self._waiting.append((pending, take))
+        self.take_arrived()
+
+    def take_arrived(self) -> None:
+        """Takes all that have arrived, oldest first; waits for nothing, and raises what ``push`` does."""
         while self._waiting and self._first_is_ready():
             self._waiting.popleft()[1]()
 

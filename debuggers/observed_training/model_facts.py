@@ -44,6 +44,10 @@ class InitialParameters:
             rows = torch.stack([torch.stack([one.mean(), one.std(correction=0)]) for one in named.values()])
             self._pending.append((list(named), DeferredTensor(rows)))
 
+    def ready(self) -> bool:
+        """Whether they have arrived."""
+        return all(rows.ready() for _, rows in self._pending)
+
     def facts(self, roles: Mapping[str, Any]) -> tuple[ParameterFacts, ...]:
         """Returns the facts with the role of each parameter that has another than ``trained``; waits for the device."""
         moments = {

@@ -46,7 +46,7 @@ _WATCHED = 4
 class TrainingObserver:
     """Observes a model and its optimizer from ``start`` to ``close``; whatever fails inside is isolated.
 
-    Nothing waits for a device but ``facts`` and ``findings``, and nothing of the training is changed or kept.
+    Nothing waits for a device but ``facts`` and ``findings``, if asked to; nothing of the training is changed or kept.
 
     Attributes:
         passes: The backward passes of the coming step.
@@ -146,19 +146,25 @@ class TrainingObserver:
         """Removes every hook; calling it again does nothing."""
         self.pause()
 
-    def findings(self) -> list[Finding]:
-        """Returns a finding for each invariant that is broken; waits for the device."""
-        self._arrivals.drain()
+    @property
+    def is_on_host(self) -> bool:
+        """Whether what ``facts`` needs has come from the device; what is checked at each step may come later."""
+        return self._initial is None or self._initial.ready()
+
+    def findings(self, *, waits: bool = True) -> list[Finding]:
+        """Returns a finding for each invariant that is broken; ``waits`` for the device, or takes what has arrived."""
+        self._take(waits=waits)
         return self._invariants.findings()
 
-    def facts(self, watch: ParameterWatch | None, **known: Any) -> Facts:
-        """Returns what is known so far; waits for the device.
+    def facts(self, watch: ParameterWatch | None, *, waits: bool = True, **known: Any) -> Facts:
+        """Returns what is known so far.
 
         Args:
             watch: Who knows which parameters take part.
+            waits: Whether to wait for the device; without, only where ``is_on_host``.
             known: Fields that others know.
         """
-        self._arrivals.drain()
+        self._take(waits=waits)
         roles = {} if watch is None else self._roles(watch)
         eval_steps = watch.eval_steps if watch is not None and watch.eval_layers else 0
         dtypes = {dtype_name(one.dtype) for one in self._trained}
@@ -195,6 +201,12 @@ class TrainingObserver:
     @property
     def _looks_closely(self) -> bool:
         return is_sampled(self._steps)
+
+    def _take(self, *, waits: bool) -> None:
+        if waits:
+            self._arrivals.drain()
+        else:
+            self._arrivals.take_arrived()
 
     def _usual_loss(self) -> LossFacts:
         known = [facts for facts, _ in self._losses.most_common() if facts.kind]

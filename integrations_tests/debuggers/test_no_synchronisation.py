@@ -3,8 +3,11 @@
 import pytest
 import torch
 from pretended_device import DEVICE, tried_device
+from tracker_adapters.testing import MemoryEmitter
 
 import stepscope
+from debuggers.diagnosis.facts import FACTS_NAME
+from debuggers.diagnosis.stored_facts import decode
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.measurement.measure import measure
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
@@ -51,6 +54,26 @@ def test_no_step_waits_for_the_device(loop, wants, nan_at, tmp_path, monkeypatch
     record = stepscope.read_run(tmp_path / "run")
     assert record.scalars("mine").steps.tolist() == list(range(STEPS))
     assert any(info.name.startswith("gradient_norm/") for info in record.names())
+
+
+def test_what_is_known_is_stored_during_a_training_on_a_device(monkeypatch):
+    """Of one that is killed there is a diagnosis, and its parameters are described as they were."""
+    model, emitter = network(), MemoryEmitter()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    expected = {name: one.detach().double().mean().item() for name, one in model.named_parameters()}
+    with tried_device(monkeypatch) as device:
+        session = stepscope.watch(model, optimizer, run=emitter)
+        for _ in range(12):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8, device=DEVICE)).square().mean().backward()
+            optimizer.step()
+        waits, texts = list(device.waits), [one for one in emitter.artifacts if one.name == FACTS_NAME]
+        session.close()
+    assert waits == []
+    assert len(texts) == 2
+    for text in texts:
+        facts, _ = decode(text.text)
+        assert {one.name: one.mean for one in facts.parameters} == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_stability_manager_waits_once_a_step(monkeypatch):

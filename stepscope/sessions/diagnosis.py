@@ -110,32 +110,30 @@ class SessionDiagnosis:
             self.observer.tell(**batch)
             self.observer.step(step)
             with self._isolation.guard("storing what is known of the training"):
-                if self._text.is_due():
+                if self._text.is_due() and self.observer.is_on_host:
                     self._put_out(step)
 
     def _put_out(self, step: int) -> None:
         """Stores what is known during the training: findings of others are alerts by then."""
         assert self.observer is not None
-        if self._model is not None and any(not parameter.is_cpu for parameter in self._model.parameters()):
-            return  # it would wait for the device
-        found = self.observer.findings()
+        found = self.observer.findings(waits=False)
         begun = [finding for finding in found if finding.kind not in self._announced]
         self._announced.update(finding.kind for finding in begun)
         if begun:
             announce(begun, self._emitter)
         known = [] if self._watch is None else self._watch.findings()
-        self._text.put(step, self.facts(), [*known, *found, *self._judge.findings()])
+        self._text.put(step, self.facts(waits=False), [*known, *found, *self._judge.findings()])
 
     def put_out(self, step: int, findings: list[Finding]) -> None:
         """Stores everything at the end of the session."""
         if self.observer is not None:
             self._text.put(max(0, step), self.facts(), findings)
 
-    def facts(self) -> Facts:
-        """Returns what is known of the training; waits for the device."""
+    def facts(self, *, waits: bool = True) -> Facts:
+        """Returns what is known of the training; ``waits`` for the device, or leaves out what is still on its way."""
         if self.observer is None:
             return Facts(probes=dict(self.probes))
-        return self.observer.facts(self._watch, probes=dict(self.probes))
+        return self.observer.facts(self._watch, waits=waits, probes=dict(self.probes))
 
     def findings(self) -> list[Finding]:
         """Returns the findings of broken invariants, and of the rules about signals; waits for the device."""

@@ -23,15 +23,17 @@ class EvidenceText:
         self._emitter = emitter
         self._steps = self._stored_at = 0
         self._stored_s = 0.0
+        self._is_due = False
 
     def is_due(self) -> bool:
-        """Counts a step, and returns whether the text is to be stored after it."""
+        """Counts a step, and returns whether the text is to be stored, until it is."""
         self._steps += 1
         late = self._steps - self._stored_at >= EVERY_STEPS and time.monotonic() - self._stored_s >= EVERY_S
-        return self._emitter is not None and (self._steps in FIRST_STEPS or late)
+        self._is_due |= self._steps in FIRST_STEPS or late
+        return self._emitter is not None and self._is_due
 
     def put(self, step: int, facts: Facts, findings: Iterable[Finding]) -> None:
         """Stores the text at a step."""
-        self._stored_at, self._stored_s = self._steps, time.monotonic()
+        self._stored_at, self._stored_s, self._is_due = self._steps, time.monotonic(), False
         if self._emitter is not None:
             self._emitter.text(FACTS_NAME, encode(facts, findings), step=step)

@@ -142,8 +142,9 @@ def no_update(evidence: Evidence) -> Argument:
     still = _with_role(evidence, "unchanged")
     if argument.cause is None and still and _share(evidence, still) > 0.5:
         argument.add(0.6, f"{_some(still)} never changed, though they have gradients", since=0, where=still)
-    if argument.cause is not None and evidence.facts.skipped_steps:
-        argument.add(0.0, f"a GradScaler skipped {evidence.facts.skipped_steps} steps")
+    if argument.cause is not None:
+        for finding in evidence.found("skipped_steps"):
+            argument.add(0.0, finding.evidence)
     narrow = [one for one in evidence.facts.parameters if one.dtype in ("bfloat16", "float16")]
     if argument.cause is not None and narrow:
         argument.add(WEAK, f"{narrow[0].name} is {narrow[0].dtype}: small updates are rounded away")

@@ -55,8 +55,6 @@ def non_finite_backward(evidence: Evidence) -> Argument:
         since=first,
         where=[one.name for one in found[:3]],
     )
-    if evidence.facts.mixed_precision == "float16" and evidence.facts.skipped_steps:
-        argument.against(MODERATE, "a GradScaler searches for its scale")
     _weigh_growth(argument, evidence, first)
     argument.advice = (
         "Look for derivatives that are infinite where the value is not: sqrt, norm and pow at 0, torch.where over a "
