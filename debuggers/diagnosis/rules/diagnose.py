@@ -69,7 +69,6 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "labels_unrelated",
         "no_update",
         "stopped_too_early",
-        "saturated_units",
     ),
     "exploding_gradients": (
         "non_finite_forward",

@@ -65,8 +65,8 @@ def _level(evidence: Evidence, progress: Progress) -> float:
 
 def _is_comparable(evidence: Evidence, validation: Series) -> bool:
     """Whether the validation loss is what the training loss is: not, say, a share of errors, which is smaller."""
-    before = evidence["loss"].until(int(validation.steps[0])).finite.values[-10:]
-    return not len(before) or float(validation.values[0]) > 0.5 * float(np.median(before))
+    before = evidence["loss"].until(int(validation.steps[0])).finite.values[-3:]
+    return not len(before) or float(validation.values[0]) > 0.3 * float(np.median(before))
 
 
 def over_regularized(evidence: Evidence) -> Argument:

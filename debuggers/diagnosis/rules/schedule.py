@@ -111,7 +111,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
         )
     way = travelled(evidence)
-    if STAYED < way < UNDER_WAY and progress.late_fall > 0.1:
+    if STAYED < way < UNDER_WAY and progress.late_fall > 0.2:
         argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size")
     validation = evidence["validation/loss"].finite
     if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():

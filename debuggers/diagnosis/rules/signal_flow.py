@@ -1,6 +1,7 @@
 """Causes in how values and gradients pass through the layers: depth, dead and saturated units."""
 
 import numpy as np
+import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
@@ -12,6 +13,8 @@ DECAY = 1e-3
 """Ratio of the first layers' gradients to the last ones' below which they vanish (AutoTrainer)."""
 GROWTH = 70.0
 """The same above which they explode (AutoTrainer)."""
+JUMP = 50.0
+"""Times its median, or its first values, from which the norm of the gradients explodes at single steps."""
 TINY = 1e-4
 """Root mean square of a gradient below which the ratio counts."""
 
@@ -70,6 +73,10 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
     return argument
 
 
+def _start(norms: npt.NDArray[np.float64]) -> float:
+    return float(np.median(norms[:5]))
+
+
 def exploding_gradients(evidence: Evidence) -> Argument:
     """Gradients grow from the last layer to the first, or jump by orders of magnitude at single steps."""
     argument = Argument("exploding_gradients")
@@ -84,23 +91,18 @@ def exploding_gradients(evidence: Evidence) -> Argument:
                 since=0,
                 where=[known[0][0]],
             )
-    norms = evidence["total_norm/gradients"].finite
+    norms, progress = evidence["total_norm/gradients"].finite, progress_of(evidence)
     if len(norms) >= 5:
-        middle = float(np.median(norms.values))
-        jumps = np.flatnonzero(norms.values > 50 * max(middle, 1e-12))
-        if float(norms.values.max()) > 1e3 and len(jumps):
-            step = int(norms.steps[jumps[0]])
+        largest, middle, start = (float(f(norms.values)) for f in (np.max, np.median, _start))
+        step = int(norms.steps[norms.values.argmax()])
+        if largest > 1e3 and largest > JUMP * middle:
             argument.add(
-                MODERATE,
-                f"the norm jumps to {norms.values.max():.2g} at step {step}, the median is {middle:.2g}",
-                since=step,
+                MODERATE, f"the norm jumps to {largest:.2g} at step {step}, the median is {middle:.2g}", since=step
             )
-        elif float(np.median(norms.values[:5])) > 1e3:
-            argument.add(
-                MODERATE,
-                f"the gradients' norm is {np.median(norms.values[:5]):.2g} from the beginning",
-                since=int(norms.steps[0]),
-            )
+        elif progress is not None and progress.learnt < 0.1 and largest > JUMP * max(start, 1e-12):
+            argument.add(MODERATE, f"the norm grows from {start:.2g} at first to {largest:.2g} at step {step}")
+        elif start > 1e3:
+            argument.add(MODERATE, f"the gradients' norm is {start:.2g} from the beginning", since=int(norms.steps[0]))
     if found := evidence.found("exploding_gradient"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
     recurrent = [
@@ -112,7 +114,6 @@ def exploding_gradients(evidence: Evidence) -> Argument:
         argument.add(
             MODERATE, f"{recurrent[0].name or 'the model'} is recurrent ({recurrent[0].kind}), and nothing clips"
         )
-    progress = progress_of(evidence)
     if argument.cause is not None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     typical = float(np.median(norms.values)) if len(norms) else 1.0

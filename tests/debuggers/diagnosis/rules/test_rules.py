@@ -339,6 +339,19 @@ def test_a_transformer_that_collapses_at_adams_full_rate_misses_its_warmup():
     assert "missing_warmup" not in [cause.code for cause in diagnose(warm)]
 
 
+def test_gradients_that_grow_without_anything_learnt_explode():
+    facts = Facts(steps=STEPS, layers=(LayerFacts(name="cell", kind="RNN"),), loss=of_loss().loss)
+    grown = {"total_norm__gradients": np.geomspace(0.1, 6.0, STEPS), "baseline_loss": 2.3, "facts": facts}
+    assert [cause.code for cause in diagnose(evidence(**grown))] == ["exploding_gradients"]
+    assert diagnose(evidence(**grown | {"total_norm__gradients": np.geomspace(0.1, 4.0, STEPS)})) == ()
+
+
+def test_saturation_comes_before_the_gradients_that_it_takes():
+    gradients = {"fc0": 1e-7, "fc1": 1e-4, "fc2": 1e-2}
+    causes = diagnose(evidence(tensors={"saturated": {"tanh": 1.0}, "gradient_rms": gradients}))
+    assert causes[0].code == "saturated_units"
+
+
 def test_units_saturated_by_large_weights_are_named_although_the_loss_falls():
     tensors = {"saturated": {"tanh": 0.95}}
     causes = diagnose(evidence(tensors=tensors, loss=FALLING, facts=of_parameters("trained", std=3.0)))
