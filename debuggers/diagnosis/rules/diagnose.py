@@ -91,7 +91,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "wrong_mode": ("overfitting", *_TOO_LARGE, "learning_rate_too_high"),
     "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),
     "clipping_ineffective": ("exploding_gradients", "non_finite_forward", "non_finite_backward"),
-    "schedule_collapsed": ("learning_rate_too_low", "no_update", "stopped_too_early"),
+    "schedule_collapsed": ("learning_rate_too_low", "no_update", "stopped_too_early", "labels_unrelated"),
     "missing_warmup": (
         "learning_rate_too_high",
         "exploding_gradients",

@@ -38,10 +38,24 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
             f"{np.log1p((max(width, 2) - 1) / np.e):.2f}, not 0",
         )
         argument.advice = f"Remove {loss.before} from the model's end; apply it where probabilities are read."
+    elif loss.kind == "cross_entropy" and loss.before == "tanh":
+        argument.add(
+            CERTAIN,
+            "cross_entropy gets the output of tanh, it expects logits: its floor is "
+            f"{np.log1p((max(width, 2) - 1) / np.e**2):.2f}, not 0",
+        )
+        argument.advice = "Remove tanh from the model's end."
+    elif loss.kind in ("cross_entropy", "bce_with_logits") and loss.before == "relu":
+        what = "a class has no gradient where its logit would be below 0"
+        if loss.kind == "bce_with_logits":
+            what = "no probability is below 1/2"
+        name = loss.kind.replace("bce", "binary_cross_entropy")
+        argument.add(STRONG, f"{name} gets the output of relu, it expects logits: {what}")
+        argument.advice = "Remove relu from the model's end."
     elif loss.kind == "cross_entropy" and width == 1:
         argument.add(CERTAIN, "cross_entropy gets one output a sample: its softmax is always 1 and the loss 0")
         argument.advice = "Use two outputs, or BCEWithLogitsLoss with the one."
-    elif loss.kind == "bce_with_logits" and loss.before in ("sigmoid", "softmax"):
+    elif loss.kind == "bce_with_logits" and loss.before in ("sigmoid", "softmax", "tanh"):
         argument.add(CERTAIN, f"binary_cross_entropy_with_logits gets the output of {loss.before}, it expects logits")
         argument.advice = f"Remove {loss.before} from the model's end, or use BCELoss."
     elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid"):

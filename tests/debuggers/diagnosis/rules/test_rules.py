@@ -257,6 +257,16 @@ def test_labels_that_are_predicted_better_than_by_chance_are_not_unrelated(accur
     assert ("labels_unrelated" in [cause.code for cause in found]) is named
 
 
+@pytest.mark.parametrize("kind", ["cross_entropy", "bce_with_logits"])
+@pytest.mark.parametrize("before", ["softmax", "sigmoid", "tanh", "relu"])
+def test_no_activation_belongs_before_a_loss_of_logits(kind, before):
+    (cause,) = diagnose(evidence(facts=of_loss(kind=kind, before=before), loss=FALLING))
+
+    assert cause.code == "wrong_output_or_loss"
+    assert f" gets the output of {before}" in cause.evidence[0]
+    assert before in cause.advice
+
+
 def test_a_frozen_backbone_that_lets_the_loss_fall_is_healthy():
     facts = of_parameters("frozen", "trained", std=10**-0.5 / 3**0.5)
     assert diagnose(evidence(facts=facts, loss=FALLING)) == ()
