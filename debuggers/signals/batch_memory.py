@@ -60,7 +60,7 @@ class BatchMemory:
             if loss_kind in ("mse", "rmse"):
                 error = float(np.mean(squares / number - np.square(means)))
                 return error if loss_kind == "mse" else float(np.sqrt(error))
-            if len(self._counts) > 2 or (len(self._counts) == 2 and loss_kind in _ENTROPIES | {""}):
+            if len(self._counts) > 1 and loss_kind in _ENTROPIES | {""}:
                 return float(_entropy(self._counts / self._counts.sum()).sum())
             if loss_kind in _ENTROPIES and len(means) > 1:
                 return float(_entropy(means / means.sum()).sum())

@@ -103,7 +103,7 @@ def target_statistics(
         counts = class_counts(values, classes)
     else:
         counts = _binary_counts(values)
-        if tensor.ndim == 2 and 2 < tensor.shape[1] == classes <= MOST_COLUMNS:
+        if tensor.ndim == 2 and 2 < tensor.shape[1] <= MOST_COLUMNS:
             counts = _one_hot_counts(columns, counts)
     total = counts.sum()
     found["targets/classes"] = torch.where(total > 0, (counts > 0).sum().double(), torch.nan)
