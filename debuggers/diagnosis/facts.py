@@ -120,7 +120,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         loss: What the loss's graph shows; None if it was not seen.
         inputs, outputs, targets: The first batch's; None if not seen.
         backward_passes: The most frequent number of backward passes a step.
-        trained_with_others: Whether most steps come between backward passes of other models, as in a GAN.
+        trained_with_others: Whether backward passes of other models come between its steps, as in a GAN.
         eval_steps: Training steps in eval mode, though the model has layers that act otherwise there.
         train_validations: Validations in training mode, though the model has such layers.
         validations: Validations that were seen.

@@ -39,6 +39,8 @@ LOOKS = 10
 """Passes at the beginning by which the usual loss is told, and the step at which the scheduler is looked for."""
 _SETTLED = 25
 """Steps after which a parameter without a gradient counts as one that gets none."""
+_OFTEN = 10
+"""At more than one in so many steps another model's passes are part of the training: a critic takes several a time."""
 _WATCHED = 4
 """Parameters whose elements are compared around a step."""
 
@@ -184,7 +186,7 @@ class TrainingObserver:
                 outputs=self.calls.first_outputs,
                 targets=self._targets,
                 backward_passes=self.passes.usual_passes,
-                trained_with_others=2 * self._others > self._steps,
+                trained_with_others=_OFTEN * self._others > self._steps,
                 eval_steps=eval_steps,
                 validations=self.calls.validations.count,
                 train_validations=self.calls.validations.in_training_mode,

@@ -21,11 +21,12 @@ class _OfValidations(SignalDetector):
     def __init__(self) -> None:
         super().__init__()
         self._sum, self._count = 0.0, 0
-        self._train = math.nan
+        self._first = self._train = math.nan
 
     def inform(self, step: int, signal: str, value: float) -> None:
         """Takes a training loss."""
         if math.isfinite(value):
+            self._first = value if math.isnan(self._first) else self._first
             self._sum += value
             self._count += 1
 
@@ -38,8 +39,9 @@ class _OfValidations(SignalDetector):
 
 
 class Overfitting(_OfValidations):
-    """The validation loss is above the training loss by a tenth of it, and has risen by a tenth from its lowest.
+    """The validation loss is above the training loss by a tenth of it, and has risen by a tenth of what it had gained.
 
+    It has gained the difference between the first training loss and its lowest; at least as much as its lowest counts.
     Each validation loss counts as the mean of the last three; the training loss as the mean since the last validation,
     and it must be lower than when the validation loss was lowest. The gap by itself (Overfit of SageMaker Debugger)
     is normal: a model that fits its training data has one, and trains soundly as long as the validation loss falls.
@@ -49,7 +51,7 @@ class Overfitting(_OfValidations):
     level = "warning"
     rule = (
         "(validation - training) / |training| > 0.1 (Overfit of SageMaker Debugger), and the mean of 3 validation "
-        "losses > 1.1 times its lowest, while the training loss fell"
+        "losses > its lowest + 0.1 max(lowest, first training loss - lowest), while the training loss fell"
     )
     evidence = "the validation loss {value:.4g} has risen above {threshold:.4g}, while the training loss fell"
 
@@ -70,7 +72,7 @@ class Overfitting(_OfValidations):
         if mean < self._lowest:
             self._lowest, self._train_at_lowest = mean, train
             return None
-        limit = self._lowest + LIMIT * abs(self._lowest)
+        limit = self._lowest + LIMIT * max(abs(self._lowest), self._first - self._lowest)
         is_apart = mean - train > LIMIT * abs(train)
         return (mean, limit) if mean > limit and is_apart and train < self._train_at_lowest else None
 

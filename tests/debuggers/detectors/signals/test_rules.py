@@ -102,6 +102,7 @@ def test_the_definition_is_found(rule, series, step):
         (Overfitting, {"loss": [1, 0.5, 0.4, 0.3, 0.2], "validation__loss": [1, 1, 1, 1.09, 1.09, 1.09]}),
         (Overfitting, {"loss": [0.1, 0.2, 0.3, 0.4, 0.5], "validation__loss": [1, 1, 1, 1.2, 1.2, 1.2]}),
         (Overfitting, {"loss": [0.9, 0.8, 0.7, 0.6, 0.5, 0.4], "validation__loss": [1, 1, 1, 1, 1, 1]}),
+        (Overfitting, {"loss": [2, 0.5, 0.4, 0.3, 0.2, 0.1], "validation__loss": [0.1, 0.1, 0.1, 0.28, 0.28, 0.28]}),
         (Overtraining, {"loss": [1.0] * 10, "validation__loss": [1.0] * 10}),
         (Overtraining, {"loss": [0.9**i for i in range(20)], "validation__loss": [1.0] * 20}),
         (OscillatingLoss, {"loss": TURNS_46}),
