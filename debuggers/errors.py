@@ -35,6 +35,10 @@ class UnknownTensorError(StepscopeError, LookupError):
     """The tensor inspector has no such tensor: it was never inspected, left out by sampling, or dropped since."""
 
 
+class FindingError(StepscopeError, RuntimeError):
+    """A finding ends the training, because its user asked for that; the message is the finding."""
+
+
 class UnknownHookError(StepscopeError, LookupError):
     """There is no such conditional hook: it was never registered, or removed since."""
 

@@ -28,6 +28,7 @@ from stepscope.sessions.schedule import Schedule
 from stepscope.shadowed_packages import check_parts
 
 if TYPE_CHECKING:
+    from debuggers.errors import FindingError
     from debuggers.pictures.terminal import TerminalVisualizer
     from debuggers.pictures.visualizer import VisualizationConfig, Visualizer
     from stepscope.export import ExportError, export_runs
@@ -47,6 +48,7 @@ __all__ = [
     "DebugSession",
     "DeliveryError",
     "ExportError",
+    "FindingError",
     "ImportingError",
     "MissingPackageError",
     "NotARunError",
@@ -81,6 +83,7 @@ _LAZY = {
     "DebugReport": "stepscope.sessions.report",
     "DebugSession": "stepscope.sessions.session",
     "ExportError": "stepscope.export",
+    "FindingError": "debuggers.errors",
     "ImportingError": "stepscope.importing",
     "QueryError": "stepscope.query",
     "TerminalVisualizer": "debuggers.pictures.terminal",

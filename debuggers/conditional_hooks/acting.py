@@ -1,5 +1,6 @@
 """Does what hooks are to do; a failure is counted, told once, and never stops the training."""
 
+import json
 import logging
 import threading
 import time
@@ -9,7 +10,10 @@ from typing import Any
 
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.reports import NOTIFICATIONS
+from tracker_adapters.values.plain import json_values
 
+from debuggers.conditional_hooks.control import TrainingControl
 from debuggers.conditional_hooks.events import HookEvent, HookResult
 from debuggers.conditional_hooks.hook import Action
 from debuggers.conditional_hooks.pages import HookPages
@@ -48,7 +52,9 @@ class HookActing:
         gradients: GradientDebugger,
         emitter: Emitter | None,
         output_dir: Path | None,
+        control: TrainingControl,
     ) -> None:
+        self._control = control
         self.isolation = isolation
         self._model, self._inspector, self._gradients, self._emitter = model, inspector, gradients, emitter
         self._pages = HookPages(output_dir, emitter, isolation)
@@ -63,6 +69,11 @@ class HookActing:
             HookAction.CALLBACK: self._call,
             HookAction.ALERT: self._alert,
             HookAction.PAUSE: self._pause,
+            HookAction.LOG: self._log,
+            HookAction.NOTIFY: self._notify,
+            HookAction.STOP: lambda entry, action, event: control.stop(self._sentence(entry, event)),
+            HookAction.RAISE: self._raise,
+            HookAction.MEASURE: lambda entry, action, event: control.measure(action.steps),
         }
 
     @property
@@ -82,6 +93,10 @@ class HookActing:
             if action.kind is HookAction.SNAPSHOT and self._model is None:
                 raise DebuggerConfigError(
                     f"hook {entry.hook.name!r}: SNAPSHOT needs a model; expected DebugSession(model, ...)"
+                )
+            if action.kind is HookAction.NOTIFY and self._emitter is None:
+                raise DebuggerConfigError(
+                    f"hook {entry.hook.name!r}: NOTIFY needs a run, whose webhook sinks post the finding"
                 )
 
     def act(self, entry: RegisteredHook, event: HookEvent) -> list[HookResult]:
@@ -180,6 +195,21 @@ class HookActing:
         else:
             _log.log(_SEVERITIES[action.level], "hook %r at step %d: %s", event.hook, event.step, message)
         return message
+
+    def _log(self, entry: RegisteredHook, action: Action, event: HookEvent) -> str:
+        sentence = self._sentence(entry, event)
+        level = action.level if event.finding is None else event.finding.level
+        _log.log(_SEVERITIES[level], "hook %r at step %d: %s", event.hook, event.step, sentence)
+        return sentence
+
+    def _notify(self, entry: RegisteredHook, action: Action, event: HookEvent) -> None:
+        assert self._emitter is not None  # without it no such hook can be registered
+        assert event.finding is not None
+        content = json_values(event.finding.to_dict())
+        self._emitter.text(f"{NOTIFICATIONS}{event.finding.kind}", json.dumps(content), step=event.step)
+
+    def _raise(self, entry: RegisteredHook, action: Action, event: HookEvent) -> None:
+        self._control.raise_later(action.exception(self._sentence(entry, event)))
 
     @staticmethod
     def _sentence(entry: RegisteredHook, event: HookEvent) -> str:

@@ -15,7 +15,7 @@ from debuggers.conditional_hooks.expression import Expression, compile_expressio
 from debuggers.conditional_hooks.hook import Action, ConditionalHook, Predicate
 from debuggers.conditional_hooks.patterns import LayerPatterns
 from debuggers.conditional_hooks.vocabulary import HookAction, HookTrigger
-from debuggers.errors import DebuggerConfigError
+from debuggers.errors import DebuggerConfigError, FindingError
 
 _Step = Annotated[int, Meta(ge=0, description="integers of at least 0")]
 _Member = TypeVar("_Member", HookTrigger, HookAction)
@@ -70,6 +70,7 @@ class HookBuilder:
         steps: Iterable[int] | None = None,
         condition: str | Predicate | None = None,
         kinds: Iterable[str] | None = None,
+        level: AlertLevel | None = None,
     ) -> Self:
         """Says when the hook acts.
 
@@ -78,7 +79,8 @@ class HookBuilder:
             n: Of ``EVERY_N_STEPS``.
             steps: Of ``AT_STEPS``.
             condition: Of ``ON_CONDITION``; the other triggers take one, too. See ``condition``.
-            kinds: Of ``ON_FINDING``: kinds such as ``exploding_gradient``; any finding by default.
+            kinds: Of ``ON_FINDING``: kinds such as ``exploding_gradient``, of any level.
+            level: Of ``ON_FINDING``, instead of kinds: the lowest level; ``warning`` by default.
 
         Raises:
             DebuggerConfigError: For a wrong value, or one that the trigger does not take.
@@ -89,9 +91,14 @@ class HookBuilder:
             ("n", n, HookTrigger.EVERY_N_STEPS),
             ("steps", self._steps, HookTrigger.AT_STEPS),
             ("kinds", self._kinds, HookTrigger.ON_FINDING),
+            ("level", level, HookTrigger.ON_FINDING),
         ):
             if value is not None and trigger is not owner:
                 raise self._error(f"{name} is {value!r} with HookTrigger.{trigger.name}; only {owner.name} takes it")
+        check_value(f"hook {self._name!r}: level", level, AlertLevel | None, DebuggerConfigError)
+        if kinds is not None and level is not None:
+            raise self._error(f"kinds is {kinds!r} and level is {level!r}; expected one of the two")
+        self._level: AlertLevel = level or "warning"
         if trigger is HookTrigger.EVERY_N_STEPS:
             check_value(f"hook {self._name!r}: n", n, PositiveInteger, DebuggerConfigError)
         if trigger is HookTrigger.AT_STEPS:
@@ -131,6 +138,8 @@ class HookBuilder:
         message: str | None = None,
         level: AlertLevel | None = None,
         folder: str | PathLike[str] | None = None,
+        steps: int | None = None,
+        exception: type[Exception] | None = None,
     ) -> Self:
         """Adds something that the hook does.
 
@@ -142,6 +151,8 @@ class HookBuilder:
             message: Of ``ALERT``; by default a sentence about the event.
             level: Of ``ALERT``: ``info``, ``warning`` (the default) or ``error``.
             folder: Of ``SAVE_TENSOR``: a folder for pages, made when it does not exist.
+            steps: Of ``MEASURE``: how many steps; 100 by default.
+            exception: Of ``RAISE``: a type that takes a message; ``FindingError`` by default.
 
         Raises:
             DebuggerConfigError: For a wrong value, or one that the action does not take.
@@ -152,6 +163,8 @@ class HookBuilder:
             ("message", message, HookAction.ALERT),
             ("level", level, HookAction.ALERT),
             ("folder", folder, HookAction.SAVE_TENSOR),
+            ("steps", steps, HookAction.MEASURE),
+            ("exception", exception, HookAction.RAISE),
         ):
             if value is not None and action is not owner:
                 raise self._error(f"{name} is {value!r} with HookAction.{action.name}; only {owner.name} takes it")
@@ -161,8 +174,19 @@ class HookBuilder:
         check_value(f"hook {self._name!r}: message", message, str | None, DebuggerConfigError)
         if folder is not None and not isinstance(folder, (str, PathLike)):
             raise self._error(f"folder is {folder!r}; expected a path")
+        check_value(f"hook {self._name!r}: steps", steps, PositiveInteger | None, DebuggerConfigError)
+        if exception is not None and not (isinstance(exception, type) and issubclass(exception, Exception)):
+            raise self._error(f"exception is {exception!r}; expected a type of exceptions, such as RuntimeError")
         self._actions.append(
-            Action(kind=action, callback=callback, message=message or "", level=level or "warning", folder=folder)
+            Action(
+                kind=action,
+                callback=callback,
+                message=message or "",
+                level=level or "warning",
+                folder=folder,
+                steps=steps or 100,
+                exception=exception or FindingError,
+            )
         )
         return self
 
@@ -211,12 +235,15 @@ class HookBuilder:
             n=self._n or 1,
             steps=self._steps or frozenset(),
             kinds=self._kinds or frozenset(),
+            level=self._level,
             max_executions=self._max_executions,
         )
         if hook.trigger is HookTrigger.ON_CONDITION and hook.condition is None and hook.predicate is None:
             raise self._error("HookTrigger.ON_CONDITION has no condition; expected one, such as 'l2_norm > 10'")
         if hook.trigger is HookTrigger.EVERY_FORWARD and hook.has(HookAction.RECORD_GRADIENT):
             raise self._error("RECORD_GRADIENT with EVERY_FORWARD: outputs are no gradients; expected EVERY_BACKWARD")
+        if hook.has(HookAction.NOTIFY) and hook.trigger is not HookTrigger.ON_FINDING:
+            raise self._error(f"NOTIFY with {hook.trigger.name}: it sends a finding; expected ON_FINDING")
         if not hook.looks_at_tensors and hook.needs_values:
             raise self._error(
                 f"HookTrigger.{hook.trigger.name} concerns a step, and the condition a tensor; expected a condition of "

@@ -10,12 +10,17 @@ from tracker_adapters.artifacts import AlertLevel
 from debuggers.conditional_hooks.expression import Expression
 from debuggers.conditional_hooks.patterns import LayerPatterns
 from debuggers.conditional_hooks.vocabulary import TENSOR_TRIGGERS, HookAction, HookTrigger
+from debuggers.detectors import Finding
+from debuggers.errors import FindingError
 from debuggers.measurement.tensor_summary import TensorSummary
 
 if TYPE_CHECKING:
     from debuggers.conditional_hooks.events import HookEvent
 
 Predicate: TypeAlias = Callable[[TensorSummary], bool]
+
+
+_LEVELS: dict[AlertLevel, int] = {"info": 0, "warning": 1, "error": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +33,8 @@ class Action:
         message: Of ``ALERT``: what it says; empty for a sentence about the event.
         level: Of ``ALERT``.
         folder: Of ``SAVE_TENSOR``: where pages go; None for the session's ``output_dir``, or else only into the run.
+        steps: Of ``MEASURE``: how many steps.
+        exception: Of ``RAISE``: its type; it gets a sentence about the event.
     """
 
     kind: HookAction
@@ -35,6 +42,8 @@ class Action:
     message: str = ""
     level: AlertLevel = "warning"
     folder: str | PathLike[str] | None = None
+    steps: int = 100
+    exception: type[Exception] = FindingError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +60,7 @@ class ConditionalHook:
         n: Of ``EVERY_N_STEPS``.
         steps: Of ``AT_STEPS``.
         kinds: Of ``ON_FINDING``: the kinds of findings; empty for all.
+        level: Of ``ON_FINDING`` without kinds: the lowest level.
         max_executions: How often it acts at most; None for no limit.
     """
 
@@ -63,6 +73,7 @@ class ConditionalHook:
     n: int = 1
     steps: frozenset[int] = frozenset()
     kinds: frozenset[str] = frozenset()
+    level: AlertLevel = "warning"
     max_executions: int | None = None
 
     @property
@@ -81,6 +92,11 @@ class ConditionalHook:
     def needs_values(self) -> bool:
         """Whether a tensor must be measured to know whether it acts."""
         return self.predicate is not None or (self.condition is not None and bool(self.condition.of_values))
+
+    def is_about(self, finding: Finding) -> bool:
+        """Whether it acts on a finding, as far as kind, level and name say."""
+        is_meant = finding.kind in self.kinds if self.kinds else _LEVELS[finding.level] >= _LEVELS[self.level]
+        return is_meant and (self.patterns(finding.name) or self.patterns(finding.name.rpartition(".")[0]))
 
     def has(self, kind: HookAction) -> bool:
         """Whether an action is among its actions."""

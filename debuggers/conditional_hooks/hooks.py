@@ -9,6 +9,7 @@ from tracker_adapters.emitter import Emitter
 from tracker_adapters.values.base import check_name, check_step
 
 from debuggers.conditional_hooks.acting import HookActing
+from debuggers.conditional_hooks.control import TrainingControl
 from debuggers.conditional_hooks.deciding import HookDeciding, SeenTensor, shaped
 from debuggers.conditional_hooks.events import HookEvent, HookResult, HookStatus
 from debuggers.conditional_hooks.hook import ConditionalHook
@@ -16,7 +17,7 @@ from debuggers.conditional_hooks.layers import HookedLayers
 from debuggers.conditional_hooks.loss_spikes import LossSpikes
 from debuggers.conditional_hooks.registered import RegisteredHook
 from debuggers.conditional_hooks.vocabulary import HookTrigger
-from debuggers.detectors import Finding
+from debuggers.detectors import Finding, merge_findings
 from debuggers.errors import DebuggerConfigError, UnknownHookError
 from debuggers.gradients.debugger import GradientDebugger
 from debuggers.instrumentation.compiled_code import methods_between_graphs
@@ -58,6 +59,7 @@ class ConditionalHooks:
         output_dir: str | PathLike[str] | None = None,
         stopwatch: Stopwatch | None = None,
         enabled: bool = True,
+        control: TrainingControl | None = None,
     ) -> None:
         """Registers nothing yet.
 
@@ -71,12 +73,19 @@ class ConditionalHooks:
             output_dir: Where ``SAVE_TENSOR`` saves, in ``hooks/<name>``, unless the hook names a folder.
             stopwatch: Adds up the time that measuring takes.
             enabled: Whether any hook acts.
+            control: Takes what actions ask of the loop.
         """
         self.scaler = scaler
         self._model, self._isolation, self._enabled = model, isolation, enabled
         folder = None if output_dir is None else Path(output_dir)
         self._acting = HookActing(
-            model, isolation, inspector=inspector, gradients=gradients, emitter=emitter, output_dir=folder
+            model,
+            isolation,
+            inspector=inspector,
+            gradients=gradients,
+            emitter=emitter,
+            output_dir=folder,
+            control=control or TrainingControl(),
         )
         self._layers = None if model is None else HookedLayers(model, self._look, isolation)
         self._loss_spikes = LossSpikes(self._see_loss_spike)
@@ -200,8 +209,8 @@ class ConditionalHooks:
             return
         with self._isolation.guard("hooks"):
             self._deciding.take_arrived()
-        for finding in findings:
-            self._see_finding(step, finding)
+        if findings:
+            self._see_findings(step, findings)
         if loss is not None and any(self._of(HookTrigger.ON_LOSS_SPIKE)):
             with self._isolation.guard("looking for spikes of the loss"):
                 self._loss_spikes.see(step, loss)
@@ -265,15 +274,15 @@ class ConditionalHooks:
                 tensor = wide / scale.to(tensor.device, non_blocking=True)
             self._deciding.consider(entry, SeenTensor(layer, tensor, step, is_forward))
 
-    def _see_finding(self, step: int, finding: Finding) -> None:
+    def _see_findings(self, step: int, findings: Sequence[Finding]) -> None:
         for entry in self._of(HookTrigger.ON_FINDING):
             hook = entry.hook
-            is_meant = hook.patterns(finding.name) or hook.patterns(finding.name.rpartition(".")[0])
-            if (not hook.kinds or finding.kind in hook.kinds) and is_meant and entry.may_act(step):
-                executions = entry.executions
-                event = HookEvent(hook.name, finding.name, step, executions=executions, finding=finding)
-                with self._isolation.guard(f"hook {hook.name!r}"):
-                    self._acting.act(entry, event)
+            for finding in merge_findings([one for one in findings if hook.is_about(one)]):
+                if entry.may_act(step):
+                    executions = entry.executions
+                    event = HookEvent(hook.name, finding.name, step, executions=executions, finding=finding)
+                    with self._isolation.guard(f"hook {hook.name!r}"):
+                        self._acting.act(entry, event)
 
     def _see_loss_spike(self, step: int, loss: float, limit: float) -> None:
         for entry in self._of(HookTrigger.ON_LOSS_SPIKE):

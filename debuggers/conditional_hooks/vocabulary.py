@@ -22,7 +22,8 @@ class HookTrigger(StrEnum):
     ON_CONDITION = "on_condition"
     """Whenever the condition holds."""
     ON_FINDING = "on_finding"
-    """When a detector's finding begins, of the given kinds or of any."""
+    """When findings begin, of the given kinds or level; by default any that is a problem. Findings of one kind that
+    begin at one step, such as those of all layers, are one event."""
     ON_LOSS_SPIKE = "on_loss_spike"
     """When the loss given to ``session.step`` rises above its limit; see ``LossSpikes``."""
 
@@ -42,6 +43,16 @@ class HookAction(StrEnum):
     """Calls a function with the ``HookEvent``; the result is what it returns."""
     ALERT = "alert"
     """Emits an alert, or logs it where there is no run; the result is its message."""
+    LOG = "log"
+    """Logs a sentence about the event; the result is the sentence."""
+    NOTIFY = "notify"
+    """Emits the finding as JSON, which the run's ``webhook`` sinks post; only with ``ON_FINDING``."""
+    STOP = "stop"
+    """Sets ``session.should_stop``, which the loop asks for."""
+    RAISE = "raise"
+    """Raises an exception in the loop when its step is taken: from ``session.step``, or ``optimizer.step``."""
+    MEASURE = "measure"
+    """Has the session measure the coming steps in full, whatever its schedule and its limit of the overhead say."""
     PAUSE = "pause"
     """Starts pdb if standard input and output are a terminal and this is the main thread; otherwise goes on."""
 

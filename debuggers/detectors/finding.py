@@ -100,14 +100,9 @@ def collected_findings() -> Iterator[list[Finding]]:
 
 def announce(findings: list[Finding], emitter: Emitter | None) -> None:
     """Emits findings as alerts, and gives them to ``collected_findings``."""
-    collect(findings)
-    tell(findings, emitter)
-
-
-def collect(findings: list[Finding]) -> None:
-    """Gives findings to ``collected_findings``, also those that no alert tells of."""
     if (found := _collected.get()) is not None:
         found += findings
+    tell(findings, emitter)
 
 
 def tell(findings: list[Finding], emitter: Emitter | None) -> None:

@@ -137,6 +137,10 @@ class GradientDebugger(Closing):
         """Statistics of the last steps."""
         return self._findings.history
 
+    def listen(self, on_begun: Callable[[list[Finding]], None]) -> None:
+        """Has a function called with findings when they begin."""
+        self._findings.on_begun = on_begun
+
     @property
     def on_total(self) -> Callable[[int, float], None] | None:
         """Called with each step and the norm of all gradients, once that is on the host; NaN if it is not finite."""

@@ -1,6 +1,6 @@
 """Findings about gradients and updates: history and detectors see each step, and new findings are announced."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tracker_adapters.emitter import Emitter
 
@@ -19,6 +19,7 @@ class GradientFindings:
     Attributes:
         history: Statistics of the last measured steps.
         total: Judges the norm of all gradients together, of measured and of probed steps.
+        on_begun: Called with new findings, also with those about updates, which begin in ``optimizer.step``.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class GradientFindings:
         self.history = GradientHistory(max_gradient_history)
         self.total = TotalGradient(emitter if emits_total else None, arrivals, self.announce)
         self._emitter = emitter
+        self.on_begun: Callable[[list[Finding]], None] = lambda findings: None
         self._detectors = gradient_detectors()
 
     def see_gradients(
@@ -64,6 +66,7 @@ class GradientFindings:
     def announce(self, begun: list[Finding]) -> None:
         """Announces new findings."""
         if begun:
+            self.on_begun(begun)
             announce(begun, self._emitter)
 
     def all(self) -> list[Finding]:

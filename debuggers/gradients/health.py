@@ -26,6 +26,8 @@ _WEIGHTS = {
     "poor_initialization": 0.6,
     "overfitting": 0.4,
 }
+WEIGHED_KINDS = frozenset(_WEIGHTS)
+"""Kinds of findings with a weight of their own."""
 _OTHER_WEIGHT = 0.6
 _TOO_FAST = frozenset({"non_finite_gradient", "non_finite_loss", "exploding_gradient", "large_update", "dead_units"})
 _UNREACHED = frozenset({"zero_gradient", "vanishing_gradient", "vanishing_by_depth"})

@@ -1,12 +1,12 @@
 """Who judges signals: hands them to the rules when they are noted, and tells what these find."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy.typing as npt
 from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding
-from debuggers.detectors.finding import collect, tell
+from debuggers.detectors.finding import tell
 from debuggers.detectors.signals.front import Rule, SignalDetectors
 from debuggers.instrumentation.isolation import Isolation
 
@@ -16,11 +16,15 @@ class SignalJudge:
 
     What begins is told as an alert if it is a problem, or if it comes from a rule of the user. A rule that raises is
     counted as a failure, and left out.
+
+    Attributes:
+        on_begun: Called with all findings that begin, whatever their level.
     """
 
     def __init__(self, more: Sequence[Rule], emitter: Emitter | None, isolation: Isolation) -> None:
         """Takes the user's rules, which ``check_rule`` has checked."""
         self._emitter, self._isolation = emitter, isolation
+        self.on_begun: Callable[[list[Finding]], None] = lambda findings: None
         self._may_saturate: set[str] = set()
         self._rules = SignalDetectors(more, output_layers=self._may_saturate, on_failure=self._fail)
         self._told = frozenset(rule.kind for rule in more)
@@ -29,6 +33,11 @@ class SignalJudge:
     def needs(self) -> frozenset[str]:
         """The names of all signals that some rule takes."""
         return self._rules.needs
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of findings that the rules make."""
+        return self._rules.kinds
 
     def see(self, step: int, values: Mapping[str, float]) -> None:
         """Takes signals of a step."""
@@ -48,7 +57,7 @@ class SignalJudge:
 
     def _take(self, begun: list[Finding]) -> None:
         if begun:
-            collect(begun)
+            self.on_begun(begun)
             tell([one for one in begun if one.is_problem or one.kind in self._told], self._emitter)
 
     def _fail(self, rule: Rule, error: Exception) -> None:

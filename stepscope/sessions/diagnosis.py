@@ -1,6 +1,6 @@
 """The evidence that a session collects, from which a diagnosis argues."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
@@ -73,6 +73,15 @@ class SessionDiagnosis:
                 on_loss=self._see_loss,
                 on_backward_end=self.signals.backward_ends,
             )
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of findings that the rules about signals make."""
+        return self._judge.kinds
+
+    def listen(self, on_begun: Callable[[list[Finding]], None]) -> None:
+        """Has a function called with what the rules about signals find, when it begins."""
+        self._judge.on_begun = on_begun
 
     def use_watch(self, watch: ParameterWatch | None) -> None:
         """Takes who knows which parameters take part in the training."""

@@ -25,6 +25,7 @@ from stepscope.sessions.diagnosis import SessionDiagnosis, checked_batch
 from stepscope.sessions.diagnostics import Diagnostics
 from stepscope.sessions.first_nan import SessionFirstNaN
 from stepscope.sessions.instruments import Instruments
+from stepscope.sessions.on_finding import OnFinding, hooks_on_findings
 from stepscope.sessions.probing import SessionProbing
 from stepscope.sessions.report import DebugReport
 from stepscope.sessions.report_output import put_out
@@ -68,6 +69,7 @@ class DebugSession(SessionProbing):
         scaler: torch.amp.GradScaler | None = None,
         config: DebugConfig | Preset | None = None,
         detectors: Sequence[Rule] = (),
+        on_finding: OnFinding | None = None,
         on_error: OnError = "isolate",
     ) -> None:
         """Creates a session, which ``start`` starts.
@@ -82,6 +84,10 @@ class DebugSession(SessionProbing):
             config: What is measured, how often, at what cost: a DebugConfig, or the name of a preset.
             detectors: Rules beside those that are always on, each new for this session: a ``SignalDetector`` of signals
                 or of the loop's metrics, or a ``Detector`` of one signal of tensors. They need ``diagnosis``.
+            on_finding: What to do when findings begin, by their kind, or by their lowest level, once for each kind and
+                step: ``{"error": "stop", "exploding_gradient": ["save_tensor", "measure:50"]}``. ``log``, ``notify``,
+                ``stop``, ``raise``, ``measure``, ``save_tensor`` and ``snapshot`` are actions of ``HookAction``; an
+                exception type is raised; a function gets the ``HookEvent``.
             on_error: ``raise`` propagates internal failures, for tests.
 
         Raises:
@@ -130,6 +136,10 @@ class DebugSession(SessionProbing):
         self._instruments.gradients.on_total = self._diagnosis.note_total
         self._instruments.tools.evidence = lambda: self._diagnosis.evidence([])
         self._diagnosis.use_watch(self._instruments.gradients.watch)
+        for hook in hooks_on_findings(on_finding, known=self._diagnosis.kinds):
+            self._instruments.tools.hooks.register_hook(hook)
+        self._instruments.gradients.listen(self._instruments.tools.begun)
+        self._diagnosis.listen(self._instruments.tools.begun)
         self._started = self._stopped = self._paused = False
         self._process = 0
         self._forget_run: Callable[[], None] = lambda: None
@@ -204,6 +214,7 @@ class DebugSession(SessionProbing):
             ArtifactError: For a wrong step, loss or metric.
             StabilityError: From the stability manager; the step counts as not taken, and nothing of it is emitted.
             AutogradAnomalyError: From the stability manager, after the step was taken.
+            FindingError: When ``on_finding`` says so, after the step was taken; or another type that it names.
         """
         number = self._pacing.next if step is None else check_step("session", "step", step)
         if not self._started or self._stopped:
@@ -228,9 +239,11 @@ class DebugSession(SessionProbing):
             else:
                 self._instruments.leave_out(number)
             self._diagnosis.step(number, loss, batch, self._instruments.summaries)
+            with self._isolation.guard("acting on a step"):
+                self._instruments.tools.act(number)
         summaries = self._instruments.summaries
         try:
-            return self._stability.decide(number, loss, summaries, replay, self._first_nan.own)
+            result = self._stability.decide(number, loss, summaries, replay, self._first_nan.own)
         finally:  # what the manager raises now, it raises of a step that was taken
             finite = self._instruments.gradients_finite
             with self._isolation.guard("repeating a step"):
@@ -240,7 +253,10 @@ class DebugSession(SessionProbing):
                 self._diagnosis.note(number, {"step_ms": self._pacing.plain_s * 1e3})
                 if measured:
                     self._diagnostics.step_time(number, step_s)
+                self._pacing.measure_densely(self._instruments.tools.control.take_dense_steps())
                 self._expect(self._pacing.next)
+        self._instruments.tools.control.raise_asked()
+        return result
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -280,6 +296,7 @@ class DebugSession(SessionProbing):
         if self._run is not None and self._started:
             self._run.reach(self._pacing.last)
         with self._isolation.guard("ending the session"):
+            self._instruments.tools.act_at_end()
             self._instruments.close()
             self._first_nan.close()
             self._diagnosis.close()

@@ -32,6 +32,7 @@ class StepPacing:
         self._governor = Governor(config.max_overhead)
         self._run = run_of(emitter)
         self._stride = 1
+        self._dense_until = 0
         self._granted = True
         self._boundary_s = self._spent_before_s = self._background_before_s = 0.0
 
@@ -50,8 +51,12 @@ class StepPacing:
         return self.is_measured(number)
 
     def is_measured(self, number: int) -> bool:
-        """Whether a step is due and was granted."""
-        return self._granted and self._schedule.is_due(number)
+        """Whether a step is due and was granted, or is to be measured whatever it costs."""
+        return number < self._dense_until or (self._granted and self._schedule.is_due(number))
+
+    def measure_densely(self, steps: int) -> None:
+        """Has so many of the coming steps measured, whatever schedule and limit say."""
+        self._dense_until = max(self._dense_until, self.next + self._stride * steps)
 
     def close(self, number: int, *, measured: bool) -> float:
         """Ends a step, and returns how long it took, in seconds."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.conditional_hooks.control import TrainingControl
 from debuggers.detectors import Finding
 from debuggers.detectors.finding import collected_findings
 from debuggers.diagnosis.evidence import Evidence
@@ -30,6 +31,7 @@ class SessionTools:
 
     Attributes:
         evidence: Returns what the session's diagnosis argues from.
+        control: What actions of hooks ask of the loop.
     """
 
     def __init__(
@@ -57,6 +59,8 @@ class SessionTools:
         self._loss: torch.Tensor | float | None = None
         self._collecting = ExitStack()
         self._findings: list[Finding] = []
+        self._begun: list[Finding] = []
+        self.control = TrainingControl()
 
     @property
     def hooks(self) -> ConditionalHooks:
@@ -74,6 +78,7 @@ class SessionTools:
                 output_dir=self._config.output_dir,
                 stopwatch=self._stopwatch,
                 enabled=self._enabled,
+                control=self.control,
             )
             if self._step is not None:
                 self._hooks.begin(self._step)
@@ -134,14 +139,27 @@ class SessionTools:
 
     def end_step(self, step: int) -> None:
         """Says that they were looked at."""
-        self._collecting.close()
-        loss, self._loss = self._loss, None
-        findings, self._findings = self._findings, []
-        if self._hooks is not None:
-            self._hooks.end_step(step, loss, findings)
         self._last_step = step
         if self._measured_steps is not None:
             self._measured_steps.end_step(step)
+
+    def begun(self, findings: list[Finding]) -> None:
+        """Takes findings that begin at any time, also between steps; hooks act on them at the end of the next one."""
+        if self._hooks is not None and self._hooks.listens:
+            self._begun += findings
+
+    def act(self, step: int) -> None:
+        """Lets hooks act on a step, of which all is known now."""
+        self._collecting.close()
+        loss, self._loss = self._loss, None
+        findings, self._findings, self._begun = [*self._begun, *self._findings], [], []
+        if self._hooks is not None:
+            self._hooks.end_step(step, loss, [one for place, one in enumerate(findings) if one not in findings[:place]])
+
+    def act_at_end(self) -> None:
+        """Lets hooks act on what has begun since the last step."""
+        if self._begun:
+            self.act(self._last_step)
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""

@@ -54,6 +54,11 @@ class SessionView:
         """The number of the last step; before the first, one less than it will have."""
         return self._pacing.last
 
+    @property
+    def should_stop(self) -> bool:
+        """Whether an action on a finding asked to stop the training; the loop decides: ``if session.should_stop``."""
+        return self._instruments.tools.control.should_stop
+
     def watches(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
         """Whether this session watches exactly this model with this optimizer."""
         return self._model is model and self._optimizer is optimizer

@@ -17,6 +17,7 @@ from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.sessions.arguments import check_order
 from stepscope.sessions.config import DebugConfig, Preset, as_config
+from stepscope.sessions.on_finding import OnFinding
 from stepscope.sessions.session import DebugSession
 
 _log = logging.getLogger(__name__)
@@ -145,6 +146,7 @@ def watch(
     scaler: torch.amp.GradScaler | None = None,
     config: DebugConfig | Preset | None = None,
     detectors: Sequence[Rule] = (),
+    on_finding: OnFinding | None = None,
     **settings: Any,
 ) -> Watch:
     """Starts watching the training of a model, in an unchanged loop.
@@ -167,6 +169,7 @@ def watch(
             activations are recorded from the next step on.
         config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``.
         detectors: Further rules; see ``DebugSession``.
+        on_finding: What to do when findings begin; see ``DebugSession``. What it raises, ``optimizer.step`` raises.
         settings: Fields of DebugConfig to change: ``watch(model, optimizer, updates=True)``.
 
     Returns:
@@ -180,7 +183,8 @@ def watch(
     if model is None or optimizer is None:
         missing = "model" if model is None else "optimizer"
         raise SessionError(f"watch got no {missing} ({missing} is None); expected both, watch(model, optimizer)")
-    return Watch(model, optimizer, run=run, scaler=scaler, config=as_config(config, settings), detectors=detectors)
+    config = as_config(config, settings)
+    return Watch(model, optimizer, run=run, scaler=scaler, config=config, detectors=detectors, on_finding=on_finding)
 
 
 def debug_session(config: DebugConfig | Preset | None = None, **settings: Any) -> DebugSession:

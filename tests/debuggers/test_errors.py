@@ -10,6 +10,7 @@ BUILT_IN = {
     "ClosedDebuggerError": RuntimeError,
     "DatapointError": ValueError,
     "DebuggerConfigError": ValueError,
+    "FindingError": RuntimeError,
     "HistoryError": ValueError,
     "LayerNotFoundError": ValueError,
     "PageError": Exception,

@@ -67,6 +67,11 @@ class SignalDetectors:
         """The names of all signals that some rule takes: others need not be measured for them."""
         return frozenset({*self._judging, *self._informed, *self._of_tensors})
 
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of findings that the rules make."""
+        return frozenset(rule.kind for rule in self._rules)
+
     def see(self, step: int, values: Mapping[str, float]) -> list[Finding]:
         """Takes scalar signals of a step, and returns the findings that begin with them.
 

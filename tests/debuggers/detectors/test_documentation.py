@@ -51,9 +51,13 @@ def test_each_of_the_21_rules_of_sagemaker_debugger_has_ours_beside_it():
         assert (not named) if name in FOREIGN else (named and named <= kinds), name
 
 
-def test_the_example_prints_its_finding(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+def test_the_examples_print_their_findings(capsys):
+    code, actions = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     torch.manual_seed(0)
     exec(compile(code, "detectors.md", "exec"), {})
     told = capsys.readouterr().out
     assert re.fullmatch(r"loss: the loss [\d.e+]+ is above 5 at 3 observed steps from 0 to 2\n", told), told
+    actions_of = {}
+    exec(compile(actions, "detectors.md", "exec"), actions_of)
+    assert actions_of["step"] == 3
+    assert "3 loss: NaN or infinite at step 3" in capsys.readouterr().out

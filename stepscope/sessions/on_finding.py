@@ -1,0 +1,82 @@
+"""What a user wants done about findings, as hooks."""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, get_args
+
+from tracker_adapters.artifacts import AlertLevel
+
+from debuggers.conditional_hooks.builder import HookBuilder
+from debuggers.conditional_hooks.events import HookEvent
+from debuggers.conditional_hooks.hook import ConditionalHook
+from debuggers.conditional_hooks.vocabulary import HookAction, HookTrigger
+from debuggers.gradients.health import WEIGHED_KINDS
+from stepscope.errors import SessionError
+
+Reaction: TypeAlias = str | type[Exception] | Callable[[HookEvent], Any]
+"""The name of an action, an exception to raise, or a function to call."""
+OnFinding: TypeAlias = Mapping[str, Reaction | Sequence[Reaction]]
+"""What to do, by the kind of a finding, or by the lowest level: ``info``, ``warning`` or ``error``."""
+
+ACTIONS = (
+    HookAction.LOG, HookAction.NOTIFY, HookAction.STOP, HookAction.RAISE, HookAction.MEASURE, HookAction.SAVE_TENSOR,
+    HookAction.SNAPSHOT, HookAction.PAUSE,
+)  # fmt: skip
+_EXPECTED = "a function, an exception type, " + ", ".join(repr(str(action)) for action in ACTIONS) + " or 'measure:20'"
+
+
+def hooks_on_findings(on_finding: object, known: Iterable[str]) -> list[ConditionalHook]:
+    """Returns a hook for each kind or level.
+
+    Args:
+        on_finding: See ``OnFinding``; None for nothing.
+        known: Kinds of findings, to tell a wrong spelling; others are taken as well.
+
+    Raises:
+        SessionError: For anything else, naming it.
+    """
+    if on_finding is None:
+        return []
+    if not isinstance(on_finding, Mapping):
+        raise SessionError(f"on_finding is {on_finding!r}; expected a mapping, such as {{'error': 'stop'}}")
+    kinds = {*known, *WEIGHED_KINDS}
+    return [_hook(key, reactions, kinds) for key, reactions in on_finding.items()]
+
+
+def _hook(key: object, reactions: object, kinds: set[str]) -> ConditionalHook:
+    if not isinstance(key, str) or not key:
+        raise SessionError(f"on_finding has the key {key!r}; expected the kind of a finding or a level")
+    builder = HookBuilder(f"on_finding/{key}")
+    if key in get_args(AlertLevel):
+        builder.trigger(HookTrigger.ON_FINDING, level=key)  # type: ignore[arg-type]
+    elif key not in kinds and (close := _close(key, kinds)):
+        raise SessionError(f"on_finding: no rule finds {key!r}; did you mean {close!r}?")
+    else:
+        builder.trigger(HookTrigger.ON_FINDING, kinds=[key])
+    several = list(reactions) if isinstance(reactions, (list, tuple)) else [reactions]
+    if not several:
+        raise SessionError(f"on_finding: {key!r} has no action; expected {_EXPECTED}")
+    for reaction in several:
+        _add(builder, key, reaction)
+    return builder.build()
+
+
+def _close(key: str, kinds: set[str]) -> str:
+    """What is spelled nearly like a key; packages and users may have kinds of their own that are a little like it."""
+    return next(iter(difflib.get_close_matches(key, {*kinds, *get_args(AlertLevel)}, n=1, cutoff=0.9)), "")
+
+
+def _add(builder: HookBuilder, key: str, reaction: object) -> None:
+    if isinstance(reaction, type) and issubclass(reaction, Exception):
+        builder.action(HookAction.RAISE, exception=reaction)
+        return
+    if callable(reaction):
+        builder.action(HookAction.CALLBACK, callback=reaction)
+        return
+    name, colon, argument = reaction.partition(":") if isinstance(reaction, str) else ("", "", "")
+    if name == HookAction.MEASURE and colon and argument.isdecimal() and int(argument):
+        builder.action(HookAction.MEASURE, steps=int(argument))
+    elif name in ACTIONS and not colon:
+        builder.action(HookAction(name))
+    else:
+        raise SessionError(f"on_finding: {key!r} has {reaction!r}; expected {_EXPECTED}, or a list of these")
