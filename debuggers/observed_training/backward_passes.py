@@ -122,7 +122,7 @@ def _begin_all(roots: Any) -> list[End]:
 
 
 def _end_all(ends: list[End], succeeded: bool) -> None:
-    for end in ends:
+    for end in reversed(ends):  # who began last is nearest to the pass
         try:
             end(succeeded)
         except Exception:

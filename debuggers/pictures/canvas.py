@@ -8,14 +8,14 @@ import io
 from functools import cache
 from typing import Any
 
-import numpy as np
 from tracker_adapters.errors import MissingPackageError
 from tracker_adapters.terminal_text import printable_line
 
-from debuggers.pictures.numbers import Floats, number_text
+from debuggers.pictures.names import shortened
+from debuggers.pictures.numbers import Floats, tick_texts
 
 INK, GRID = "#1b1f24", "#e3e7eb"
-_LONGEST = 90
+_LONGEST = 76
 
 
 def new_figure(height: float = 3.6) -> Any:
@@ -46,23 +46,8 @@ def new_axes(title: str, notes: str, x_label: str, y_label: str, *, height: floa
 
 def plain_ticks(axis: Any, ticks: Floats, texts: list[str] | None = None) -> None:
     """Gives an axis ticks whose texts are as they stand, without formulas and offsets."""
-    axis.set_ticks(ticks, [number_text(tick) for tick in ticks.tolist()] if texts is None else texts)
+    axis.set_ticks(ticks, tick_texts(ticks) if texts is None else texts)
     axis.set_minor_locator(_nothing())
-
-
-def even_ticks(low: float, high: float, *, log: bool = False) -> Floats:
-    """Returns round numbers from ``low`` to ``high``; powers of ten on a logarithmic scale that spans some."""
-    from matplotlib.ticker import MaxNLocator
-
-    if not low < high:
-        return np.array([low])
-    if log:
-        powers = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
-        if len(powers) > 1:
-            return np.asarray(10.0 ** powers[:: -(-len(powers) // 7)])
-        return np.array([low, high])
-    ticks = np.asarray(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(low, high))
-    return ticks[(ticks >= low) & (ticks <= high)]
 
 
 def finished(figure: Any) -> Any:
@@ -93,9 +78,9 @@ def rendered(figure: Any, suffix: str) -> bytes:
 
 
 def readable(text: str) -> str:
-    r"""Returns a text in one line of at most 90 characters; what the font cannot draw is shown as ``\u4e2d``."""
+    r"""Returns a text in one line of at most 76 characters; what the font cannot draw is shown as ``\u4e2d``."""
     line = printable_line(text)
-    line = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    line = shortened(line, _LONGEST)
     drawable = _glyphs()
     return "".join(one if ord(one) in drawable else one.encode("ascii", "backslashreplace").decode() for one in line)
 

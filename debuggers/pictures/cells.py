@@ -7,6 +7,8 @@ from typing import Any
 from rich.cells import cell_len, set_cell_size
 from tracker_adapters.terminal_text import printable_line
 
+from debuggers.pictures.names import shortened
+
 
 @dataclass(frozen=True, slots=True)
 class Characters:
@@ -34,6 +36,7 @@ class Characters:
 
 
 UNICODE = Characters(" ▏▎▍▌▋▊▉█", "▁▂▃▄▅▆▇█", "·░▒▓█", "│", "─", "└", "×", "…", True)
+_FEWEST_OF_A_NAME = 8
 ASCII = Characters(" #", "_.-=#", ".:-=+*#%@", "|", "-", "+", "!", "~", False)
 
 
@@ -61,7 +64,9 @@ def cells(text: str) -> int:
 
 
 def fitted(text: str, width: int, characters: Characters, *, right: bool = False) -> str:
-    """Returns a text as one line of exactly ``width`` cells: filled with blanks, or cut, which is marked.
+    """Returns a text as one line of exactly ``width`` cells: filled with blanks, or cut in the middle, which is marked.
+
+    One with characters of two cells is cut at its end.
 
     Control characters are shown as Python writes them; where only ASCII can be shown, so are all others.
     """
@@ -71,6 +76,8 @@ def fitted(text: str, width: int, characters: Characters, *, right: bool = False
     if not characters.braille:
         line = line.encode("ascii", "backslashreplace").decode()
     length = cell_len(line)
+    if length == len(line) > width > _FEWEST_OF_A_NAME:
+        return shortened(line, width, characters.cut)
     if length > width:
         return set_cell_size(line, width - 1) + characters.cut
     blanks = " " * (width - length)

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 from tracker_adapters.histograms.histogram import Histogram
 
-from debuggers.pictures.canvas import GRID, even_ticks, finished, new_axes, plain_ticks, readable
+from debuggers.pictures.canvas import GRID, finished, new_axes, plain_ticks, readable
 from debuggers.pictures.colours import INFINITE_COLOUR, NAN_COLOUR, OKABE_ITO, viridis
+from debuggers.pictures.names import shortened
 from debuggers.pictures.numbers import (
     Floats,
     binned,
+    even_ticks,
     fits_logarithm,
     non_finite_words,
     number_text,
@@ -23,6 +25,8 @@ from debuggers.pictures.numbers import (
 _MOST_POINTS = 4000
 _MOST_ROWS, _MOST_COLUMNS = 60, 800
 _MOST_RIDGES = 40
+_LONGEST_COLUMN, _ROOM = 12, 80
+"""Characters of a column's name, and of all that stand below a map."""
 
 
 def distribution(title: str, values: Floats, bins: int) -> Any:
@@ -30,11 +34,12 @@ def distribution(title: str, values: Floats, bins: int) -> Any:
     edges, counts = binned(_drawable(values.reshape(-1)), bins)
     figure, axes = new_axes(title, summary_words(values), "value", "number of values")
     if len(counts):
-        widths = np.diff(edges)
-        widths[widths == 0] = abs(edges[0]) / 10 or 0.1
-        axes.bar(edges[:-1], counts, width=widths, align="edge", color=OKABE_ITO[0], edgecolor="white", linewidth=0.5)
-        low, high = float(edges[0]), float(edges[-1] if edges[-1] > edges[0] else edges[0] + widths[0])
-        axes.set_xlim(low, high)
+        low, high = float(edges[0]), float(edges[-1])
+        # Equal values are a thin bar in the middle.
+        around = 0.0 if low < high else abs(low) or 1.0
+        left, width = (edges[:-1], np.diff(edges)) if low < high else (edges[:-1] - around / 40, around / 20)
+        axes.bar(left, counts, width=width, align="edge", color=OKABE_ITO[0], edgecolor="white", linewidth=0.5)
+        axes.set_xlim(low - around, high + around)
         plain_ticks(axes.xaxis, even_ticks(low, high))
         plain_ticks(axes.yaxis, even_ticks(0, float(counts.max())))
     else:
@@ -123,20 +128,22 @@ def layer_map(
     for mask, colour in ((np.isnan(shown), NAN_COLOUR), (np.isinf(shown), INFINITE_COLOUR)):
         pixels[mask] = tuple(bytes.fromhex(colour[1:]))
     axes.imshow(pixels, aspect="auto", interpolation="nearest")
-    plain_ticks(axes.yaxis, np.arange(len(chosen), dtype=float), [readable(str(rows[row])[-40:]) for row in chosen])
-    places = np.unique(np.linspace(0, len(columns) - 1, 7).astype(int))
+    plain_ticks(
+        axes.yaxis, np.arange(len(chosen), dtype=float), [readable(shortened(str(rows[row]), 40)) for row in chosen]
+    )
+    places = np.arange(0, len(columns), _stride(columns))
     plain_ticks(
         axes.xaxis,
         places * (shown.shape[1] - 1) / max(1, len(columns) - 1),
-        [readable(str(columns[one])[:12]) for one in places],
+        [readable(str(columns[one])[:_LONGEST_COLUMN]) for one in places],
     )
     if finite.any() and low < high:
         colours = ScalarMappable(Normalize(0, 1), ListedColormap(viridis(np.linspace(0, 1, 256)) / 255))
         bar = figure.colorbar(colours, ax=axes, pad=0.02)
         bar.set_label(readable(f"{value} (log scale)" if log else value), fontsize=9, parse_math=False)
-        ticks = np.linspace(0, 1, 5)
-        numbers = low * (1 - ticks) + high * ticks
-        plain_ticks(bar.ax.yaxis, ticks, [number_text(one) for one in (10**numbers if log else numbers).tolist()])
+        ticks = even_ticks(10**low, 10**high, log=True) if log else even_ticks(low, high)
+        places = shares_between(np.log10(ticks) if log else ticks, low, high)
+        plain_ticks(bar.ax.yaxis, places, [number_text(one) for one in ticks.tolist()])
     return finished(figure)
 
 
@@ -170,6 +177,13 @@ def ridge(title: str, histograms: Sequence[Histogram]) -> Any:
     )
     plain_ticks(axes.xaxis, even_ticks(low, high))
     return finished(figure)
+
+
+def _stride(columns: Sequence[str]) -> int:
+    """How many columns lie from one name to the next, so that their names have room."""
+    longest = max(min(len(str(name)), _LONGEST_COLUMN) for name in columns)
+    least = len(columns) * (longest + 3) / _ROOM
+    return next(one * 10**power for power in range(18) for one in (1, 2, 5) if one * 10**power >= least)
 
 
 def _drawable(values: Floats) -> Floats:

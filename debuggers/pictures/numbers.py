@@ -59,8 +59,38 @@ def non_finite_words(values: Floats) -> str:
 
 
 def number_text(value: float) -> str:
-    """Returns a number in at most 10 characters."""
-    return f"{value:.3g}"
+    """Returns a number in at most 10 characters: with three significant digits, or as a whole below a million."""
+    return f"{value:,.0f}" if 999.5 <= abs(value) < 999_999.5 else f"{value:.3g}"
+
+
+def tick_texts(ticks: Floats) -> list[str]:
+    """Returns numbers as texts, with as many digits as tell them apart, at most eight."""
+    values = ticks.tolist()
+    texts = [number_text(value) for value in values]
+    for digits in range(4, 9):
+        if len(set(texts)) == len(values):
+            break
+        texts = [f"{value:.{digits}g}" for value in values]
+    return texts
+
+
+def even_ticks(low: float, high: float, *, log: bool = False, most: int = 6) -> Floats:
+    """Returns about ``most`` round numbers from ``low`` to ``high``: multiples of 1, 2 or 5 times a power of ten.
+
+    On a logarithmic scale powers of ten, if it spans some. Where there are no two such numbers, the ends.
+    """
+    if not low < high:
+        return np.array([low])
+    ends, ticks = np.array([low, high]), np.empty(0)
+    if log:
+        powers = np.arange(np.ceil(np.log10(low)), np.floor(np.log10(high)) + 1)
+        ticks = 10.0 ** powers[:: -(-len(powers) // (most + 1)) or 1]
+    elif np.isfinite(room := high / most - low / most) and room > np.finfo(float).tiny * 10:
+        power = 10.0 ** np.floor(np.log10(room))
+        step = next(one * power for one in (10, 5, 2, 1) if one * power <= 1.4 * room)
+        first, last = np.ceil(low / step), np.floor(high / step)
+        ticks = step * np.arange(first, last + 1) if last - first <= 2 * most else ticks
+    return ticks if len(ticks) > 1 else ends
 
 
 def summary_words(values: Floats) -> str:

@@ -6,13 +6,24 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.pictures.html_page import safe
-from debuggers.pictures.numbers import Floats, fits_logarithm, non_finite_words, number_text, shares_between, thinned
+from debuggers.pictures.names import shortened
+from debuggers.pictures.numbers import (
+    Floats,
+    even_ticks,
+    fits_logarithm,
+    non_finite_words,
+    number_text,
+    shares_between,
+    thinned,
+    tick_texts,
+)
 
 Lines = Mapping[str, tuple[npt.NDArray[np.int64] | Floats, Floats]]
 """Steps and values of each name, (n,) each."""
 _WIDTH, _HEIGHT = 520, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 508, 14, 160
 _MOST_POINTS, _MOST_LINES = 600, 5
+_LONGEST_NAME = 60
 
 
 def line_chart(title: str, lines: Lines, *, unit: str = "", marks: Sequence[int] = ()) -> str:
@@ -31,7 +42,8 @@ def line_chart(title: str, lines: Lines, *, unit: str = "", marks: Sequence[int]
     steps = np.concatenate([x for x, _ in drawn.values()] or [np.empty(0)])
     values = np.concatenate([y for _, y in drawn.values()] or [np.empty(0)])
     log = fits_logarithm(values)
-    caption = safe(", ".join(filter(None, [title, unit, "log scale" if log else "", non_finite_words(values)])))
+    notes = [title, unit, _last(drawn), "log scale" if log else "", non_finite_words(values)]
+    caption = safe(", ".join(filter(None, notes)))
     if not steps.size:
         return f"<figure><figcaption>{caption}: no values</figcaption></figure>"
     axes = _Axes(steps, values, log)
@@ -39,7 +51,8 @@ def line_chart(title: str, lines: Lines, *, unit: str = "", marks: Sequence[int]
     parts += [axes.line(x, y, f"var(--c{number})") for number, (x, y) in enumerate(drawn.values())]
     if len(drawn) > 1:
         keys = (
-            f'<span class="key"><span style="color:var(--c{number})">■</span> {safe(name)}</span>'
+            f'<span class="key"><span style="color:var(--c{number})">■</span> '
+            f"{safe(shortened(name, _LONGEST_NAME))}</span>"
             for number, name in enumerate(drawn)
         )
         legend = f"<br>{' '.join(keys)}"
@@ -47,6 +60,15 @@ def line_chart(title: str, lines: Lines, *, unit: str = "", marks: Sequence[int]
         legend = ""
     picture = f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{caption}">{"".join(parts)}</svg>'
     return f'<figure class="line">{picture}<figcaption>{caption}{legend}</figcaption></figure>'
+
+
+def _last(drawn: Mapping[str, tuple[Floats, Floats]]) -> str:
+    """The last finite value of a single line."""
+    if len(drawn) != 1:
+        return ""
+    ((_, y),) = drawn.values()
+    finite = y[np.isfinite(y)]
+    return f"last {number_text(float(finite[-1]))}" if len(finite) > 1 else ""
 
 
 class _Axes:
@@ -59,16 +81,12 @@ class _Axes:
         self._log = log
 
     def drawn(self) -> str:
-        shares = np.linspace(0, 1, 4) if self._low < self._high else np.zeros(1)
-        low, high = self._scaled(np.array([self._low, self._high])).tolist()
-        ticks = low * (1 - shares) + high * shares
+        ticks = even_ticks(self._low, self._high, log=self._log, most=4)
         parts = []
-        for tick, place in zip(
-            (10**ticks if self._log else ticks).tolist(), self._heights(ticks).tolist(), strict=True
-        ):
+        for text, place in zip(tick_texts(ticks), self._heights(self._scaled(ticks)).tolist(), strict=True):
             parts.append(
                 f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{place:.1f}" y2="{place:.1f}" stroke="var(--grid)"/>'
-                f'<text x="{_LEFT - 6}" y="{place + 4:.1f}" text-anchor="end">{number_text(tick)}</text>'
+                f'<text x="{_LEFT - 6}" y="{place + 4:.1f}" text-anchor="end">{text}</text>'
             )
         ends = ((self.first, "start"), (self.last, "end")) if self.first < self.last else ((self.first, "middle"),)
         for step, anchor in ends:

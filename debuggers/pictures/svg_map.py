@@ -8,6 +8,7 @@ from tracker_adapters.values.png import encode
 
 from debuggers.pictures.colours import INFINITE_COLOUR, NAN_COLOUR, VIRIDIS, viridis
 from debuggers.pictures.html_page import safe
+from debuggers.pictures.names import shortened
 from debuggers.pictures.numbers import Floats, fits_logarithm, non_finite_words, number_text, pooled, shares_between
 from debuggers.pictures.svg_lines import Lines
 
@@ -45,9 +46,15 @@ def heat_map(title: str, layers: Lines, *, unit: str = "") -> str:
     names = list(layers)
     chosen = np.unique(np.linspace(0, len(names) - 1, min(len(names), _MOST_ROWS)).astype(int)).tolist()
     table, steps, measured = layers_over_steps({names[row]: layers[names[row]] for row in chosen})
-    counted, log = non_finite_words(table[measured]), fits_logarithm(table)
+    counted = non_finite_words(table[measured])
+    # Zeros, as of units that are dead, must not keep the others from a logarithmic scale; they get its lowest colour.
+    zeros = measured & (table == 0)
+    log = fits_logarithm(np.where(zeros, np.nan, table))
+    if log:
+        table = np.where(zeros, table[table > 0].min(), table)
+    nothing = f"{np.count_nonzero(zeros):,} zero" if log and zeros.any() else ""
     few = f"{len(chosen)} of {len(names)} layers" if len(chosen) < len(names) else ""
-    caption = safe(", ".join(filter(None, [title, unit, "log scale" if log else "", counted, few])))
+    caption = safe(", ".join(filter(None, [title, unit, "log scale" if log else "", nothing, counted, few])))
     if not table.size:
         return f"<figure><figcaption>{caption}: no values</figcaption></figure>"
     finite = table[np.isfinite(table)]
@@ -59,13 +66,14 @@ def heat_map(title: str, layers: Lines, *, unit: str = "") -> str:
         f'height="{bottom - _TOP}" preserveAspectRatio="none" style="image-rendering:pixelated"/>'
     ]
     for row, name in enumerate(names[row] for row in chosen):
-        label = name if len(name) <= _LONGEST_NAME else f"…{name[-_LONGEST_NAME + 1 :]}"
+        label = shortened(name, _LONGEST_NAME)
         place = _TOP + row * _ROW + 12
         parts.append(
             f'<text x="{_NAMES - 8}" y="{place}" text-anchor="end">{safe(label)}<title>{safe(name)}</title></text>'
         )
     parts.append(f'<text x="{_NAMES}" y="{bottom + 16}">step {steps[0]:,.0f}</text>')
-    parts.append(f'<text x="{_WIDTH - 8}" y="{bottom + 16}" text-anchor="end">step {steps[-1]:,.0f}</text>')
+    if len(steps) > 1:
+        parts.append(f'<text x="{_WIDTH - 8}" y="{bottom + 16}" text-anchor="end">step {steps[-1]:,.0f}</text>')
     legend = (
         f' &nbsp; {number_text(low)} <span style="display:inline-block;width:90px;height:10px;'
         f'background:linear-gradient(to right,{_SCALE})"></span> {number_text(high)}'

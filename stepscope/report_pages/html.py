@@ -7,6 +7,7 @@ from tracker_adapters.terminal_text import printable
 
 from debuggers.diagnosis.cause import Cause
 from debuggers.pictures.html_page import bullets, html_page, safe
+from debuggers.pictures.names import shortened
 from debuggers.pictures.svg_lines import line_chart
 from debuggers.pictures.svg_map import heat_map
 from stepscope.report_pages.areas import health_by_area
@@ -15,6 +16,7 @@ from stepscope.report_pages.content import SHOWN, ReportContent
 
 _MOST_FINDINGS = 100
 _MOST_NAMES = 8
+_LONGEST_NAME, _LONGEST_TEXT = 120, 600
 _GLANCE = ("loss", "validation/loss", "total_norm/gradients", "learning_rate", "update_ratio", "accuracy")
 _MAPS = (("gradient_rms", "root mean square of the gradients"), ("parameter_update_ratio", "update ratio |Δw| / |w|"))
 _WORDS = {"good": "ok", "warn": "warning", "bad": "problem", "": "not measured"}
@@ -51,7 +53,7 @@ def _session(content: ReportContent, anchor: str) -> list[str]:
         "<h2>The training at a glance</h2>",
         *_glance(content),
         "<h2>Health by area</h2>",
-        *_areas(content),
+        *_areas(content, anchor),
         *_timeline(content, anchor),
         *_section("Where the time goes", content.time),
         *_section("Architecture", content.architecture),
@@ -76,7 +78,9 @@ def _section(head: str, texts: Sequence[str]) -> list[str]:
 
 def _causes(content: ReportContent, anchor: str) -> list[str]:
     if not content.causes:
-        return ["<h2>Causes</h2><p>No cause was found in what was measured.</p>"]
+        seen = bool(content.evidence.series or content.evidence.tensors or content.measured)
+        text = "No cause was found in what was measured." if seen else "Nothing was measured that causes are found in."
+        return [f"<h2>Causes</h2><p>{text}</p>"]
     parts = ["<h2>Most likely causes</h2>"]
     parts += [_cause(number, cause, content, anchor) for number, cause in enumerate(content.causes[:SHOWN], start=1)]
     if rest := content.causes[SHOWN:]:
@@ -96,7 +100,7 @@ def _cause(number: int, cause: Cause, content: ReportContent, anchor: str) -> st
     ]
     if cause.where:
         more = f" and {len(cause.where) - _MOST_NAMES} more" if len(cause.where) > _MOST_NAMES else ""
-        names = ", ".join(f"<code>{safe(name)}</code>" for name in cause.where[:_MOST_NAMES])
+        names = ", ".join(map(_name, cause.where[:_MOST_NAMES]))
         parts.append(f"<p>Where: {names}{more}</p>")
     if cause.advice:
         parts.append(f"<p><b>Try:</b> {safe(cause.advice)}</p>")
@@ -127,12 +131,18 @@ def _glance(content: ReportContent) -> list[str]:
     return ['<div class="pictures">', *charts, "</div>"]
 
 
-def _areas(content: ReportContent) -> list[str]:
-    rows = [
-        f'<tr><td>{safe(area.name)}</td><td class="{area.state or "soft"}">{_WORDS[area.state]}</td>'
-        f"<td>{safe(area.text)}</td></tr>"
-        for area in health_by_area(content)
-    ]
+def _areas(content: ReportContent, anchor: str) -> list[str]:
+    links = {
+        safe(cause.title): f'<a href="#{anchor}cause-{number}">{safe(cause.title)}</a>'
+        for number, cause in enumerate(content.causes[:SHOWN], start=1)
+    }
+    rows = []
+    for area in health_by_area(content):
+        text = safe(area.text)
+        for title, link in links.items():
+            text = text.replace(title, link)
+        state = f'<td class="{area.state or "soft"}">{_WORDS[area.state]}</td>'
+        rows.append(f"<tr><td>{safe(area.name)}</td>{state}<td>{text}</td></tr>")
     return ["<table><tr><th>area</th><th>state</th><th>why</th></tr>", *rows, "</table>"]
 
 
@@ -146,13 +156,18 @@ def _timeline(content: ReportContent, anchor: str) -> list[str]:
         link = "" if finding.step in linked else f' id="{anchor}step-{finding.step}"'
         linked.add(finding.step)
         rows.append(
-            f'<tr{link}><td class="number">{finding.step:,}</td><td>{safe(finding.kind)}</td>'
-            f"<td><code>{safe(finding.name)}</code></td><td>{safe(finding.evidence)}</td></tr>"
+            f'<tr{link}><td class="number">{finding.step:,}</td><td class="kind">{safe(finding.kind)}</td>'
+            f"<td>{_name(finding.name)}</td><td>{safe(shortened(finding.evidence, _LONGEST_TEXT))}</td></tr>"
         )
     left = len(findings) - len(rows)
     more = f'<p class="soft">and {left:,} more</p>' if left else ""
     head = '<tr><th class="number">step</th><th>finding</th><th>where</th><th>evidence</th></tr>'
     return ["<h2>What was found, in order</h2><table>", head, *rows, "</table>", more]
+
+
+def _name(name: str) -> str:
+    short = shortened(name, _LONGEST_NAME)
+    return f"<code>{safe(name)}</code>" if short == name else f'<code title="{safe(name)}">{safe(short)}</code>'
 
 
 def _sentence(text: str) -> str:

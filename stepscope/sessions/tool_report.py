@@ -11,6 +11,8 @@ from tracker_adapters.wording import counted
 
 from debuggers.diagnosis.data_waiting import DataWaiting, data_waiting
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.pictures.names import shortened
+from debuggers.pictures.numbers import number_text
 from stepscope.report_pages.content import ARCHITECTURE, TIME, TRAINING
 from stepscope.report_pages.waiting_line import waiting_line
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from stepscope.sessions.tools import SessionTools
 
 _MOST = 5
+_LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +88,14 @@ class ToolReport:
         )
         largest = sorted(info.parameters_by_module.items(), key=lambda item: -item[1])[:3]
         if len(info.parameters_by_module) > 1:
-            shares = (f"{name or 'the model itself'} {count / info.total_parameters:.0%}" for name, count in largest)
+            shares = (
+                f"{_name(name) or 'the model itself'} ({count / info.total_parameters:.0%})" for name, count in largest
+            )
             yield f"Most parameters: {', '.join(shares)}."
         if info.bottlenecks:
             more = f" and {len(info.bottlenecks) - _MOST} more" if len(info.bottlenecks) > _MOST else ""
-            yield f"Narrower than a quarter of both neighbours: {', '.join(info.bottlenecks[:_MOST])}{more}."
+            narrow = ", ".join(map(_name, info.bottlenecks[:_MOST]))
+            yield f"Narrower than a quarter of both neighbours: {narrow}{more}."
 
     def _training(self) -> Iterator[str]:
         if self.health_score is not None:
@@ -100,31 +106,31 @@ class ToolReport:
         if self.waiting is not None:
             yield waiting_line(self.waiting)
         whole = sum(layer.total_s for layer in self.layers)
-        if whole > 0:
-            shown = ", ".join(_layer(layer, whole) for layer in self.layers[:_MOST])
-            rest = f", {len(self.layers) - _MOST:,} others" if len(self.layers) > _MOST else ""
-            yield f"Of the layers' time: {shown}{rest}."
-        held = sorted((one for one in self.layers if one.peak_memory_bytes), key=lambda one: -_memory(one))
-        if held:
-            shown = ", ".join(f"{one.name} {_memory(one) / 2**20:,.3g} MiB" for one in held[:_MOST])
-            yield f"Most memory of layers: {shown}."
+        for layer in self.layers[:_MOST] if whole > 0 else ():
+            yield f"{_layer(layer, whole)}."
+        if whole > 0 and len(self.layers) > _MOST:
+            share = sum(layer.total_s for layer in self.layers[_MOST:]) / whole
+            yield f"{counted(len(self.layers) - _MOST, 'other layers')}: {share:.0%} of the layers' time."
         timers = sorted(self.timers.items(), key=lambda item: -item[1].total_s)
         for name, timer in timers[:_MOST]:
-            yield f"Timer {name!r}: {timer.total_s:.3g} s in {counted(timer.count, 'runs')}, {_ms(timer.mean_s)} each."
+            runs = f"{timer.total_s:.3g} s in {counted(timer.count, 'runs')}"
+            yield f"Timer {_name(name)!r}: {runs}, {_ms(timer.mean_s)} each."
         if len(timers) > _MOST:
             yield f"{len(timers) - _MOST:,} further timers."
-        yield from (f"{text[:1].upper()}{text[1:]}." for text in self.suggestions)
+        yield from (f"{text}." for text in self.suggestions[:_MOST])
 
 
 def _layer(layer: LayerTotals, whole: float) -> str:
     forward = _ms(layer.forward_s / layer.count if layer.count else math.nan)
-    backward = f" + {_ms(layer.backward_s / layer.backward_count)}" if layer.backward_count else ""
-    return f"{layer.name} ({layer.kind}) {layer.total_s / whole:.0%} ({forward}{backward} a call)"
+    backward = f", backward {_ms(layer.backward_s / layer.backward_count)}" if layer.backward_count else ""
+    memory = f"; {layer.peak_memory_bytes / 2**20:,.3g} MiB" if layer.peak_memory_bytes else ""
+    name = f"{_name(layer.name)} ({layer.kind})"
+    return f"{name}: {layer.total_s / whole:.0%} of the layers' time, forward {forward}{backward} a call{memory}"
 
 
-def _memory(layer: LayerTotals) -> float:
-    return layer.peak_memory_bytes or 0.0
+def _name(name: str) -> str:
+    return shortened(name, _LONGEST_NAME)
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
+    return f"{number_text(seconds * 1e3)} ms"

@@ -1,11 +1,21 @@
 """Numbers for pictures: nothing is lost on the way, and nothing overflows."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from debuggers.pictures.numbers import binned, fits_logarithm, non_finite_words, pooled, summary_words, thinned
+from debuggers.pictures.numbers import (
+    binned,
+    even_ticks,
+    fits_logarithm,
+    non_finite_words,
+    number_text,
+    pooled,
+    summary_words,
+    thinned,
+)
 
 VALUES = arrays(np.float64, st.integers(1, 200), elements=st.floats(allow_nan=True, allow_infinity=True))
 
@@ -53,3 +63,32 @@ def test_a_logarithm_needs_positive_values_of_many_sizes():
     assert not fits_logarithm(np.array([1e-3, 1.0]))
     assert not fits_logarithm(np.array([0.0, 1e9]))
     assert not fits_logarithm(np.array([np.nan]))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.0713, 2.32, [0.5, 1.0, 1.5, 2.0]),
+        (-1.0, 1.0, [-1.0, -0.5, 0.0, 0.5, 1.0]),
+        (0.0, 4096.0, [0.0, 1000.0, 2000.0, 3000.0, 4000.0]),
+        (3.0, 3.0, [3.0]),
+        (1e300, 1.7e308, [5e307, 1e308, 1.5e308]),
+        (5e-324, 1e-323, [5e-324, 1e-323]),
+    ],
+)
+def test_ticks_are_round_numbers_between_the_ends(low, high, expected):
+    assert even_ticks(low, high, most=4).tolist() == pytest.approx(expected)
+
+
+def test_ticks_of_a_logarithmic_scale_are_powers_of_ten_or_its_ends():
+    assert even_ticks(0.5, 2e3, log=True, most=4).tolist() == [1.0, 10.0, 100.0, 1000.0]
+    assert len(even_ticks(1e-30, 1e30, log=True, most=4)) <= 6
+    assert even_ticks(2.0, 8.0, log=True).tolist() == [2.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(4096.0, "4,096"), (999.4, "999"), (999.6, "1,000"), (999_999.4, "999,999"), (1e6, "1e+06"),
+                        (-12345.6, "-12,346"), (float("nan"), "nan"), (float("inf"), "inf")],
+)  # fmt: skip
+def test_numbers_below_a_million_are_written_out(value, text):
+    assert number_text(value) == text and len(text) <= 10

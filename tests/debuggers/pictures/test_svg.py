@@ -39,7 +39,7 @@ def test_a_line_has_a_gap_and_a_mark_where_it_is_not_finite():
     path = next(part for part in parsed(figure).iter() if part.get("fill") == "none")
     assert path.get("d").count("M") == 2
     assert figure.count("not finite") == 1
-    assert "loss, nats, 1 NaN" in figure
+    assert "loss, nats, last 5, 1 NaN" in figure
     assert "<title>step 3</title>" in figure
 
 

@@ -89,7 +89,7 @@ def test_a_map_tells_nan_and_infinity_apart_and_names_its_scale():
     rows = picture.split("\n")
     assert rows[0] == "a |.-?"
     assert rows[1] == "b |+@!"
-    assert rows[-1] == ". = 1, @ = 5e+03, ? = NaN, ! = infinite, 1 NaN, 1 +inf, log scale"
+    assert rows[-1] == ". = 1, @ = 5,000, ? = NaN, ! = infinite, 1 NaN, 1 +inf, log scale"
 
 
 def test_a_table_has_a_row_for_each_layer_and_counts_those_without_room():
