@@ -6,8 +6,9 @@ from contextlib import suppress
 
 import numpy as np
 from msgspec.structs import replace
-from tracker_adapters.artifacts import Alert
+from tracker_adapters.artifacts import Alert, Text
 from tracker_adapters.errors import DamagedError
+from tracker_adapters.reports import REPORT_NAME
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
@@ -42,9 +43,9 @@ def stored_evidence(record: RunRecord, scope: str = "", rank: int = 0) -> Eviden
     """
     prefix = f"{scope}/" if scope else ""
     names = [info.name for info in record.names(rank) if info.kind == "scalar"]
-    facts, findings = _facts(record, prefix, rank)
+    facts, findings, stored_ns = _facts(record, prefix, rank)
     series, tensors = _series(record, prefix, names, rank)
-    found = (*findings, *_from_alerts(record, prefix, findings, rank))
+    found = (*findings, *_from_alerts(record, prefix, findings, rank, stored_ns))
     return Evidence(
         findings=tuple(sorted(found, key=lambda one: one.step)),
         series=series,
@@ -53,13 +54,21 @@ def stored_evidence(record: RunRecord, scope: str = "", rank: int = 0) -> Eviden
     )
 
 
-def _facts(record: RunRecord, prefix: str, rank: int) -> tuple[Facts, tuple[Finding, ...]]:
-    if not any(info.name == prefix + FACTS_NAME for info in record.names(rank)):
-        return Facts(), ()
-    texts = []
+def _facts(record: RunRecord, prefix: str, rank: int) -> tuple[Facts, tuple[Finding, ...], int]:
+    """Returns facts, findings, and when they were stored if that was at the end, when they are complete; else 0."""
+    last = _last_text(record, prefix + FACTS_NAME, rank)
+    report = _last_text(record, prefix + REPORT_NAME, rank)
+    if last is None:
+        return Facts(), (), 0
+    return *decode(last.text), last.time_ns if report is not None and report.time_ns >= last.time_ns else 0
+
+
+def _last_text(record: RunRecord, name: str, rank: int) -> Text | None:
+    if not any(info.name == name for info in record.names(rank)):
+        return None
     with suppress(DamagedError):
-        texts = sorted(record.texts(prefix + FACTS_NAME, rank), key=lambda text: text.time_ns)
-    return decode(texts[-1].text) if texts else (Facts(), ())
+        return max(record.texts(name, rank), key=lambda text: text.time_ns, default=None)
+    return None
 
 
 def _series(
@@ -113,14 +122,21 @@ def _with_steps(facts: Facts, series: dict[str, Series]) -> Facts:
     return replace(facts, last_step=last, steps=max(facts.steps, facts.steps + last - max(facts.last_step, -1)))
 
 
-def _from_alerts(record: RunRecord, prefix: str, known: tuple[Finding, ...], rank: int) -> Iterator[Finding]:
-    """The findings that only alerts tell of, since facts were stored last."""
+def _from_alerts(
+    record: RunRecord, prefix: str, known: tuple[Finding, ...], rank: int, stored_ns: int
+) -> Iterator[Finding]:
+    """The findings that only alerts tell of, since facts were stored last.
+
+    What a session began with and found out to be something else by its end is no finding: it is not in what it stored.
+    """
     periods: dict[str, list[tuple[int, int]]] = {}
     for finding in known:
         periods.setdefault(finding.kind, []).append((finding.step, finding.last_step))
     for alert in record.alerts(rank):
         kind = alert.name.removeprefix(prefix)
         if not alert.name.startswith(prefix) or alert.level == "info":
+            continue
+        if alert.time_ns <= stored_ns and kind in periods:
             continue
         # An alert comes at the step at which the rule has been broken for long enough.
         if not any(first <= alert.step <= last for first, last in periods.get(kind, ())):

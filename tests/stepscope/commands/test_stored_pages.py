@@ -91,3 +91,21 @@ def test_two_runs_are_compared_scope_by_scope(tmp_path):
     assert "a (G) against" in told and "lr of group 0: 0.1 against 0.05" in told
     assert told.count(" against ") >= 2 and "a (D) against" not in told
     assert f"Only in {tmp_path / 'a'}: D." in told and f"Only in {tmp_path / 'b'}: E." in told
+
+
+def test_a_page_names_the_causes_that_the_session_has_named(tmp_path):
+    """An alert that the session withdrew by its end, of the total norm here, is no finding of the page."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=80.0)
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, stepscope.watch(model, optimizer, run=run) as session:
+        for _ in range(30):
+            optimizer.zero_grad()
+            inputs = torch.randn(32, 8)
+            torch.nn.functional.cross_entropy(model(inputs), inputs[:, :4].argmax(1)).backward()
+            optimizer.step()
+
+    (content,) = contents_of(tmp_path / "run")
+    report = session.report()
+    assert [cause.code for cause in content.causes] == [cause.code for cause in report.causes] != []
+    assert sorted(map(repr, content.evidence.findings)) == sorted(map(repr, report.evidence.findings))
