@@ -1,6 +1,5 @@
 """Series of a training's signals in bounded memory."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,13 +60,12 @@ class SeriesLog:
     def __init__(self) -> None:
         self._columns: dict[str, _Column] = {}
 
-    def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds points of a step, by the names of their series; a step before a series' last one is left out."""
-        for name, value in values.items():
-            column = self._columns.get(name)
-            if column is None:
-                column = self._columns[name] = _Column()
-            column.add(step, value)
+    def add(self, step: int, name: str, value: float) -> None:
+        """Adds a point to a series; a step that is not after its last one is left out."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = _Column()
+        column.add(step, value)
 
     def series(self) -> dict[str, Series]:
         """Returns all series so far."""

@@ -37,10 +37,14 @@ class Isolation:
         self.counts: dict[tuple[str, str], int] = {}
         self._report = report
         self._lock = threading.Lock()
+        self._guards: dict[str, _Guard] = {}
 
     def guard(self, place: str) -> AbstractContextManager[None, bool]:
         """Catches and records the exceptions of a block, unless ``on_error`` is ``raise``."""
-        return _Guard(self, place)
+        guard = self._guards.get(place)
+        if guard is None:
+            guard = self._guards[place] = _Guard(self, place)
+        return guard
 
     def record(self, place: str, error: Exception) -> None:
         """Counts an exception, and reports it if its cause is new."""
@@ -68,7 +72,10 @@ def failure_alerts(emitter: Emitter | None, step: Callable[[], int]) -> Callable
 
 
 class _Guard:
-    """A class of its own, because every step enters several: that takes a third of the time of a generator."""
+    """A class of its own, because every step enters several: that takes a third of the time of a generator.
+
+    It has no state, so that one serves all blocks of a place, also of several threads.
+    """
 
     __slots__ = ("_isolation", "_place")
 
@@ -81,7 +88,7 @@ class _Guard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if not isinstance(error, Exception):
+        if error is None or not isinstance(error, Exception):
             return False
         self._isolation.record(self._place, error)
         return self._isolation.on_error != "raise"

@@ -31,17 +31,18 @@ class GradientMarks:
         """Whether one of the parameters has a gradient now."""
         return any(parameter.grad is not None for parameter in self._parameters)
 
-    def note(self) -> None:
-        """Remembers the gradients as they are now."""
-        self._noted = self._now()
+    def note(self) -> int:
+        """Remembers the gradients as they are now, and returns how often they were changed since it was called last.
 
-    def changes(self) -> int:
-        """How often the gradient that changed most was changed since ``note``; a new or removed one counts as 1."""
-        most = 0
-        for now, noted in zip(self._now(), self._noted, strict=True):
-            if now != noted:
-                most = max(most, now[1] - noted[1] if now[0] == noted[0] else 1)
-        return most
+        That is how often the one was changed that changed most; a new or removed one counts as 1.
+        """
+        before, self._noted = self._noted, self._now()
+        if before == self._noted:
+            return 0
+        return max(
+            (version - last if gradient == known else 1) if (gradient, version) != (known, last) else 0
+            for (gradient, version), (known, last) in zip(self._noted, before, strict=True)
+        )
 
     def are_zero(self) -> bool:
         """Whether there is no gradient, or as far as can be told only zeros: always so of what lies on a device."""
@@ -55,12 +56,12 @@ class GradientMarks:
         return True
 
     def _now(self) -> list[tuple[int, int]]:
-        marks = []
-        for parameter in self._parameters:
-            gradient = parameter.grad
-            # An identity may come again after a gradient is gone; a look at every pass finds it gone before.
-            marks.append((0, 0) if gradient is None else (id(gradient), _version(gradient)))
-        return marks
+        # An identity may come again after a gradient is gone; a look at every pass finds it gone before.
+        gradients = [parameter.grad for parameter in self._parameters]
+        try:
+            return [(0, 0) if one is None else (id(one), version_of(one)) for one in gradients]
+        except RuntimeError:  # one was made in inference mode, where nothing counts versions
+            return [(0, 0) if one is None else (id(one), _version(one)) for one in gradients]
 
 
 def _version(gradient: torch.Tensor) -> int:

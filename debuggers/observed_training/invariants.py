@@ -106,7 +106,9 @@ class InvariantLog:
     def check(self, name: str, step: int, *, broken: bool, where: str = "") -> None:
         """Enters a check of one of ``INVARIANTS``; ``where`` names what broke it, such as parameters."""
         assert name in _BY_NAME, name
-        checks = self._checks.setdefault(name, _Checks())
+        checks = self._checks.get(name)
+        if checks is None:
+            checks = self._checks[name] = _Checks()
         checks.checked += 1
         checks.last_broken = broken
         if broken:

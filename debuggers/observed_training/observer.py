@@ -86,9 +86,12 @@ class TrainingObserver:
         self._parameters, self._trained = mine, trained
         self._initial: InitialParameters | None = None
         self._layers: tuple[LayerFacts, ...] = ()
+        self._acts_by_mode = False
         self._groups: tuple[GroupFacts, ...] = ()
         self._scheduler = ""
         self._losses: Counter[LossFacts] = Counter()
+        self._factor = 1.0
+        self._is_observing = False
         self._targets: BatchFacts | None = None
         self._movement: tuple[int, WeightMovement, dict[str, torch.Tensor]] | None = None
         self._steps, self._last_step = 0, -1
@@ -98,7 +101,10 @@ class TrainingObserver:
 
     def start(self) -> None:
         """Begins to observe."""
+        if self._is_observing:
+            return
         with self._isolation.guard("observing a training"):
+            self._is_observing = True
             self.passes.start()
             self.calls.attach()
             if self._optimizer is not None and not len(self._hooks):
@@ -106,6 +112,7 @@ class TrainingObserver:
 
     def pause(self) -> None:
         """Observes nothing until ``start``."""
+        self._is_observing = False
         self.passes.stop()
         self.calls.detach()
         self._hooks.remove()
@@ -118,7 +125,7 @@ class TrainingObserver:
     def loss(self) -> torch.Tensor | float | None:
         """Returns the loss of the coming step as its backward passes showed it; None where it was not seen."""
         with self._isolation.guard("observing the loss"):
-            return self.passes.loss(self._usual_loss().factor if self._losses else 1.0)
+            return self.passes.loss(self._factor)
         return None
 
     def tell(self, **told: Any) -> None:
@@ -229,6 +236,7 @@ class TrainingObserver:
                 view = replace(view, facts=with_fields(view.facts, factor=view.facts.factor / scale))
             if len(self._losses) < LOOKS:
                 self._losses[view.facts] += 1
+                self._factor = self._usual_loss().factor
             if self._targets is None and view.targets is not None:
                 self._targets = batch_facts(view.targets)
             if not self.passes.mixed:
@@ -237,6 +245,7 @@ class TrainingObserver:
     def _look_at_model(self) -> None:
         self._initial = InitialParameters(self._parameters)
         self._layers = layer_facts(self._model)
+        self._acts_by_mode = any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self._layers)
         self._groups = () if self._optimizer is None else group_facts(self._optimizer)
 
     def _check(self, step: int, *, looks: bool) -> None:
@@ -251,7 +260,7 @@ class TrainingObserver:
             if looks and (products := self.calls.products):
                 broken = self.calls.autocast not in products
                 invariants.check("activations_have_autocast_dtype", step, broken=broken)
-        if any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self._layers):
+        if self._acts_by_mode:
             invariants.check("eval_mode_in_training", step, broken=not self._model.training)
         if looks:
             if (graphs := self._graphs.kept(self._steps)) is not None:
@@ -298,13 +307,12 @@ class TrainingObserver:
 
     def _end_step(self) -> None:
         # Not before the step: a loop may clip after it has called session.step().
-        self._clipped += self.passes.changes_before_step() > self._was_unscaled()
-        others = self.passes.unrelated > 0
+        unscaled, others = self._was_unscaled(), self.passes.unrelated > 0
+        self._clipped += self.passes.step_ends() > unscaled
         self._others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)
         if acted is not None:
             self._invariants.check("no_training_mode_in_validation", self._last_step, broken=acted)
-        self.passes.step_ends()
         self.calls.step_ends(looks_closely=self._looks_closely)
 
     def _roles(self, watch: ParameterWatch) -> dict[str, str]:

@@ -103,10 +103,6 @@ class StepPasses:
         with quiet_computation(self._losses.device.type):
             return self._losses if averaged else self._losses / self._passes
 
-    def changes_before_step(self) -> int:
-        """How often gradients were changed since the last pass ended, as by unscaling and clipping."""
-        return self._changes + self._marks.changes() if self._passes else 0
-
     def step_begins(self) -> bool | None:
         """Says that the optimizer is about to step; returns whether gradients were zeroed since its last step.
 
@@ -117,18 +113,23 @@ class StepPasses:
             self._counts[self._passes] += 1
         return self._zeroed if known else None
 
-    def step_ends(self) -> None:
-        """Says that the optimizer has stepped."""
+    def step_ends(self) -> int:
+        """Says that the optimizer has stepped.
+
+        Returns how often gradients were changed since the last pass ended, as by unscaling and clipping.
+        """
+        changed = self._marks.note()
+        changes = self._changes + changed if self._passes else 0
         self._had_step = self._passes > 0 and self._marks.present
         self._zeroed = False
         self._forget()
-        self._marks.note()  # some optimizers change gradients in place
+        return changes
 
     def choose_parameters(self) -> None:
         """Looks at those parameters from now on that have a gradient; call it before a step."""
         chosen = [parameter for parameter in self._parameters if parameter.grad is not None]
         if chosen:
-            self._changes += self._marks.changes()
+            self._changes += self._marks.note()
             self._marks = GradientMarks(chosen)
 
     def _forget(self) -> None:
@@ -137,14 +138,13 @@ class StepPasses:
 
     def _begin(self, roots: tuple[torch.Tensor, ...]) -> Callable[[bool], None]:
         with self._lock:
-            if self._marks.changes() and self._marks.are_zero():
+            if self._marks.note() and self._marks.are_zero():
                 self._zeroed = True
                 if self._passes:
                     self.mixed = True
                     others = self.unrelated + self._passes
                     self._forget()
                     self.unrelated = others
-            self._marks.note()
         scale = self._scale_of(roots)
         self.scale_number = 1.0 if scale is None else _number_or_one(scale)
         self._before(roots)
@@ -152,8 +152,7 @@ class StepPasses:
 
     def _end(self, roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None, succeeded: bool) -> None:
         with self._lock:
-            belongs = self._marks.changes() > 0
-            self._marks.note()
+            belongs = self._marks.note() > 0
             self._changes = 0
             if not belongs or not succeeded:
                 self.unrelated += not belongs
@@ -186,6 +185,8 @@ class StepPasses:
 
 def _value(roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None) -> torch.Tensor | float | None:
     """The sum of the roots without the loss scale; None if one is no number, or has no values."""
+    if len(roots) == 1 and scale is None and roots[0].is_cpu and roots[0].numel() == 1 and not roots[0].is_complex():
+        return float(roots[0].item())
     if not roots or any(root.numel() != 1 or root.is_complex() or root.is_meta for root in roots):
         return None
     if all(root.is_cpu for root in roots):

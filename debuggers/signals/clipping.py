@@ -43,11 +43,6 @@ class ClippingSignals:
         if self._before is not None and gradients:
             self._after = probe_gradients(gradients, scale)
 
-    @property
-    def waits(self) -> bool:
-        """Whether a backward pass was seen."""
-        return self._before is not None
-
     def end_step(self, step: int) -> None:
         """Ends a step whose update was made."""
         if self._before is not None and self._after is not None:

@@ -1,7 +1,6 @@
 """Collects the signals of a training, told by a session what happens when."""
 
 import time
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -37,8 +36,11 @@ _MOST_GROUPS = 16
 class Signals:
     """Collects what ``debuggers.diagnosis.signals`` lists.
 
-    The model is hooked only during sampled steps; the optimizer as long as this runs. Nothing waits for a device before
-    ``drain``. Failures inside are isolated.
+    The model is hooked only during sampled steps, and so is the optimizer before its steps; after them as long as this
+    runs. Nothing waits for a device before ``series``. Failures inside are isolated.
+
+    Attributes:
+        is_sampled: Whether the coming step is sampled.
     """
 
     def __init__(
@@ -67,9 +69,10 @@ class Signals:
         self._clipping = ClippingSignals(self._log, self._arrivals)
         self._data_time = DataTime()
         self._last_step = 0
-        self._hooks = Hooks()
-        self._count = 0
+        self._hooks, self._before_hooks = Hooks(), Hooks()
         self._passes_backward = 0
+        self._count = 0
+        self.is_sampled = is_sampled(0)
 
     @property
     def scaler(self) -> torch.amp.GradScaler | None:
@@ -81,16 +84,10 @@ class Signals:
         self._scaler = scaler
         self._clipping.forget()  # the norm after the backward pass was one of scaled gradients
 
-    @property
-    def is_sampled(self) -> bool:
-        """Whether the coming step is sampled."""
-        return is_sampled(self._count)
-
     def expect(self) -> None:
         """Prepares for the forward pass of the coming step; what was seen and led to no step is dropped."""
         self._batch.forget()
         if self._optimizer is not None and not len(self._hooks):
-            self._hooks.add_optimizer_pre_step(self._optimizer, self._before_step)
             self._hooks.add_optimizer_post_step(self._optimizer, self._after_step)
         self._layers.forget()
         if self.is_sampled:
@@ -100,6 +97,7 @@ class Signals:
     def pause(self) -> None:
         """Takes all hooks away, until ``expect``."""
         self._hooks.remove()
+        self._before_hooks.remove()
         self._clipping.forget()
         self._passes.detach()
         self._layers.detach()
@@ -122,6 +120,8 @@ class Signals:
             with self._stopwatch, self._isolation.guard("collecting signals"):
                 scale = None if self._scaler is None or not self._scaler.is_enabled() else scale_of(self._scaler)
                 self._clipping.see_backward(self._parameters.gradients().tensors, scale)
+                if self._optimizer is not None and not len(self._before_hooks):
+                    self._before_hooks.add_optimizer_pre_step(self._optimizer, self._before_step)
 
     def step(self, step: int, loss: torch.Tensor | float | None, table: SummaryTable | None) -> None:
         """Takes a step, after its backward passes and before the optimizer changes the weights.
@@ -136,7 +136,7 @@ class Signals:
                 self.note_later(step, "loss", loss)
             self._note_rates(step)
             count, self._count = self._count, self._count + 1
-            sampled = is_sampled(count)
+            sampled, self.is_sampled = self.is_sampled, is_sampled(count + 1)
             self._last_step = step
             if sampled:
                 self._data_time.begin(None if self._passes.ran_others else self._passes.begun_s)
@@ -151,15 +151,17 @@ class Signals:
 
     def note_later(self, step: int, name: str, value: torch.Tensor | float) -> None:
         """Keeps a number of a step that is emitted elsewhere: a tensor of one element may still be on a device."""
-        if isinstance(value, torch.Tensor) and not value.is_cpu:
-            deferred = DeferredValues({name: value.detach().reshape(())})
-            self._arrivals.push(deferred, lambda: self._log.note(step, {name: float(deferred.resolve()[name])}))
+        if not isinstance(value, torch.Tensor):
+            self._log.note(step, name, float(value))
+        elif value.is_cpu:
+            self._log.note(step, name, float(value.detach()))
         else:
-            self._log.note(step, {name: float(value.detach() if isinstance(value, torch.Tensor) else value)})
+            deferred = DeferredValues({name: value.detach().reshape(())})
+            self._arrivals.push(deferred, lambda: self._log.note(step, name, float(deferred.resolve()[name])))
 
-    def note(self, step: int, values: Mapping[str, float]) -> None:
-        """Keeps numbers of a step that are emitted elsewhere."""
-        self._log.note(step, values)
+    def note(self, step: int, name: str, value: float) -> None:
+        """Keeps a number of a step that is emitted elsewhere."""
+        self._log.note(step, name, value)
 
     def start_over(self) -> None:
         """Says that what ran since the last step belongs to none: it was skipped, or a closure's later calls."""
@@ -184,6 +186,7 @@ class Signals:
     def close(self) -> None:
         """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""
         self._hooks.remove()
+        self._before_hooks.remove()
         self._clipping.forget()
         self._passes.detach()
         self._layers.detach()
@@ -228,13 +231,13 @@ class Signals:
         self._weights.see(step, count, found, scale, zeros, sampled=sampled)
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._clipping.waits:
-            with self._stopwatch, self._isolation.guard("collecting signals"):
-                scale = scale_in_gradients(self._scaler, optimizer)
-                self._clipping.see_optimizer(self._parameters.gradients().tensors, scale)
+        with self._stopwatch, self._isolation.guard("collecting signals"):
+            scale = scale_in_gradients(self._scaler, optimizer)
+            self._clipping.see_optimizer(self._parameters.gradients().tensors, scale)
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         with self._stopwatch, self._isolation.guard("collecting signals"):
+            self._before_hooks.remove()
             self._weights.see_update()
             self._clipping.end_step(self._last_step)
             share = self._data_time.end(self._stopwatch.seconds)

@@ -33,17 +33,18 @@ class SignalLog:
         self._steps, self._tensors = SeriesLog(), TensorLog()
         self._names: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
 
-    def note(self, step: int, values: Mapping[str, float]) -> None:
-        """Keeps signals that are recorded elsewhere."""
-        self._steps.add(step, values)
+    def note(self, step: int, name: str, value: float) -> None:
+        """Keeps a signal that is recorded elsewhere."""
+        self._steps.add(step, name, value)
         if self._judge is not None:
-            self._judge.see(step, values)
+            self._judge.see(step, {name: value})
 
     def put(self, step: int, values: Mapping[str, float], time_ns: int | None = None) -> None:
         """Keeps and emits signals of a step, but for those that are not defined."""
         known = {name: value for name, value in values.items() if name not in DEFINED_IF_FINITE or np.isfinite(value)}
         if known:
-            self._steps.add(step, known)
+            for name, value in known.items():
+                self._steps.add(step, name, value)
             self._emit(step, "", tuple(known), list(known.values()), time_ns)
             if self._judge is not None:
                 self._judge.see(step, known)

@@ -111,7 +111,7 @@ def _read(record: RunRecord, name: str, rank: int) -> Series:
     """One series, thinned as a running session thins it."""
     stored, log = record.scalars(name, rank), SeriesLog()
     for step, value in zip(stored.steps.tolist(), stored.values.tolist(), strict=True):
-        log.add(step, {name: value})
+        log.add(step, name, value)
     return log.series()[name]
 
 

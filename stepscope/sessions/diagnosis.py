@@ -98,8 +98,10 @@ class SessionDiagnosis:
         """Returns the loss of the coming step: what the loop told, else what its backward passes showed."""
         if self.observer is None:
             return told
+        if told is None:
+            return self.observer.loss()
         self.observer.tell(loss=told)
-        return self.observer.loss() if told is None else told
+        return told
 
     def _see_loss(self, view: LossView) -> None:
         if self.signals is not None:
@@ -116,7 +118,8 @@ class SessionDiagnosis:
                 self.signals.batch(**batch, told=True)
             self.signals.step(step, loss, table)
         if self.observer is not None:
-            self.observer.tell(**batch)
+            if batch:
+                self.observer.tell(**batch)
             self.observer.step(step)
             with self._isolation.guard("storing what is known of the training"):
                 if self._text.is_due() and self.observer.is_on_host:
@@ -156,10 +159,10 @@ class SessionDiagnosis:
         if self.observer is not None and isinstance(error, Exception):
             self.observer.error = " ".join(describe(error).split())[:500]
 
-    def note(self, step: int, values: Mapping[str, float]) -> None:
-        """Keeps numbers of a step that are emitted elsewhere."""
+    def note(self, step: int, name: str, value: float) -> None:
+        """Keeps a number of a step that is emitted elsewhere."""
         if self.signals is not None:
-            self.signals.note(step, values)
+            self.signals.note(step, name, value)
 
     def note_metrics(self, step: int, metrics: Mapping[str, Any] | None) -> None:
         """Hands the loop's own numbers to the rules that need them."""
@@ -170,7 +173,7 @@ class SessionDiagnosis:
 
     def note_total(self, step: int, norm: float) -> None:
         """Keeps the norm of all gradients of a step."""
-        self.note(step, {"total_norm/gradients": norm})
+        self.note(step, "total_norm/gradients", norm)
 
     def note_later(self, step: int, name: str, value: torch.Tensor | float) -> None:
         """Keeps a number that may still be on a device."""

@@ -250,7 +250,7 @@ class DebugSession(SessionProbing):
                 self._first_nan.look(number, loss, gradients_finite=finite, replay=replay)
             step_s = self._pacing.close(number, measured=measured)
             with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
-                self._diagnosis.note(number, {"step_ms": self._pacing.plain_s * 1e3})
+                self._diagnosis.note(number, "step_ms", self._pacing.plain_s * 1e3)
                 if measured:
                     self._diagnostics.step_time(number, step_s)
                 self._pacing.measure_densely(self._instruments.tools.control.take_dense_steps())

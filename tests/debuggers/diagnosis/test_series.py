@@ -7,7 +7,7 @@ def test_the_first_points_and_the_last_one_are_kept_and_the_others_are_thinned_e
     log = SeriesLog()
     steps = 100_000
     for step in range(steps):
-        log.add(step, {"loss": 1 / (step + 1)})
+        log.add(step, "loss", 1 / (step + 1))
     series = log.series()["loss"]
     assert series.steps[:FIRST_KEPT].tolist() == list(range(FIRST_KEPT))
     assert series.steps[-1] == steps - 1
@@ -20,7 +20,7 @@ def test_the_first_points_and_the_last_one_are_kept_and_the_others_are_thinned_e
 def test_a_step_that_is_not_after_the_last_is_left_out_and_nan_is_a_value():
     log = SeriesLog()
     for step, value in ((3, 1.0), (3, 2.0), (1, 5.0), (4, float("nan"))):
-        log.add(step, {"loss": value})
+        log.add(step, "loss", value)
     series = log.series()["loss"]
     assert series.steps.tolist() == [3, 4]
     assert series.values[0] == 1.0
