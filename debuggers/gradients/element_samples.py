@@ -12,6 +12,7 @@ from debuggers.torch_import import torch
 
 SAMPLES = 64
 _GOLDEN = 0.6180339887498949
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _TAKEN = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
@@ -30,10 +31,12 @@ def sample_elements(tensor: torch.Tensor) -> torch.Tensor | None:
     """
     if not can_be_sampled(tensor):
         return None
-    values: torch.Tensor = plain_tensor("parameter", tensor)
-    if not values.numel() or values.layout is not torch.strided or is_freed(values):
+    is_plain = type(tensor) in _PLAIN and not tensor.is_nested
+    values: torch.Tensor = tensor.detach() if is_plain else plain_tensor("parameter", tensor)
+    elements = values.numel()
+    if not elements or values.layout is not torch.strided or is_freed(values):
         return None
-    return torch.take(values, _places(values.numel(), values.device))
+    return torch.take(values, _places(elements, values.device))
 
 
 @lru_cache(maxsize=256)

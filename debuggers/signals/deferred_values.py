@@ -1,6 +1,7 @@
 """Many small tensors on their way to the host, in one copy for each device."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +27,16 @@ class DeferredValues:
                 devices.setdefault(value.device, {})[name] = value
             else:
                 self._known[name] = np.array(value, np.float64)
-        for group in devices.values():
+        for device, group in devices.items():
             shapes = [(name, tuple(value.shape)) for name, value in group.items()]
-            together = torch.cat([value.reshape(-1).double() for value in group.values()])
-            self._parts.append((shapes, DeferredTensor(together)))
+            flat = [value.reshape(-1) for value in group.values()]
+            if device.type == "cpu":  # conversion and copy in one pass
+                array = np.empty(sum(map(torch.numel, flat)))
+                torch.cat(flat, out=torch.from_numpy(array))
+                self._known |= _cut(array, shapes)
+            else:
+                together = torch.cat([value.double() for value in flat])
+                self._parts.append((shapes, DeferredTensor(together)))
 
     def ready(self) -> bool:
         """Whether ``resolve`` need not wait."""
@@ -39,9 +46,14 @@ class DeferredValues:
         """Waits for the devices; returns float64 arrays of the tensors' shapes."""
         found = dict(self._known)
         for shapes, copy in self._parts:
-            flat, start = copy.resolve(), 0
-            for name, shape in shapes:
-                size = int(np.prod(shape, dtype=np.int64))
-                found[name] = flat[start : start + size].reshape(shape)
-                start += size
+            found |= _cut(copy.resolve(), shapes)
         return found
+
+
+def _cut(flat: Floats, shapes: Sequence[tuple[str, tuple[int, ...]]]) -> dict[str, Floats]:
+    found, start = {}, 0
+    for name, shape in shapes:
+        size = math.prod(shape)
+        found[name] = flat[start : start + size].reshape(shape)
+        start += size
+    return found

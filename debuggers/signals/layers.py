@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from debuggers.host_arrays.graph_capture import is_capturing
+from debuggers.instrumentation.call_observers import Observer
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.module_changes import ModuleMembers
@@ -61,6 +62,7 @@ class LayerSignals:
         self._hooks = Hooks()
         self._members: ModuleMembers | None = None
         self._layers: list[NamedModule] = []
+        self._observers: list[Observer] = []
         self._readers: dict[str, str] | None = None
         self.forget()
 
@@ -80,8 +82,12 @@ class LayerSignals:
             self._layers = [entry for entry in named if entry.module is not self._model or len(named) == 1][
                 :MOST_LAYERS
             ]
-            self._readers = None
-        self._hooks.add_forward([(entry.module, partial(self._see, entry.name)) for entry in self._layers])
+            self._readers, self._observers = None, []
+        if self._observers:
+            self._hooks.put_back(self._observers)
+        else:
+            hooks = [(entry.module, partial(self._see, entry.name)) for entry in self._layers]
+            self._observers = self._hooks.add_forward(hooks)
 
     def begin_pass(self) -> None:
         """Says that the pass begins that is taken; layers exchanged since ``attach`` are followed."""
@@ -125,7 +131,8 @@ class LayerSignals:
                 self._nodes[node_number(given.grad_fn)] = name
             with quiet_computation(values.device.type):
                 # A copy: what comes after may change it in place.
-                self._values[f"sample/{name}"] = sampled_rows(values, MOST_ELEMENTS).clone()
+                sample = sampled_rows(values, MOST_ELEMENTS)
+                self._values[f"sample/{name}"] = sample.to(torch.float64, copy=True)
                 if kind == "relu" or (not kind and (self._readers is None or self._readers.get(name) == "relu")):
                     self._values[f"dead/{name}"] = _dead_units(values)
 
@@ -148,13 +155,20 @@ class LayerSignals:
 
 
 def _statistics(sample: Floats, kind: str, reader: str) -> dict[str, float]:
-    found = {"output_zeros": float((sample == 0).mean())}
+    rows, size = len(sample), sample.size
+    found = {"output_zeros": (size - np.count_nonzero(sample)) / size}
     with np.errstate(all="ignore"):
-        found["output_mean"] = float(sample.mean())
-        if sample.size > 1:
-            found["output_std"] = float(sample.std())
-        if len(sample) > 1:
-            found["output_batch_std"] = float(sample.std(0).mean())
+        # The bits of ``mean`` and ``std``, without what NumPy does around them.
+        mean = np.add.reduce(sample, axis=None) / size
+        found["output_mean"] = float(mean)
+        if size > 1:
+            centred = sample - mean
+            centred *= centred
+            found["output_std"] = math.sqrt(np.add.reduce(centred, axis=None) / size)
+        if rows > 1:
+            columns = sample - np.add.reduce(sample, axis=0) / rows
+            columns *= columns
+            found["output_batch_std"] = float(np.sqrt(np.add.reduce(columns, axis=0) / rows).mean())
         if (flat := _saturated(sample, kind, reader)) is not None:
             found["saturated"] = float(flat.mean())
     return found

@@ -17,6 +17,7 @@ WHOLE_LAYER = 1 << 22
 """Elements of a layer's output of which all are looked at for dead units."""
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _SEED = 20261123
+_MULTIPLIER = 0x3C79AC492BA7B653
 
 
 def usable(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -25,14 +26,19 @@ def usable(tensor: torch.Tensor) -> torch.Tensor | None:
     Those are meta, sparse, nested, quantised and complex tensors, freed memory, a DTensor with sums still to be formed,
     subclasses that keep their values elsewhere, and what stands for tensors inside ``torch.func``.
     """
-    if is_in_transform(tensor) or any(placement.is_partial() for placement in getattr(tensor, "placements", ())):
+    if is_in_transform(tensor):
         return None
-    values: torch.Tensor = local_part(tensor.detach())
+    if type(tensor) is torch.Tensor:
+        values = tensor.detach()
+    elif any(placement.is_partial() for placement in getattr(tensor, "placements", ())):
+        return None
+    else:
+        values = local_part(tensor.detach())
     if values.is_meta or values.is_quantized or values.is_complex() or values.layout is not torch.strided:
         return None
     if values.is_nested or not values.numel() or is_freed(values):
         return None
-    if type(values).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+    if type(values) is not torch.Tensor and type(values).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return None
     return values
 
@@ -75,18 +81,21 @@ def row_hashes(rows: torch.Tensor) -> torch.Tensor:
         bits = rows.to(torch.int64)
     else:
         bits = rows.contiguous().view(_BITS[rows.element_size()]).to(torch.int64)
-    return (_mixed(bits) * _factors(rows.shape[1], rows.device)).sum(1)
+    return _products(bits).sum(1)
 
 
 def fingerprint(hashes: torch.Tensor) -> torch.Tensor:
     """Returns one number for hashes in their order: an integer below 2**52, as a 0-d float64 tensor."""
-    mixed = (_mixed(hashes) * _factors(len(hashes), hashes.device)).sum()
+    mixed = _products(hashes).sum()
     return ((mixed >> 12) & ((1 << 52) - 1)).double()
 
 
-def _mixed(bits: torch.Tensor) -> torch.Tensor:
+def _products(bits: torch.Tensor) -> torch.Tensor:
     # Products alone keep zeros at the end of the numbers, which floats have many of.
-    return (bits ^ (bits >> 29)) * 0x3C79AC492BA7B653
+    mixed = bits >> 29
+    mixed ^= bits
+    mixed *= _factors(bits.shape[-1], bits.device)
+    return mixed
 
 
 def _factors(count: int, device: torch.device) -> torch.Tensor:
@@ -96,4 +105,4 @@ def _factors(count: int, device: torch.device) -> torch.Tensor:
 @lru_cache(maxsize=64)
 def _odd_numbers(count: int, device: torch.device) -> torch.Tensor:
     numbers = np.random.default_rng(_SEED).integers(-(2**63), 2**63 - 1, count, np.int64) | 1
-    return torch.from_numpy(numbers).to(device)
+    return torch.from_numpy(numbers * np.int64(_MULTIPLIER)).to(device)

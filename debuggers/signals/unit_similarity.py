@@ -15,20 +15,34 @@ def unit_similarities(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch
 
     Rows of at most 4,096 elements are compared, by the bits of at most 32 of them, evenly spread.
     """
-    found: dict[str, torch.Tensor | float] = {}
+    samples: dict[str, torch.Tensor] = {}
     with quiet_computation("cpu"):
         for name, parameter in parameters.items():
             values = usable(parameter) if parameter.ndim > 1 and 1 < parameter.shape[0] <= MOST_ROWS else None
             if values is None or not values.is_floating_point() or values.ndim < 2:
                 continue
-            if not len(values) > 1 or values.numel() // len(values) > MOST_COLUMNS or len(found) >= MOST_WEIGHTS:
+            rows = values.shape[0]
+            if not rows > 1 or values.numel() // rows > MOST_COLUMNS or len(samples) >= MOST_WEIGHTS:
                 continue
-            rows = values.flatten(1)
-            stride = -(-rows.shape[1] // COMPARED)
-            ordered = row_hashes(rows[:, :: stride + (stride % 2 == 0)] if stride > 1 else rows).sort().values
-            same = ordered[1:] == ordered[:-1]
-            twins = torch.zeros(len(ordered), dtype=torch.bool, device=ordered.device)
-            twins[1:] |= same
-            twins[:-1] |= same
-            found[name] = twins.double().mean()
-    return found
+            flat = values.flatten(1)
+            stride = -(-flat.shape[1] // COMPARED)
+            samples[name] = flat[:, :: stride + (stride % 2 == 0)] if stride > 1 else flat
+        alike: dict[tuple[object, ...], list[str]] = {}
+        for name, sample in samples.items():
+            alike.setdefault((sample.shape, sample.dtype, sample.device), []).append(name)
+        shares = {}
+        for names in alike.values():
+            together = _shares_of_twins([samples[name] for name in names])
+            shares.update(zip(names, together.unbind(), strict=True))
+    return {name: shares[name] for name in samples}
+
+
+def _shares_of_twins(samples: list[torch.Tensor]) -> torch.Tensor:
+    """The share of rows that equal another one, in each of several samples of one shape."""
+    hashes = row_hashes(torch.cat(samples)).view(len(samples), -1)
+    ordered = hashes.sort().values
+    same = ordered[:, 1:] == ordered[:, :-1]
+    twins = torch.zeros_like(ordered, dtype=torch.bool)
+    twins[:, 1:] |= same
+    twins[:, :-1] |= same
+    return twins.double().mean(1)
