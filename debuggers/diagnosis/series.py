@@ -72,6 +72,20 @@ class SeriesLog:
         return {name: column.series() for name, column in self._columns.items()}
 
 
+def thinned(steps: npt.NDArray[np.int64], values: npt.NDArray[np.float64]) -> Series:
+    """Returns what a ``SeriesLog`` keeps of the points of one series, whose steps do not fall."""
+    rising = np.ones(len(steps), np.bool_)
+    rising[1:] = steps[1:] > steps[:-1]
+    steps, values = steps[rising], values[rising]
+    later, stride = len(steps) - FIRST_KEPT, 1
+    while -(-later // stride) > MOST_LATER:
+        stride *= 2
+    kept = np.ones(len(steps), np.bool_)
+    if stride > 1:
+        kept[FIRST_KEPT:-1] = np.arange(later - 1) % stride == 0
+    return Series(steps[kept], values[kept])
+
+
 class _Column:
     __slots__ = ("_count", "_last", "_stride", "first", "later")
 

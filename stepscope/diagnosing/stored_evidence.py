@@ -14,7 +14,7 @@ from tracker_adapters.store.reading.record import RunRecord
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import FACTS_NAME, Facts, InvariantFacts
-from debuggers.diagnosis.series import Series, SeriesLog
+from debuggers.diagnosis.series import Series, thinned
 from debuggers.diagnosis.signals import OF_A_STEP, OF_LAYERS, OF_PARAMETERS, PREFIX, RECORDED_ELSEWHERE
 from debuggers.diagnosis.stored_facts import decode
 
@@ -77,21 +77,31 @@ def _series(
     step_names = {signal.name for signal in OF_A_STEP}
     tensor_names = {signal.name for signal in (*OF_PARAMETERS, *OF_LAYERS)}
     elsewhere = {signal.name for signal in RECORDED_ELSEWHERE}
-    series: dict[str, Series] = {}
-    tensors: dict[str, dict[str, Series]] = {}
+    steps_of: dict[str, str] = {}
+    tensors_of: dict[str, tuple[str, str]] = {}
     for full in names:
         if not full.startswith(prefix):
             continue
         name = full.removeprefix(prefix)
         if name in elsewhere or name.startswith(("learning_rate/", "validation/")):
-            series[name] = _read(record, full, rank)
+            steps_of[full] = name
         elif name.startswith(PREFIX):
             name = name.removeprefix(PREFIX)
             signal, _, tensor = name.partition("/")
             if name in step_names:
-                series[name] = _read(record, full, rank)
+                steps_of[full] = name
             elif signal in tensor_names and tensor:
-                tensors.setdefault(signal, {})[tensor] = _read(record, full, rank)
+                tensors_of[full] = signal, tensor
+    series: dict[str, Series] = {}
+    tensors: dict[str, dict[str, Series]] = {}
+    stored = record.many_scalars([*steps_of, *tensors_of], rank)
+    found = {full: thinned(stored[full].steps, stored[full].values) for full in names if full in stored}
+    for full, one in found.items():
+        if full in steps_of:
+            series[steps_of[full]] = one
+        else:
+            signal, tensor = tensors_of[full]
+            tensors.setdefault(signal, {})[tensor] = one
     if "learning_rate" not in series and "learning_rate/0" in series:
         series["learning_rate"] = series["learning_rate/0"]
     return series, tensors
@@ -105,14 +115,6 @@ def _in_order(tensors: dict[str, dict[str, Series]], facts: Facts) -> dict[str, 
         signal: dict(sorted(series.items(), key=lambda item: places.get(item[0], len(places))))
         for signal, series in tensors.items()
     }
-
-
-def _read(record: RunRecord, name: str, rank: int) -> Series:
-    """One series, thinned as a running session thins it."""
-    stored, log = record.scalars(name, rank), SeriesLog()
-    for step, value in zip(stored.steps.tolist(), stored.values.tolist(), strict=True):
-        log.add(step, name, value)
-    return log.series()[name]
 
 
 def _with_steps(facts: Facts, series: dict[str, Series]) -> Facts:

@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 
-from debuggers.diagnosis.series import FIRST_KEPT, MOST_LATER, SeriesLog
+from debuggers.diagnosis.series import FIRST_KEPT, MOST_LATER, SeriesLog, thinned
 
 
 def test_the_first_points_and_the_last_one_are_kept_and_the_others_are_thinned_evenly():
@@ -28,3 +29,14 @@ def test_a_step_that_is_not_after_the_last_is_left_out_and_nan_is_a_value():
     assert len(series.finite) == 1
     assert series.until(3).values.tolist() == [1.0]
     assert series.since(4).steps.tolist() == [4]
+
+
+@pytest.mark.parametrize("points", [1, FIRST_KEPT, FIRST_KEPT + 1, FIRST_KEPT + MOST_LATER + 1, 7_000, 20_001])
+def test_a_stored_series_is_thinned_as_a_running_one(points):
+    steps = np.sort(np.random.default_rng(points).integers(0, 3 * points, points))
+    log = SeriesLog()
+    for step in steps.tolist():
+        log.add(step, "loss", -float(step))
+    expected, found = log.series()["loss"], thinned(steps, -steps.astype(np.float64))
+    assert found.steps.tolist() == expected.steps.tolist()
+    assert np.array_equal(found.values, expected.values)

@@ -1,5 +1,6 @@
 """RunRecord: what a run holds, read by name. Needs neither torch nor a tracker."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from tracker_adapters.errors import RunError
 from tracker_adapters.store import layout
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
+from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.ranges import ScalarRanges, read_ranges
 from tracker_adapters.store.reading.series_reader import NameInfo, Rank, SeriesReader, naming_the_run, series_number
 from tracker_adapters.store.segments.opened import histogram_rows
@@ -70,6 +72,15 @@ class RunRecord(SeriesReader):
             values=np.array(values, dtype=np.float64)[order],  # NULL becomes NaN
             ranks=ranks if rank == "all" else None,
         )
+
+    @naming_the_run
+    def many_scalars(self, names: Iterable[str], rank: int = 0) -> dict[str, ScalarSeries]:
+        """Returns those of the scalars that a rank has, as ``scalars`` does; many take a fraction of its time.
+
+        Of a scalar whose rows are all damaged there is none.
+        """
+        found = read_scalars(self.path, rank, names, self._note_damage) if rank in self.ranks else ()
+        return {name: ScalarSeries(*columns) for name, columns in found}
 
     @naming_the_run
     def scalar_ranges(self, name: str, rank: int = 0, *, max_ranges: int | None = None) -> ScalarRanges:
