@@ -11,6 +11,7 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.instrumentation.training_pass import holds_values, is_training_forward
 from debuggers.observed_training.graph_nodes import dtypes_of_products
 from debuggers.observed_training.loss_view import output_nodes
+from debuggers.observed_training.mixed_samples import MixedSamples
 from debuggers.observed_training.validations import Validations
 from debuggers.signals.modes import acts_in_training
 from debuggers.signals.passes import observable
@@ -37,6 +38,7 @@ class ForwardCalls:
         products: The dtypes of matrix products in the last call that was looked at closely.
         sizes: The lengths of the batches since the last step.
         validations: Counts them.
+        mixed: Says whether samples of the last call that was looked at closely are mixed.
     """
 
     def __init__(self, model: torch.nn.Module, isolation: Isolation, stopwatch: Stopwatch) -> None:
@@ -52,6 +54,7 @@ class ForwardCalls:
         self.products: frozenset[torch.dtype] = frozenset()
         self.sizes: list[int] = []
         self.validations = Validations()
+        self.mixed = MixedSamples(self._model)
         self._looks_closely = True
         self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
@@ -60,7 +63,7 @@ class ForwardCalls:
         """Observes the model's calls from now on."""
         if self._model is not None and not len(self._hooks):
             self._hooks.add_around_forward(self._model, self._begin, self._end)
-            self._hooks.add_forward([(self._model, self._note_output)])
+            self._hooks.add_forward([*self.mixed.hooks(), (self._model, self._note_output)])
 
     def detach(self) -> None:
         """Takes the hooks off the model, and forgets the calls since the last step."""
@@ -90,6 +93,7 @@ class ForwardCalls:
         tensor = _first_tensor((args, kwargs))
         if tensor is not None and self._batch is not None and self._batch() is tensor:
             self.validations.forget_calls()
+        self.mixed.call_begins(tensor)
         if tensor is not None:
             if tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
                 self.sizes.append(tensor.shape[0])
@@ -110,6 +114,7 @@ class ForwardCalls:
             if len(self.outputs) < _MOST_OUTPUTS:
                 self.outputs |= output_nodes(found[:_MOST_OUTPUTS])
             values = next((one for one in found if one.is_floating_point() and one.ndim), None)
+            self.mixed.call_ends(values)
             if values is not None and self.first_outputs is None:
                 self.first_outputs = batch_facts(values)
             small = values is not None and values.numel() <= _MOST_HELD

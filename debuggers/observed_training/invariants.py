@@ -63,6 +63,11 @@ INVARIANTS: Final = (
         "parameters of the optimizer never had a gradient",
     ),
     Invariant(
+        "samples_are_apart",
+        "no softmax, attention, recurrence or reshape goes over the samples of a batch",
+        "an operator of the model goes over the samples of a batch",
+    ),
+    Invariant(
         "parameters_change_with_buffers",
         "where a batch norm's statistics follow the batches, its parameters are trained",
         "a batch norm with frozen parameters is in training mode, so that its statistics follow the batches",

@@ -230,6 +230,7 @@ class TrainingObserver:
             if not view.reaches_outputs and (calls.outputs or (calls.inputs is not None and not calls.sizes)):
                 return  # another model's loss
             self._graphs.mark(self._steps, roots[0])
+            self._check_samples(roots[0])
             view = _with_targets(view, self.calls.values)
             scale = self.passes.scale_number
             if scale != 1.0:
@@ -241,6 +242,11 @@ class TrainingObserver:
                 self._targets = batch_facts(view.targets)
             if not self.passes.mixed:
                 self._on_loss(view)
+
+    def _check_samples(self, loss: torch.Tensor) -> None:
+        found = self.calls.mixed.found(loss.grad_fn) if self._steps < LOOKS else None
+        if found is not None:
+            self._invariants.check("samples_are_apart", self._steps, broken=bool(found), where=found)
 
     def _look_at_model(self) -> None:
         self._initial = InitialParameters(self._parameters)

@@ -86,10 +86,16 @@ def rank_desync(evidence: Evidence) -> Argument:
 
 
 def batch_mixing(evidence: Evidence) -> Argument:
-    """What a sample puts out depends on the others of its batch; only a probe sees it."""
+    """What a sample puts out depends on the others of its batch: a probe sees it, or an operator's dimensions tell.
+
+    Sizes may be equal by chance in single batches, but seldom in the smaller one at an epoch's end, too.
+    """
     argument = Argument("batch_mixing")
     probe = evidence.facts.probes.get("batch_mixing", {})
     if probe.get("mixed"):
         argument.add(0.9, str(probe.get("evidence", "an output depends on another sample of its batch")))
+    for invariant in evidence.facts.invariants:
+        if invariant.name == "samples_are_apart" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            argument.add(0.85, invariant.where, since=invariant.first_step)
     argument.advice = "Look for view, reshape, transpose, softmax or mean over the first dimension."
     return argument

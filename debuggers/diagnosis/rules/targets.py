@@ -77,8 +77,9 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     # The mean of one sample left over at an epoch's end says nothing.
     if (not len(size) or size.values.min() >= 4) and len(between) >= FEWEST_BATCHES and between.values[-1] > GROUPED:
         ratio = float(between.values[-1])
+        weight = STRONG if ratio < 2 * GROUPED else CERTAIN
         argument.add(
-            STRONG if ratio < 2 * GROUPED else CERTAIN,
+            MODERATE if _of_positions(evidence) else weight,
             f"the mean target of a batch varies {ratio:.0f} times as much as in random batches",
             since=int(between.steps[0]),
         )
@@ -93,6 +94,14 @@ def unshuffled_data(evidence: Evidence) -> Argument:
         "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
     )
     return argument
+
+
+def _of_positions(evidence: Evidence) -> bool:
+    """Whether there is a class for each position of each input: with time first, rows of one batch go together."""
+    inputs, targets = evidence.facts.inputs, evidence.facts.targets
+    if inputs is None or targets is None or not targets.integer or len(inputs.shape) < 2 or inputs.shape[1] < 2:
+        return False
+    return int(np.prod(targets.shape)) == inputs.shape[0] * inputs.shape[1]
 
 
 def labels_unrelated(evidence: Evidence) -> Argument:

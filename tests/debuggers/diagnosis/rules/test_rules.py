@@ -267,6 +267,19 @@ def test_no_activation_belongs_before_a_loss_of_logits(kind, before):
     assert before in cause.advice
 
 
+def test_an_operator_over_the_batch_is_named_where_it_is_found_in_most_batches():
+    (cause,) = diagnose(evidence(facts=of_invariant("samples_are_apart", 0.8 * STEPS), loss=FALLING))
+    assert cause.code == "batch_mixing"
+    assert diagnose(evidence(facts=of_invariant("samples_are_apart", 0.5 * STEPS), loss=FALLING)) == ()
+
+
+@pytest.mark.parametrize("columns", [1, 16])
+def test_classes_of_positions_may_go_together_within_a_batch(columns):
+    shapes = {"inputs": BatchFacts(shape=(32, 16)), "targets": BatchFacts(shape=(32 * columns,), integer=True)}
+    causes = diagnose(evidence(targets__between_batches=9.0, loss=FALLING, facts=Facts(steps=STEPS, **shapes)))
+    assert [cause.code for cause in causes] == ["unshuffled_data"] * (columns == 1)
+
+
 def test_a_frozen_backbone_that_lets_the_loss_fall_is_healthy():
     facts = of_parameters("frozen", "trained", std=10**-0.5 / 3**0.5)
     assert diagnose(evidence(facts=facts, loss=FALLING)) == ()

@@ -1,0 +1,138 @@
+"""Sees operators of a model that mix the samples of a batch: over the first dimension, where it should not."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from debuggers.observed_training.graph_nodes import operands, operator, shape_of
+from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import saved_value
+
+_MOST_NODES = 256
+_SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
+_VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
+_ATTENTION = "ScaledDotProduct"
+
+
+class MixedSamples:
+    """Looks at the calls of recurrent layers, and at the graph of a model's outputs.
+
+    It speaks only of models that return one row, of one or two dimensions, for each row that they are given: there the
+    first dimension is the batch. What samples share on purpose, as in batch norms, it does not look at. What is done to
+    inputs before the first parameter is in no graph.
+    """
+
+    def __init__(self, model: torch.nn.Module | None) -> None:
+        self._recurrent: dict[torch.nn.Module, str] = {
+            module: name
+            for name, module in (() if model is None else model.named_modules())
+            if isinstance(module, torch.nn.RNNBase) and not module.batch_first
+        }
+        self._calls: dict[str, tuple[int, int]] = {}
+        self._given: tuple[int, ...] = ()
+        self._returned: tuple[int, ...] = ()
+
+    def hooks(self) -> list[tuple[torch.nn.Module, Callable[..., None]]]:
+        """Returns what is to be called with the outputs of recurrent layers."""
+        return [(module, self._note_recurrent) for module in self._recurrent]
+
+    def call_begins(self, tensor: torch.Tensor | None) -> None:
+        """Takes the first tensor that the model is given."""
+        self._given = () if tensor is None else tuple(tensor.shape)
+        self._returned, self._calls = (), {}
+
+    def call_ends(self, values: torch.Tensor | None) -> None:
+        """Takes the first floating-point tensor that it returns."""
+        self._returned = () if values is None else tuple(values.shape)
+
+    def found(self, root: Any) -> str | None:
+        """Returns what mixes samples, ``""`` for nothing; None where that cannot be told.
+
+        Args:
+            root: The node of the loss; with the loss's own operators, which may have the same fault.
+        """
+        rows = self._given[0] if self._given else 0
+        if rows < 2 or self._returned[:1] != (rows,) or len(self._returned) > 2:
+            return None
+        for name, (steps, batch) in self._calls.items():
+            if steps == rows and batch not in (1, rows):
+                return f"{name} has batch_first=False and runs over the {rows} samples of a batch as if they were time"
+        return _in_graph(root, rows)
+
+    def _note_recurrent(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        given = args[0] if args else None
+        if isinstance(given, torch.Tensor) and given.ndim == 3 and torch.is_grad_enabled():
+            self._calls[self._recurrent[module]] = (given.shape[0], given.shape[1])
+
+
+def _in_graph(root: Any, rows: int) -> str:
+    waiting, seen = [root], {root}
+    while waiting:
+        node = waiting.pop(0)
+        text = _mixes(node, rows)
+        if text:
+            return text
+        if len(seen) < _MOST_NODES:
+            new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
+            seen.update(new)
+            waiting += new
+    return ""
+
+
+def _mixes(node: Any, rows: int) -> str:
+    """What an operator does to the batch, if it mixes its samples; not where its sizes may be the batch's by chance."""
+    name = operator(node)
+    if name in _SOFTMAXES:
+        return _softmax(node, shape_of(node), rows)
+    if name in _VIEWS and len(inner := operands(node)) == 1:
+        before, after = shape_of(inner[0]), shape_of(node)
+        if _moves_batch(before, after, rows):
+            return f"a reshape from {before} to {after} deals the elements of a batch of {rows} out to other samples"
+    if name.startswith(_ATTENTION) and len(shape := shape_of(node)) == 4:
+        return _attention(shape[0], shape[2], rows)
+    return ""
+
+
+def _softmax(node: Any, shape: tuple[int, ...], rows: int) -> str:
+    dimension = saved_value(node, "dim")
+    if not isinstance(dimension, int) or len(shape) < 2:
+        return ""
+    dimension -= 1 << 64 if dimension >= 1 << 63 else 0
+    dimension %= len(shape)
+    # Scores of one list, (N, 1), may compete on purpose.
+    if dimension == 0 and shape[0] == rows and rows not in shape[1:] and math.prod(shape[1:]) > 1:
+        return f"a softmax over dimension 0 of {shape} lets the {rows} samples of a batch compete"
+    if len(shape) == 4 and dimension == 3 and shape[2] == rows:
+        return _attention(shape[0], shape[3], rows)
+    return ""
+
+
+def _attention(batch: int, length: int, rows: int) -> str:
+    """Scores (batch, heads, length, length) of which the length is the batch's."""
+    if length == rows and batch > 1 and batch % rows:
+        return f"attention runs over the {rows} samples of a batch, for {batch} positions apart: batch_first is missing"
+    return ""
+
+
+def _moves_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> bool:
+    """Whether a dimension of the batch's size is none afterwards, nor joined with its neighbours, and one is new.
+
+    A reshape keeps the order of elements: a dimension is known by how many elements those before it count together.
+    """
+    old, new = _spans(before, rows), _spans(after, rows)
+    return bool(old) and bool(new) and not _any_within(old, after) and not _any_within(new, before)
+
+
+def _spans(shape: tuple[int, ...], rows: int) -> list[tuple[int, int]]:
+    """For each dimension of that size, the elements that those before it count, without and with it."""
+    places = (math.prod(shape[:place]) for place, size in enumerate(shape) if size == rows)
+    return [(place, place * rows) for place in places]
+
+
+def _any_within(spans: list[tuple[int, int]], shape: tuple[int, ...]) -> bool:
+    """Whether one of the dimensions lies within one of a shape."""
+    for place, size in enumerate(shape):
+        begin = math.prod(shape[:place])
+        if begin and size and any(first % begin == 0 and begin * size % last == 0 for first, last in spans):
+            return True
+    return False

@@ -1,0 +1,88 @@
+"""Operators that go over the samples of a batch, and those that only look as if they did."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from debuggers.instrumentation.hooks import Hooks
+from debuggers.observed_training.mixed_samples import MixedSamples
+
+TIME, FEATURES = 5, 8
+
+
+class Reader(nn.Module):
+    """Embeds (N, time) codes, reads them by a function, and returns (N, 3)."""
+
+    def __init__(self, read, **layers):
+        super().__init__()
+        self.embedding = nn.Embedding(7, FEATURES)
+        self.head = nn.Linear(FEATURES, 3)
+        self.layers = nn.ModuleDict(layers)
+        self.read = read
+
+    def forward(self, codes):
+        return self.head(self.read(self.embedding(codes), **self.layers))
+
+
+def found(model, rows=6, inputs=None):
+    """What is said of a model after one pass."""
+    mixed, hooks = MixedSamples(model), Hooks()
+    hooks.add_forward(mixed.hooks())
+    codes = torch.arange(rows * TIME).view(rows, TIME) % 7 if inputs is None else inputs
+    mixed.call_begins(codes)
+    outputs = model(codes)
+    mixed.call_ends(outputs)
+    hooks.remove()
+    return mixed.found(outputs.square().mean().grad_fn)
+
+
+def gru(*, batch_first):
+    return Reader(lambda x, cell: cell(x)[0].mean(1), cell=nn.GRU(FEATURES, FEATURES, batch_first=batch_first))
+
+
+def encoder(*, batch_first):
+    layer = nn.TransformerEncoderLayer(FEATURES, 2, 16, batch_first=batch_first, dropout=0.1)
+    return Reader(lambda x, layer: layer(x).mean(1), layer=layer)
+
+
+MIXING = {
+    "recurrence": gru(batch_first=False),
+    "attention": encoder(batch_first=False),
+    "softmax": Reader(lambda x: functional.softmax(x.mean(1), 0)),
+    "log-softmax": Reader(lambda x: functional.log_softmax(x, 0).mean(1)),
+    "view": Reader(lambda x: x.transpose(0, 1).reshape(len(x), TIME, FEATURES).mean(1)),
+    "flattened": Reader(lambda x: x.permute(1, 0, 2).reshape(len(x), -1)[:, :FEATURES]),
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_an_operator_over_the_batch_is_found(name):
+    assert "batch of 6" in found(MIXING[name]) or "samples of a batch" in found(MIXING[name])
+
+
+APART = {
+    "recurrence": gru(batch_first=True),
+    "attention": encoder(batch_first=True),
+    "time first": Reader(lambda x, cell: cell(x.transpose(0, 1))[0].mean(0), cell=nn.LSTM(FEATURES, FEATURES)),
+    "softmax over positions": Reader(lambda x: (x * x.mean(2, keepdim=True).softmax(1)).sum(1)),
+    "joined and cut": Reader(lambda x: x.reshape(-1, FEATURES).relu().view(-1, TIME, FEATURES).mean(1)),
+    "batch norm": Reader(lambda x, norm: norm(x.flatten(0, 1)).view_as(x).mean(1), norm=nn.BatchNorm1d(FEATURES)),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+@pytest.mark.parametrize("rows", [4, 5, 6, 8, 16])
+def test_samples_that_are_apart_are_so_whatever_their_number(name, rows):
+    assert found(APART[name], rows) == ""
+
+
+def test_scores_of_one_list_may_compete():
+    scores = nn.Sequential(nn.Linear(3, 1), nn.Softmax(0))
+    assert found(scores, inputs=torch.ones(6, 3)) == ""
+
+
+def test_of_outputs_of_other_rows_nothing_is_said():
+    language = nn.Sequential(nn.Embedding(7, FEATURES), nn.Softmax(0))
+    assert found(language) is None
+    assert found(Reader(lambda x: x.mean((0, 1), keepdim=True)[0])) is None
