@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Literal
 
+from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.values.checked_values import check_value
 
@@ -61,12 +62,18 @@ class Isolation:
             _log.exception("the alert about this could not be emitted")
 
 
-def failure_alerts(emitter: Emitter | None, step: Callable[[], int]) -> Callable[[str], None]:
-    """Returns a ``report`` for ``Isolation``: it emits the alert ``debugger_failed`` at the step that is asked for."""
+def failure_alerts(
+    emitter: Emitter | None,
+    step: Callable[[], int],
+    *,
+    name: str = "debugger_failed",
+    level: AlertLevel = "error",
+) -> Callable[[str], None]:
+    """Returns a ``report`` for ``Isolation``: it emits an alert at the step that is asked for."""
 
     def report(message: str) -> None:
         if emitter is not None:
-            emitter.alert("debugger_failed", message, step=step(), level="error", told=True)
+            emitter.alert(name, message, step=step(), level=level, told=True)
 
     return report
 

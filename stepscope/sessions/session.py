@@ -13,12 +13,11 @@ from tracker_adapters.values.base import check_step
 
 from debuggers.detectors.signals.front import Rule
 from debuggers.instrumentation.compiled_code import methods_between_graphs
-from debuggers.instrumentation.isolation import Isolation, OnError
+from debuggers.instrumentation.isolation import Isolation, OnError, failure_alerts
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.runs.live_run import run_of
 from stepscope.sessions import running as running_sessions
-from stepscope.sessions.alerts import SessionAlerts
 from stepscope.sessions.arguments import check_run, check_session, checked_detectors, only_config
 from stepscope.sessions.config import DebugConfig, Preset, as_config
 from stepscope.sessions.diagnosis import SessionDiagnosis, checked_batch
@@ -105,8 +104,8 @@ class DebugSession(SessionProbing):
         self._model, self._optimizer, self._run = model, optimizer, run
         self._stability = SessionStability(stability, model, optimizer)
         self._pacing = StepPacing(self.config, run)
-        self._alerts = SessionAlerts(run)
-        self._isolation = Isolation(on_error, lambda message: self._alerts.failure(message, self._pacing.last))
+        alert = failure_alerts(run, lambda: max(0, self._pacing.last), name="session_failure", level="warning")
+        self._isolation = Isolation(on_error, alert)
         self._diagnostics = Diagnostics(run if self.config.enable_model_diagnostics else None, optimizer)
         if scaler is None and stability is not None:
             scaler = stability.scaler
