@@ -131,11 +131,11 @@ def layer_map(
     plain_ticks(
         axes.yaxis, np.arange(len(chosen), dtype=float), [readable(shortened(str(rows[row]), 40)) for row in chosen]
     )
-    places = np.arange(0, len(columns), _stride(columns))
+    named = range(0, len(columns), _stride(columns))
     plain_ticks(
         axes.xaxis,
-        places * (shown.shape[1] - 1) / max(1, len(columns) - 1),
-        [readable(str(columns[one])[:_LONGEST_COLUMN]) for one in places],
+        np.array(named) * (shown.shape[1] - 1) / max(1, len(columns) - 1),
+        [readable(str(columns[one])[:_LONGEST_COLUMN]) for one in named],
     )
     if finite.any() and low < high:
         colours = ScalarMappable(Normalize(0, 1), ListedColormap(viridis(np.linspace(0, 1, 256)) / 255))
@@ -183,7 +183,8 @@ def _stride(columns: Sequence[str]) -> int:
     """How many columns lie from one name to the next, so that their names have room."""
     longest = max(min(len(str(name)), _LONGEST_COLUMN) for name in columns)
     least = len(columns) * (longest + 3) / _ROOM
-    return next(one * 10**power for power in range(18) for one in (1, 2, 5) if one * 10**power >= least)
+    strides = (one * int(10**power) for power in range(18) for one in (1, 2, 5))
+    return next(stride for stride in strides if stride >= least)
 
 
 def _drawable(values: Floats) -> Floats:

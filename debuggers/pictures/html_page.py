@@ -25,7 +25,7 @@ p { margin: 6px 0; } ul { margin: 2px 0; padding-left: 20px; } a { color: var(--
 .pictures { display: flex; flex-wrap: wrap; gap: 12px; } .pictures > * { flex: 1 1 440px; min-width: 0; margin: 0; }
 .pictures > .line { max-width: 510px; } figure { display: flex; flex-direction: column; } figcaption { order: -1; }
 figure img { align-self: flex-start; } td, th { min-width: 5em; } td.kind { min-width: 12em; }
-.session { margin-top: 56px; } .key { white-space: nowrap; margin-right: 12px; }
+.session { margin-top: 56px; } .card .pictures { margin-top: 12px; } .key { white-space: nowrap; margin-right: 12px; }
 figcaption { color: var(--soft); font-size: 13px; } figure img { max-width: 100%; background: #fff; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--edge); vertical-align: top; }

@@ -32,11 +32,11 @@ def sessions_page(title: str, contents: Sequence[ReportContent]) -> str:
     if len(contents) == 1:
         return to_html(contents[0])
     rows = [
-        f'<tr><td><a href="#session-{number}">{safe(content.title)}</a></td>'
+        f'<tr><td><a href="#session-{number}">{_title(content.title)}</a></td>'
         f'<td class="{content.state or "soft"}">{_WORDS[content.state]}</td><td>{safe(content.verdict)}</td></tr>'
         for number, content in enumerate(contents, start=1)
     ]
-    body = [f"<h1>{safe(title)}</h1>", "<table><tr><th>session</th><th>state</th><th>verdict</th></tr>", *rows]
+    body = [f"<h1>{_title(title)}</h1>", "<table><tr><th>session</th><th>state</th><th>verdict</th></tr>", *rows]
     body.append("</table>")
     for number, content in enumerate(contents, start=1):
         inside = "\n".join(_session(content, f"session-{number}-"))
@@ -47,7 +47,7 @@ def sessions_page(title: str, contents: Sequence[ReportContent]) -> str:
 def _session(content: ReportContent, anchor: str) -> list[str]:
     """The report of one session; ``anchor`` is what the names of its places begin with."""
     body = [
-        f"<h1>{safe(content.title)}</h1>",
+        f"<h1>{_title(content.title)}</h1>",
         f'<div class="card verdict {content.state}"><p><b>Verdict:</b> {safe(content.verdict)}</p></div>',
         *_causes(content, anchor),
         "<h2>The training at a glance</h2>",
@@ -163,6 +163,10 @@ def _timeline(content: ReportContent, anchor: str) -> list[str]:
     more = f'<p class="soft">and {left:,} more</p>' if left else ""
     head = '<tr><th class="number">step</th><th>finding</th><th>where</th><th>evidence</th></tr>'
     return ["<h2>What was found, in order</h2><table>", head, *rows, "</table>", more]
+
+
+def _title(title: str) -> str:
+    return safe(shortened(title, _LONGEST_NAME))
 
 
 def _name(name: str) -> str:
