@@ -60,7 +60,10 @@ OF_A_STEP: Final = (
     Signal("targets/min", "smallest"),
     Signal("targets/max", "largest"),
     Signal("targets/non_finite", "how many are NaN or infinite"),
-    Signal("targets/classes", "how many classes the batch has, where targets are class indices or one of 0 and 1"),
+    Signal(
+        "targets/classes",
+        "how many classes a batch of two targets or more has, where they are class indices or one of 0 and 1",
+    ),
     Signal("targets/top_share", "share of the batch's most frequent class"),
     Signal("targets/between_batches", "variance of the batches' means so far, over what random batches would have"),
     Signal("targets/classes_so_far", "how many classes all sampled batches had"),

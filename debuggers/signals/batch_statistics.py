@@ -106,7 +106,8 @@ def target_statistics(
         if tensor.ndim == 2 and 2 < tensor.shape[1] <= MOST_COLUMNS:
             counts = _one_hot_counts(columns, counts)
     total = counts.sum()
-    found["targets/classes"] = torch.where(total > 0, (counts > 0).sum().double(), torch.nan)
+    # One target is of one class, whatever the data: that of an action taken says nothing of a batch.
+    found["targets/classes"] = torch.where(total > 1, (counts > 0).sum().double(), torch.nan)
     found["targets/top_share"] = counts.amax() / total
     return found, TargetColumns(over_rows, sums, counts)
 

@@ -38,6 +38,9 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
                 continue
             if len(folders) > 1 or len(found) > 1:
                 echo(f"{short_path(folder)}{f' ({scope})' if scope else ''}")
+            if not (evidence.facts.steps or causes):
+                echo("Nothing to diagnose: no step is stored.")
+                continue
             echo("\n".join(cause_lines(causes) or [f"No cause found in {evidence.facts.steps:,} steps."]))
             for text in evidence.facts.not_told:
                 echo(f"Not seen: {text}")

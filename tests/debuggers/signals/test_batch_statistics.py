@@ -1,5 +1,7 @@
 """Statistics of batches, on rows whose classes are known."""
 
+import math
+
 import pytest
 import torch
 
@@ -27,3 +29,9 @@ def test_several_labels_a_row_are_counted_as_zeros_and_ones(targets, zeros, ones
 
 def test_shares_of_classes_are_not_counted():
     assert counted(torch.tensor([[0.1, 0.8, 0.1]]))[0] == [0, 0, 0]
+
+
+def test_a_single_target_has_no_number_of_classes():
+    _, classes, share = counted(torch.tensor([2]), 4)
+    assert math.isnan(classes)
+    assert share == 1.0

@@ -8,6 +8,7 @@ import textwrap
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 import stepscope
@@ -80,6 +81,14 @@ def test_a_run_without_a_session_has_no_cause_and_says_what_it_saw(tmp_path):
     result = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")])
     assert result.exit_code == 0
     assert result.output.startswith("No cause found in 20 steps.")
+
+
+def test_a_run_without_a_step_is_not_said_to_have_no_cause(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        model = torch.nn.Linear(2, 1)
+        stepscope.watch(model, torch.optim.SGD(model.parameters(), lr=0.1), run=run).close()
+    result = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")])
+    assert (result.exit_code, result.output) == (0, "Nothing to diagnose: no step is stored.\n")
 
 
 def test_ranks_whose_weights_differ_are_told(tmp_path, monkeypatch):
