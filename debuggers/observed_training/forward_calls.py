@@ -58,6 +58,12 @@ class ForwardCalls:
         self._looks_closely = True
         self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
+        self._given: weakref.ref[torch.Tensor] | None = None
+
+    @property
+    def given(self) -> torch.Tensor | None:
+        """The first tensor that the last training call was given, if loop or graph still hold it."""
+        return None if self._given is None else self._given()
 
     def attach(self) -> None:
         """Observes the model's calls from now on."""
@@ -94,6 +100,7 @@ class ForwardCalls:
         if tensor is not None and self._batch is not None and self._batch() is tensor:
             self.validations.forget_calls()
         self.mixed.call_begins(tensor)
+        self._given = None if tensor is None else weakref.ref(tensor)
         if tensor is not None:
             if tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
                 self.sizes.append(tensor.shape[0])

@@ -17,6 +17,7 @@ from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.observed_training.broken_batch import BrokenBatch
 from debuggers.observed_training.forward_calls import ForwardCalls, batch_facts, dtype_name
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.kept_graphs import KeptGraphs
@@ -66,15 +67,18 @@ class TrainingObserver:
         stopwatch: Stopwatch,
         on_loss: Callable[[LossView], None] = lambda view: None,
         on_backward_end: Callable[[], None] = lambda: None,
+        on_broken_batch: Callable[[int, int], None] = lambda step, count: None,
     ) -> None:
         """Sets it up.
 
         ``on_loss`` gets what the graph of a loss shows, at the steps at which it is looked at; ``on_backward_end`` is
-        called after each backward pass of the model.
+        called after each backward pass of the model; ``on_broken_batch`` gets the step of the first loss that is not
+        finite, where it is known on the host and the step is not sampled, and how many of the inputs are not finite.
         """
         self._model, self._optimizer = model, optimizer
         self._isolation, self._stopwatch = isolation, stopwatch
-        self._on_loss = on_loss
+        self._on_loss, self._on_broken_batch = on_loss, on_broken_batch
+        self._broken = BrokenBatch()
         mine = Parameters(model)
         held = None if optimizer is None else set(map(id, held_parameters(optimizer)))
         trained = [one for one in mine.tensors if one.requires_grad and (held is None or id(one) in held)]
@@ -146,6 +150,8 @@ class TrainingObserver:
             self._check(step, looks=looks)
             if looks:
                 self.passes.choose_parameters()
+            if (count := self._broken.take()) is not None:
+                self._on_broken_batch(step, count)
             self._last_step = step
             self._steps += 1
             if self._optimizer is None:
@@ -222,7 +228,12 @@ class TrainingObserver:
         return known[0] if known else self._losses.most_common(1)[0][0]
 
     def _before_pass(self, roots: tuple[torch.Tensor, ...]) -> None:
-        if not self._looks_closely or len(roots) != 1:
+        if len(roots) != 1:
+            return
+        if not self._looks_closely:
+            if not self._broken.is_over:
+                with self._stopwatch, self._isolation.guard("looking at a loss"):
+                    self._broken.look(roots[0], self.calls.given)
             return
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
             view = loss_view(roots[0], self.calls.outputs)

@@ -113,6 +113,10 @@ class Signals:
             with self._stopwatch, self._isolation.guard("looking at a batch"):
                 self._batch.see(inputs=inputs, outputs=outputs, targets=targets, loss_kind=loss_kind, told=told)
 
+    def broken_batch(self, step: int, count: int) -> None:
+        """Takes how many inputs were NaN or infinite at a step that is not sampled, whose loss is not finite."""
+        self._log.put(step, {"inputs/non_finite": float(count)})
+
     def backward_ends(self) -> None:
         """Says that a backward pass of the training has ended."""
         self._passes_backward += 1

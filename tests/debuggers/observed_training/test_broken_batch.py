@@ -1,0 +1,51 @@
+"""NaN in data that arrive at a step that is not sampled."""
+
+import pytest
+import torch
+from torch import nn
+
+import stepscope
+from debuggers.observed_training.broken_batch import BrokenBatch
+
+BROKEN = 17  # step 10 is sampled, and 20
+
+
+def held(rows):
+    return lambda step: rows[step]
+
+
+def made_for_the_call(rows):
+    return lambda step: rows[step] * 1
+
+
+@pytest.mark.parametrize("given", [held, made_for_the_call])
+def test_the_cause_of_a_later_nan_is_found_in_the_batch_that_brought_it(given):
+    torch.manual_seed(0)
+    rows, targets = torch.randn(30, 8, 4), torch.randint(3, (30, 8))
+    rows[BROKEN, 2, 1] = torch.nan
+    batch, model = given(rows), nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    with stepscope.watch(model, optimizer) as session:
+        for step in range(30):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(batch(step)), targets[step]).backward()
+            optimizer.step()
+
+    (cause,) = session.report().causes
+    assert (cause.code, cause.since_step) == ("non_finite_inputs", BROKEN)
+
+
+def test_finite_inputs_of_a_broken_loss_are_counted_as_such():
+    batch = BrokenBatch()
+    batch.look(torch.tensor(1.0), torch.ones(3))
+    assert not batch.is_over
+    batch.look(torch.tensor(torch.inf), torch.ones(3))
+    assert (batch.is_over, batch.take(), batch.take()) == (True, 0, None)
+
+
+@pytest.mark.parametrize("inputs", [None, torch.ones(2, dtype=torch.complex64), torch.ones(2, device="meta")])
+def test_inputs_that_are_gone_or_hold_no_real_numbers_are_not_counted(inputs):
+    batch = BrokenBatch()
+    batch.look(torch.tensor(torch.nan), inputs)
+    assert batch.take() is None
