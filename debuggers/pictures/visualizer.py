@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -158,7 +159,10 @@ class Visualizer:
         chosen = self.get_plot_names() if names is None else list(names)
         for name in chosen:
             if name not in self._pictures:
-                raise ArtifactError(f"there is no plot {name!r}; expected one of {', '.join(self._pictures) or 'none'}")
+                near = get_close_matches(str(name), self._pictures, n=5, cutoff=0.4) or list(self._pictures)[:5]
+                raise ArtifactError(
+                    f"there is no plot {name!r}; nearest names: {', '.join(near) or 'none, none is drawn'}"
+                )
         body = ["<h1>Dashboard</h1>", '<div class="pictures">']
         for name in chosen:
             data = base64.b64encode(self._pictures[name]).decode()

@@ -4,8 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.values.arrays import as_float
+from tracker_adapters.values.tensors import is_device_tensor
 
 from debuggers.torch_import import torch
+
+
+def checked_scalar(name: str, value: Any) -> torch.Tensor | float:
+    """Returns a number as it is emitted; one on a device stays there.
+
+    Raises:
+        ArtifactError: For what is no number, and no tensor of one element.
+    """
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        scalar: torch.Tensor = value.detach().reshape(())
+        return scalar if is_device_tensor(scalar) else as_float(f"scalar {name!r}", scalar)
+    return as_float(f"scalar {name!r}", value)
 
 
 class Diagnostics:
@@ -21,13 +35,16 @@ class Diagnostics:
         """Emits ``loss`` and the metrics, under their own names, and on measured steps the learning rates.
 
         A learning rate is called ``learning_rate``, or ``learning_rate/<index of the group>`` with several groups.
+
+        Raises:
+            ArtifactError: When one of them is no number; then none is emitted.
         """
         if self._emitter is None or (loss is None and not metrics and not measured):
             return
         emitter = self._emitter.at(step)
-        if loss is not None:
-            emitter.scalar("loss", loss.detach().reshape(()) if isinstance(loss, torch.Tensor) else loss)
-        for name, value in (metrics or {}).items():
+        values = {} if loss is None else {"loss": loss}
+        values |= metrics or {}
+        for name, value in {name: checked_scalar(name, value) for name, value in values.items()}.items():
             emitter.scalar(name, value)
         if measured and self._optimizer is not None:
             groups = self._optimizer.param_groups

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tracker_adapters.values.arrays import as_float
 from tracker_adapters.values.base import check_step
-from tracker_adapters.values.tensors import is_device_tensor
 
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
+from stepscope.sessions.diagnostics import checked_scalar
 from stepscope.sessions.view import SessionView
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class SessionValidation(SessionView):
         number = max(0, self.last_step) if step is None else check_step("session", "step", step)
         values = {} if loss is None else {"validation/loss": loss}
         values |= {f"validation/{name}": value for name, value in (metrics or {}).items()}
-        checked = {name: _checked(name, value) for name, value in values.items()}
+        checked = {name: checked_scalar(name, value) for name, value in values.items()}
         if self.disabled:
             return
         with self._pacing.stopwatch:
@@ -85,10 +84,3 @@ class SessionValidation(SessionView):
             finally:
                 with self._isolation.guard("watching a validation"):
                     self._diagnosis.end_validation()
-
-
-def _checked(name: str, value: Any) -> torch.Tensor | float:
-    if isinstance(value, torch.Tensor) and value.numel() == 1:
-        scalar: torch.Tensor = value.detach().reshape(())
-        return scalar if is_device_tensor(scalar) else as_float(f"scalar {name!r}", scalar)
-    return as_float(f"scalar {name!r}", value)

@@ -111,7 +111,7 @@ def test_neither_pyplot_nor_torch_is_imported(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda one: one.create_dashboard(["x"]), "there is no plot 'x'; expected one of none"),
+        (lambda one: one.create_dashboard(["x"]), "there is no plot 'x'; nearest names: none, none is drawn"),
         (lambda one: one.plot_attention("x", np.ones(3)), r"shape \(3,\); expected \(queries, keys\)"),
         (lambda one: one.plot_activation_patterns("x", np.ones(3)), r"shape \(3,\); expected \(datapoints, units"),
         (lambda one: one.plot_histogram_ridge("x", [[1]], [1, 2]), "1 histograms and 2 steps"),
@@ -122,3 +122,12 @@ def test_neither_pyplot_nor_torch_is_imported(tmp_path):
 def test_wrong_arguments_are_named(visualizer, call, message):
     with pytest.raises(ArtifactError, match=message):
         call(visualizer)
+
+
+def test_a_wrong_name_of_a_picture_is_told_the_nearest(tmp_path):
+    visualizer = Visualizer(VisualizationConfig(output_directory=tmp_path))
+    for name in ("weights", "losses"):
+        visualizer.plot_tensor_distribution(name, [1.0, 2.0])
+
+    with pytest.raises(ArtifactError, match="no plot 'wieghts/distribution'; nearest names: weights/distribution"):
+        visualizer.create_dashboard(["wieghts/distribution"])

@@ -109,3 +109,17 @@ def test_a_page_names_the_causes_that_the_session_has_named(tmp_path):
     report = session.report()
     assert [cause.code for cause in content.causes] == [cause.code for cause in report.causes] != []
     assert sorted(map(repr, content.evidence.findings)) == sorted(map(repr, report.evidence.findings))
+
+
+def test_a_run_with_many_steps_has_a_page_of_a_few_kilobytes(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(30_000):
+            run.scalar("loss", 1 / (step + 1), step=step)
+
+    page = page_of(tmp_path / "run", tmp_path)
+    assert len(page) < 50_000 and "step 29,999" in page
+
+
+def test_a_pattern_that_matches_no_run_is_one_line(tmp_path):
+    done = CliRunner().invoke(main, ["report", str(tmp_path / "no*")])
+    assert done.exit_code == 2 and len(done.output.splitlines()) == 1 and "no* is not a folder" in done.output
