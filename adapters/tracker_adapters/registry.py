@@ -47,6 +47,7 @@ BUILT_IN: dict[str, SinkSpec] = {
         "wandb",
         note="tracker_adapters.sinks.wandb.sdk_format:note",
     ),
+    "webhook": SinkSpec("tracker_adapters.sinks.webhook:WebhookSink"),
 }
 
 

@@ -1,10 +1,12 @@
 """What a user wants done about findings, as hooks."""
 
 import difflib
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, get_args
 
 from tracker_adapters.artifacts import AlertLevel
+from tracker_adapters.emitter import Emitter
 
 from debuggers.conditional_hooks.builder import HookBuilder
 from debuggers.conditional_hooks.events import HookEvent
@@ -12,6 +14,7 @@ from debuggers.conditional_hooks.hook import ConditionalHook
 from debuggers.conditional_hooks.vocabulary import HookAction, HookTrigger
 from debuggers.gradients.health import WEIGHED_KINDS
 from stepscope.errors import SessionError
+from stepscope.runs.live_run import run_of
 
 Reaction: TypeAlias = str | type[Exception] | Callable[[HookEvent], Any]
 """The name of an action, an exception to raise, or a function to call."""
@@ -22,15 +25,17 @@ ACTIONS = (
     HookAction.LOG, HookAction.NOTIFY, HookAction.STOP, HookAction.RAISE, HookAction.MEASURE, HookAction.SAVE_TENSOR,
     HookAction.SNAPSHOT, HookAction.PAUSE,
 )  # fmt: skip
+_log = logging.getLogger(__name__)
 _EXPECTED = "a function, an exception type, " + ", ".join(repr(str(action)) for action in ACTIONS) + " or 'measure:20'"
 
 
-def hooks_on_findings(on_finding: object, known: Iterable[str]) -> list[ConditionalHook]:
+def hooks_on_findings(on_finding: object, *, known: Iterable[str], run: Emitter | None) -> list[ConditionalHook]:
     """Returns a hook for each kind or level.
 
     Args:
         on_finding: See ``OnFinding``; None for nothing.
         known: Kinds of findings, to tell a wrong spelling; others are taken as well.
+        run: Where the session emits: a warning says if no sink of it posts notifications.
 
     Raises:
         SessionError: For anything else, naming it.
@@ -40,7 +45,15 @@ def hooks_on_findings(on_finding: object, known: Iterable[str]) -> list[Conditio
     if not isinstance(on_finding, Mapping):
         raise SessionError(f"on_finding is {on_finding!r}; expected a mapping, such as {{'error': 'stop'}}")
     kinds = {*known, *WEIGHED_KINDS}
-    return [_hook(key, reactions, kinds) for key, reactions in on_finding.items()]
+    hooks = [_hook(key, reactions, kinds) for key, reactions in on_finding.items()]
+    live = run_of(run)
+    notifies = any(hook.has(HookAction.NOTIFY) for hook in hooks)
+    if notifies and live is not None and all(getattr(sink, "type", "") != "webhook" for sink in live.sinks):
+        _log.warning(
+            "the run has no sink 'webhook', so notifications are only stored; expected one in "
+            "open_run(..., sinks=[...]), or a later sync to it"
+        )
+    return hooks
 
 
 def _hook(key: object, reactions: object, kinds: set[str]) -> ConditionalHook:

@@ -1,5 +1,6 @@
 """Sinks by name: found without importing, loaded without their SDK, missing ones explained."""
 
+import os
 import subprocess
 import sys
 
@@ -36,7 +37,7 @@ def plugin(tmp_path, monkeypatch):
 
 
 def test_the_built_in_sinks_are_these():
-    assert list(BUILT_IN) == ["local", "tensorboard", "mlflow", "wandb"]
+    assert list(BUILT_IN) == ["local", "tensorboard", "mlflow", "wandb", "webhook"]
     assert load_sink("local") is LocalSink
 
 
@@ -53,7 +54,12 @@ def test_loading_and_resolving_imports_no_tracker_and_no_torch(tmp_path):
         "print(*sorted({'mlflow', 'wandb', 'tensorboard', 'sqlalchemy', 'matplotlib', 'torch'} & sys.modules.keys()))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program, str(tmp_path)],
+        env=os.environ | {"STEPSCOPE_WEBHOOK_URL": "http://127.0.0.1:9/"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert result.stdout.split() == []
 

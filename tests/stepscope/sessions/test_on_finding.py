@@ -158,6 +158,12 @@ def test_what_is_no_reaction_is_refused(given, message):
         train(on_finding=given)
 
 
+def test_a_run_without_a_webhook_says_that_nobody_is_notified(tmp_path, caplog):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run=run, on_finding={"error": "notify"})
+    assert caplog.text.count("the run has no sink 'webhook'") == 1
+
+
 def test_notifying_needs_a_run():
     with pytest.raises(DebuggerConfigError, match="NOTIFY needs a run"):
         train(on_finding={"error": "notify"})
