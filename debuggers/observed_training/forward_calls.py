@@ -1,6 +1,7 @@
 """Sees how a loop calls its model: what it returns, the size of its batches, and whether a validation runs."""
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from debuggers.diagnosis.facts import BatchFacts
@@ -17,6 +18,7 @@ from debuggers.signals.modes import acts_in_training
 from debuggers.signals.passes import observable
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
+from debuggers.torch_internals.modules import is_replica
 from debuggers.utils import tensors_in
 
 _MOST_OUTPUTS = 64
@@ -41,10 +43,17 @@ class ForwardCalls:
         mixed: Says whether samples of the last call that was looked at closely are mixed.
     """
 
-    def __init__(self, model: torch.nn.Module, isolation: Isolation, stopwatch: Stopwatch) -> None:
-        """Observes nothing before ``attach``."""
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        isolation: Isolation,
+        stopwatch: Stopwatch,
+        on_training: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Observes nothing before ``attach``; ``on_training`` is called in the thread of each training call."""
         self._model = observable(model)
         self._isolation, self._stopwatch = isolation, stopwatch
+        self._on_training = on_training
         self._hooks = Hooks()
         self.outputs: frozenset[int] = frozenset()
         self.inputs: BatchFacts | None = None
@@ -88,6 +97,8 @@ class ForwardCalls:
             return
         with self._stopwatch, self._isolation.guard("watching the model's calls"):
             if is_training_forward():
+                if not is_replica(module):  # data parallelism calls each in a thread of its own
+                    self._on_training()
                 self._see_training(args, kwargs)
             elif not torch.is_grad_enabled() and backward_pass_id() == NO_BACKWARD_PASS and holds_values():
                 tensor = _first_tensor((args, kwargs))

@@ -83,7 +83,7 @@ class TrainingObserver:
         held = None if optimizer is None else set(map(id, held_parameters(optimizer)))
         trained = [one for one in mine.tensors if one.requires_grad and (held is None or id(one) in held)]
         self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end)
-        self.calls = ForwardCalls(model, isolation, stopwatch)
+        self.calls = ForwardCalls(model, isolation, stopwatch, self.passes.trains_here)
         self.error = ""
         self._invariants, self._graphs = InvariantLog(), KeptGraphs()
         self._hooks, self._arrivals = Hooks(), ArrivalQueue()
@@ -142,6 +142,7 @@ class TrainingObserver:
     def step(self, step: int) -> None:
         """Takes a step, after its backward passes and before the optimizer changes the weights."""
         with self._stopwatch, self._isolation.guard("observing a step"):
+            self.passes.trains_here()
             if not self._steps:
                 self._look_at_model()
             if self._steps == LOOKS - 1 and self._optimizer is not None:

@@ -20,7 +20,9 @@ _SEARCHES = 2
 class StepPasses:
     """Follows the backward passes that fill the gradients of an optimizer's parameters.
 
-    A pass belongs to the model if it changes the gradient of one of up to eight parameters. What was accumulated before
+    A pass belongs to the model if it changes the gradient of one of up to eight parameters. Only passes of the thread
+    that trains the model are looked at: in another one, torch may fill the gradients at the moment of a look, which
+    would end the process. What was accumulated before
     gradients were set to zero belongs to no step: in the training of a GAN, the generator's pass fills the
     discriminator's gradients, which are zeroed before its own.
 
@@ -59,6 +61,11 @@ class StepPasses:
         self._lock = threading.Lock()
         self._forget()
         self._had_step = self._zeroed = False
+        self.trains_here()
+
+    def trains_here(self) -> None:
+        """Says that this thread trains the model."""
+        self._thread = threading.get_ident()
 
     def start(self) -> None:
         """Observes backward passes from now on."""
@@ -136,7 +143,9 @@ class StepPasses:
         self._passes = self._changes = self.unrelated = 0
         self._losses: torch.Tensor | float | None = None
 
-    def _begin(self, roots: tuple[torch.Tensor, ...]) -> Callable[[bool], None]:
+    def _begin(self, roots: tuple[torch.Tensor, ...]) -> Callable[[bool], None] | None:
+        if threading.get_ident() != self._thread:
+            return None
         with self._lock:
             if self._marks.note() and self._marks.are_zero():
                 self._zeroed = True

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 
 import pytest
 import torch
@@ -498,3 +499,25 @@ def test_complex_weights_cannot_be_told_to_stand_still():
             optimizer.step()
 
         assert "step_changes_weights" not in {one.name for one in observed.facts.invariants}
+
+
+def test_a_pass_in_another_thread_is_not_looked_at():
+    """There torch may fill or free the gradients while they are read, which would end the process."""
+    one, other = (nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)) for _ in range(2))
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in (one, other)]
+    with Observed(one, optimizers[0]) as mine:
+        looks = []
+        marks = mine.observer.passes._marks
+        marks.note = lambda note=marks.note: looks.append(threading.get_ident()) or note()
+        worker = threading.Thread(target=train, args=(other, optimizers[1]))
+        worker.start()
+        worker.join()
+        assert looks == []
+
+        worker = threading.Thread(target=train, args=(one, optimizers[0]))
+        worker.start()
+        worker.join()
+        assert mine.facts.backward_passes == 1
+        assert len(mine.losses) == STEPS
+        assert None not in mine.losses
+        assert mine.facts.loss.kind == "cross_entropy"
