@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.conditional_hooks.acting import HookActing
+from debuggers.conditional_hooks.bounds import may_hold
 from debuggers.conditional_hooks.events import HookEvent, HookResult
 from debuggers.conditional_hooks.registered import RegisteredHook
 from debuggers.instrumentation.stopwatch import Stopwatch
@@ -15,9 +16,9 @@ from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.torch_import import torch
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class SeenTensor:
-    """A tensor that hooks look at; the fields are those of ``HookEvent``."""
+    """A tensor that hooks look at; the fields are those of ``HookEvent``. Frozen ones take long to make."""
 
     layer: str
     tensor: torch.Tensor
@@ -35,12 +36,13 @@ class HookDeciding:
         self._arrivals = ArrivalQueue()
 
     def consider(self, entry: RegisteredHook, seen: SeenTensor) -> list[HookResult]:
-        """Has a hook act on a tensor if it is to; returns what it did until now."""
-        if not entry.may_act(seen.step):
-            return []
-        if not entry.hook.needs_values:
+        """Has a hook that may act at this step do so if its condition holds; returns what it did until now."""
+        if not entry.needs_values:
             return self._act(entry, seen)
+        condition = entry.hook.condition
         with self._stopwatch:
+            if condition is not None and condition.bounds and not may_hold(condition.bounds, seen.tensor):
+                return []
             pending = measure({seen.layer: seen.tensor})
         if pending.ready():
             return self._decide(entry, seen, pending)

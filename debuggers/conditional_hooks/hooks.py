@@ -150,7 +150,7 @@ class ConditionalHooks:
             open_pass = hook.trigger not in (HookTrigger.EVERY_FORWARD, HookTrigger.EVERY_BACKWARD)
             if (open_pass or hook.is_forward is is_forward) and hook.patterns(layer):
                 with self._isolation.guard(f"hook {hook.name!r}"):
-                    results += self._deciding.consider(entry, seen)
+                    results += self._deciding.consider(entry, seen) if entry.may_act(number) else []
         return results
 
     def list_hooks(self) -> list[HookStatus]:

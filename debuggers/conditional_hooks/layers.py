@@ -79,7 +79,7 @@ class HookedLayers:
         tensors = [output] if isinstance(output, torch.Tensor) else tensors_in(output)
         for index, tensor in enumerate(tensors):
             called = name if len(tensors) == 1 else f"{name}.{index}"
-            if entry.hook.is_forward:
+            if entry.is_forward:
                 self._look(entry, called, tensor, True)
             elif tensor.requires_grad and not tensor.is_inference():
                 self._gradient_hooks.add_gradient(tensor, partial(self._see_gradient, entry, called))

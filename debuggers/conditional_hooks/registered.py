@@ -35,12 +35,14 @@ class RegisteredHook:
         executions: How often it acted.
         failures: How often its condition or one of its actions failed.
         layers: The layers of the model that it looks at.
+        is_forward: As of the hook; so is ``needs_values``. They are asked of each call of a layer.
     """
 
-    __slots__ = ("_enabled", "active", "executions", "failures", "hook", "id", "layers")
+    __slots__ = ("_enabled", "active", "executions", "failures", "hook", "id", "is_forward", "layers", "needs_values")
 
     def __init__(self, hook_id: int, hook: ConditionalHook) -> None:
         self.id, self.hook = hook_id, hook
+        self.is_forward, self.needs_values = hook.is_forward, hook.needs_values
         self.executions = self.failures = 0
         self.layers: tuple[str, ...] = ()
         self.active = self._enabled = True
