@@ -46,7 +46,7 @@ class _QuietComputation:
         is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
         self._autocast = torch.autocast(kind, enabled=False) if is_on else None
         if self._autocast is not None:
-            self._autocast.__enter__()
+            self._autocast.__enter__()  # type: ignore[no-untyped-call]
         self._modes = outside_modes()
         self._modes.__enter__()
 

@@ -156,7 +156,7 @@ class LayerSignals:
 
 def _statistics(sample: Floats, kind: str, reader: str) -> dict[str, float]:
     rows, size = len(sample), sample.size
-    found = {"output_zeros": (size - np.count_nonzero(sample)) / size}
+    found = {"output_zeros": float((size - np.count_nonzero(sample)) / size)}
     with np.errstate(all="ignore"):
         # The bits of ``mean`` and ``std``, without what NumPy does around them.
         mean = np.add.reduce(sample, axis=None) / size

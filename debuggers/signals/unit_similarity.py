@@ -30,7 +30,7 @@ def unit_similarities(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch
         alike: dict[tuple[object, ...], list[str]] = {}
         for name, sample in samples.items():
             alike.setdefault((sample.shape, sample.dtype, sample.device), []).append(name)
-        shares = {}
+        shares: dict[str, torch.Tensor | float] = {}
         for names in alike.values():
             together = _shares_of_twins([samples[name] for name in names])
             shares.update(zip(names, together.unbind(), strict=True))
