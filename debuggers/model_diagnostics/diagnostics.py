@@ -32,9 +32,10 @@ class ModelDiagnostics:
         recorded: Calls of ``record_performance``.
     """
 
-    def __init__(self, model: torch.nn.Module | None = None) -> None:
-        """Takes the model whose architecture is read when it is asked for, if there is one."""
+    def __init__(self, model: torch.nn.Module | None = None, *, enabled: bool = True) -> None:
+        """Takes the model whose architecture is read when it is asked for, if there is one, and whether it may run."""
         self.recorded = 0
+        self._enabled = enabled
         self._model = model
         self._architecture: ModelArchitectureInfo | None = None
         self._records: list[ModelPerformanceMetrics] = []
@@ -60,9 +61,13 @@ class ModelDiagnostics:
     def flops(self, *inputs: Any) -> int:
         """Returns the floating-point operations of one forward pass of the model on these inputs; see ``count_flops``.
 
+        In a session that ``STEPSCOPE_DISABLED`` switches off, 0.
+
         Raises:
             ArgumentTypeError: In a session without a model.
         """
+        if not self._enabled:
+            return 0
         if self._model is None:
             raise ArgumentTypeError("model diagnostics: the session has no model whose operations could be counted")
         return count_flops(self._model, *inputs)

@@ -8,7 +8,7 @@ from tracker_adapters.histograms.histogram import Histogram
 
 from debuggers.pictures.canvas import GRID, finished, new_axes, plain_ticks, readable
 from debuggers.pictures.colours import INFINITE_COLOUR, NAN_COLOUR, OKABE_ITO, viridis
-from debuggers.pictures.names import shortened
+from debuggers.pictures.names import told_apart
 from debuggers.pictures.numbers import (
     Floats,
     binned,
@@ -25,8 +25,8 @@ from debuggers.pictures.numbers import (
 _MOST_POINTS = 4000
 _MOST_ROWS, _MOST_COLUMNS = 60, 800
 _MOST_RIDGES = 40
-_LONGEST_COLUMN, _ROOM = 12, 80
-"""Characters of a column's name, and of all that stand below a map."""
+_LONGEST_ROW, _LONGEST_COLUMN, _ROOM = 40, 12, 80
+"""Characters of a row's name, of a column's, and of all that stand below a map."""
 
 
 def distribution(title: str, values: Floats, bins: int) -> Any:
@@ -128,9 +128,8 @@ def layer_map(
     for mask, colour in ((np.isnan(shown), NAN_COLOUR), (np.isinf(shown), INFINITE_COLOUR)):
         pixels[mask] = tuple(bytes.fromhex(colour[1:]))
     axes.imshow(pixels, aspect="auto", interpolation="nearest")
-    plain_ticks(
-        axes.yaxis, np.arange(len(chosen), dtype=float), [readable(shortened(str(rows[row]), 40)) for row in chosen]
-    )
+    labels = told_apart([str(rows[row]) for row in chosen], _LONGEST_ROW)
+    plain_ticks(axes.yaxis, np.arange(len(chosen), dtype=float), list(map(readable, labels)))
     named = range(0, len(columns), _stride(columns))
     plain_ticks(
         axes.xaxis,

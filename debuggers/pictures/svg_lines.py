@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.pictures.html_page import safe
-from debuggers.pictures.names import shortened
+from debuggers.pictures.names import told_apart
 from debuggers.pictures.numbers import (
     Floats,
     even_ticks,
@@ -50,10 +50,10 @@ def line_chart(title: str, lines: Lines, *, unit: str = "", marks: Sequence[int]
     parts = [axes.drawn(), *(axes.mark(step) for step in marks if axes.first <= step <= axes.last)]
     parts += [axes.line(x, y, f"var(--c{number})") for number, (x, y) in enumerate(drawn.values())]
     if len(drawn) > 1:
+        labels = told_apart(list(drawn), _LONGEST_NAME)
         keys = (
-            f'<span class="key"><span style="color:var(--c{number})">■</span> '
-            f"{safe(shortened(name, _LONGEST_NAME))}</span>"
-            for number, name in enumerate(drawn)
+            f'<span class="key"><span style="color:var(--c{number})">■</span> {safe(name)}</span>'
+            for number, name in enumerate(labels)
         )
         legend = f"<br>{' '.join(keys)}"
     else:

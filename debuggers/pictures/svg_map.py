@@ -8,7 +8,7 @@ from tracker_adapters.values.png import encode
 
 from debuggers.pictures.colours import INFINITE_COLOUR, NAN_COLOUR, VIRIDIS, viridis
 from debuggers.pictures.html_page import safe
-from debuggers.pictures.names import shortened
+from debuggers.pictures.names import told_apart
 from debuggers.pictures.numbers import Floats, fits_logarithm, non_finite_words, number_text, pooled, shares_between
 from debuggers.pictures.svg_lines import Lines
 
@@ -65,8 +65,8 @@ def heat_map(title: str, layers: Lines, *, unit: str = "") -> str:
         f'<image href="data:image/png;base64,{data}" x="{_NAMES}" y="{_TOP}" width="{_WIDTH - _NAMES - 8}" '
         f'height="{bottom - _TOP}" preserveAspectRatio="none" style="image-rendering:pixelated"/>'
     ]
-    for row, name in enumerate(names[row] for row in chosen):
-        label = shortened(name, _LONGEST_NAME)
+    shown = [names[row] for row in chosen]
+    for row, (name, label) in enumerate(zip(shown, told_apart(shown, _LONGEST_NAME), strict=True)):
         place = _TOP + row * _ROW + 12
         parts.append(
             f'<text x="{_NAMES - 8}" y="{place}" text-anchor="end">{safe(label)}<title>{safe(name)}</title></text>'

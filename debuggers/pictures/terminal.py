@@ -8,6 +8,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.pictures.cells import cells, characters_for, fitted
 from debuggers.pictures.dots import draw_line
+from debuggers.pictures.names import told_apart
 from debuggers.pictures.numbers import (
     as_floats,
     as_points,
@@ -146,7 +147,8 @@ class TerminalVisualizer:
         if finite.size < table.size:
             legend += f", ? = NaN, {mark} = infinite"
         rows = []
-        for row, line in zip(chosen, shown, strict=True):
+        labels = told_apart([str(layers[row]) for row in chosen], names, self._characters.cut)
+        for label, line in zip(labels, shown, strict=True):
             text = np.full(line.shape, "?")
             text[np.isinf(line)] = mark
             known = np.isfinite(line)
@@ -154,7 +156,7 @@ class TerminalVisualizer:
                 ends = np.log10([low, high]) if log else np.array([low, high])
                 shares = shares_between(np.log10(line[known]) if log else line[known], *ends.tolist())
                 text[known] = np.array(list(shades))[np.minimum(shares * len(shades), len(shades) - 1).astype(int)]
-            name = fitted(str(layers[row]), names, self._characters)
+            name = fitted(label, names, self._characters)
             rows.append(f"{name} {self._characters.wall}{''.join(text.tolist())}")
         scale = self._scale(names + 2, float(places[0]), float(places[-1]), shown.shape[1])
         tail = self._head(", ".join([legend, *filter(None, notes)]))
@@ -179,7 +181,8 @@ class TerminalVisualizer:
         lines = [*self._head(title), f"{fitted('layer', names, self._characters)} {'trend':<{trend}}{columns}"]
         room = self.height - len(lines)
         shown = rows if len(rows) <= room else rows[: room - 1]
-        for name, values in shown:
+        labels = told_apart([name for name, _ in shown], names, self._characters.cut)
+        for name, (_, values) in zip(labels, shown, strict=True):
             finite = values[np.isfinite(values)]
             ends = (values[0], values[-1]) if values.size else (None, None)
             extremes = (finite.min(), finite.max()) if finite.size else (None, None)

@@ -67,14 +67,15 @@ class MeasuredSteps:
         Raises:
             ProfilerError: Where a trace cannot be kept, or another profiler runs.
         """
+        if not self._side.enabled:
+            return
         if self._side.emitter is None and self._side.output_dir is None:
             raise ProfilerError(
                 "the session has neither a run nor an output_dir to keep a trace in; expected one, such as "
                 "DebugSession(model, optimizer, run=run)"
             )
-        if self._side.enabled:
-            with self._side.stopwatch:
-                self._trace = StepTrace(steps, max_mb, self._keep)
+        with self._side.stopwatch:
+            self._trace = StepTrace(steps, max_mb, self._keep)
 
     def begin(self) -> None:
         """Says that a step begins."""

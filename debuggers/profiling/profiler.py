@@ -137,9 +137,11 @@ class PerformanceProfiler:
             ArgumentTypeError: In a session without a model.
             DebuggerConfigError: Unless ``repeats`` is at least 1; for a model that computes with other processes.
         """
+        check_value("repeats", repeats, PositiveInteger, DebuggerConfigError)
+        if self._session is not None and not self._session.enabled:
+            return
         if self._model is None:
             raise ArgumentTypeError("profiler: the session has no model whose forward pass could be measured")
-        check_value("repeats", repeats, PositiveInteger, DebuggerConfigError)
         for name, module, seconds in forward_times(self._model, inputs, repeats):
             parameters = sum(one.numel() for one in module.parameters())
             self.record_layer_execution(name, type(module).__name__, seconds, parameters=parameters)

@@ -90,7 +90,7 @@ class SessionTools:
         if self._model_diagnostics is None:
             from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
 
-            self._model_diagnostics = ModelDiagnostics(self._model)
+            self._model_diagnostics = ModelDiagnostics(self._model, enabled=self._enabled)
         return self._model_diagnostics
 
     @property

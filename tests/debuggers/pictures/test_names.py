@@ -1,8 +1,8 @@
-"""A shortened name keeps both of its ends."""
+"""A shortened name keeps both of its ends, and what tells it from others."""
 
 import pytest
 
-from debuggers.pictures.names import shortened
+from debuggers.pictures.names import shortened, told_apart
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,15 @@ from debuggers.pictures.names import shortened
 def test_both_ends_stay(name, most, expected):
     assert shortened(name, most) == expected
     assert len(expected) <= most
+
+
+def test_long_names_keep_what_tells_them_apart():
+    names = [f"encoder.layers.{layer}.attention.{kind}" for layer in (0, 11) for kind in ("weight", "bias")]
+
+    assert told_apart([*names, "head"], 19) == [
+        "…0.attention.weight", "…0.attention.bias", "…11.atten…on.weight", "…11.attention.bias", "head",
+    ]  # fmt: skip
+    assert len(set(told_apart(names, 14))) == 4
+    assert told_apart(names, 40) == names
+    assert told_apart(names[:1], 12) == [shortened(names[0], 12)]
+    assert told_apart([], 5) == []

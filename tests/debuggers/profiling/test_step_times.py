@@ -172,8 +172,11 @@ def test_a_disabled_session_measures_nothing(monkeypatch):
     monkeypatch.setenv("STEPSCOPE_DISABLED", "1")
     _, session = train(nn.Sequential(nn.Linear(3, 3)), 3, profile=2)
 
+    session.profiler.measure_forward(torch.ones(1, 3))
+    session.profiler.trace(1)
     assert session.profiler.layers == ()
     assert session.profiler.data_waiting is None
+    assert session.model_diagnostics.flops(torch.ones(1, 3)) == 0
 
 
 def test_the_wait_for_data_is_that_of_the_sessions_signal():
