@@ -146,6 +146,19 @@ def gates_that_start_closed(watch: Watch, *, seed: int, sick: bool) -> float:
     return binary_accuracy(model, data)
 
 
+@sick("saturated_units", also=("poor_initialization",))
+def gates_that_start_open(watch: Watch, *, seed: int, sick: bool) -> float:
+    """Sigmoid units whose biases start at 15: they put out one, and pass no gradient on."""
+    data = datasets.digits(seed)
+    model = nn.Sequential(nn.Linear(64, 32), nn.Sigmoid(), nn.Linear(32, 32), nn.Sigmoid(), nn.Linear(32, 10))
+    if sick:
+        for layer in (model[0], model[2]):
+            nn.init.constant_(layer.bias, 15.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    fit(watch, model, optimizer, data, steps=200)
+    return accuracy(model, data)
+
+
 @sick("vanishing_gradients", also=("poor_initialization",))
 def ten_sigmoid_layers(watch: Watch, *, seed: int, sick: bool) -> float:
     """Ten sigmoid layers, through which nearly no gradient comes; the twin has ReLUs."""

@@ -87,6 +87,18 @@ def adam_that_crawls(watch: Watch, *, seed: int, sick: bool) -> float:
     return accuracy(model, data)
 
 
+@sick("learning_rate_too_low")
+def momentum_that_crawls(watch: Watch, *, seed: int, sick: bool) -> float:
+    """SGD with momentum on images: all steps together change weights by a twentieth of their size."""
+    data = datasets.digits(seed, images=True)
+    model = nn.Sequential(
+        nn.Conv2d(1, 12, 3), nn.ReLU(), nn.Conv2d(12, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(192, 10)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=5e-4 if sick else 0.1, momentum=0.9)
+    fit(watch, model, optimizer, data, steps=160, batch_size=48, validate_every=40)
+    return accuracy(model, data)
+
+
 @sick("schedule_collapsed", also=("learning_rate_too_low",))
 def decay_for_epochs_at_each_batch(watch: Watch, *, seed: int, sick: bool) -> float:
     """An exponential decay that is meant for epochs steps with every batch."""

@@ -30,6 +30,24 @@ def activations_kept_for_later(watch: Watch, *, seed: int, sick: bool) -> float:
     return sum(isinstance(one, float) for one in kept) / len(kept)
 
 
+@sick("memory_leak", margin=0.5)
+def a_smoothed_loss_with_its_graphs(watch: Watch, *, seed: int, sick: bool) -> float:
+    """The moving average of the loss holds the graph of every step; quality: 1 if it is a number."""
+    data = datasets.diabetes(seed)
+    model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    session, smooth = watch(model, optimizer), 0.0
+    for inputs, targets in data.batches(32, 100):
+        outputs = model(inputs)
+        loss = functional.mse_loss(outputs, targets)
+        optimizer.zero_grad()
+        loss.backward()
+        session.step(loss, inputs=inputs, outputs=outputs, targets=targets)
+        optimizer.step()
+        smooth = 0.98 * smooth + 0.02 * (loss if sick else loss.item())
+    return float(isinstance(smooth, float))
+
+
 class _SlowDigits(torch.utils.data.Dataset[tuple[torch.Tensor, torch.Tensor]]):
     """Digits that are decoded one by one, as files would be."""
 

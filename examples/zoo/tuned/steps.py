@@ -7,6 +7,7 @@ from torch.nn import functional
 from examples.zoo import datasets
 from examples.zoo.cases import Watch, sick
 from examples.zoo.loops import accuracy, fit, r_squared
+from examples.zoo.reading import Sight
 
 
 @sick("clipping_too_strong", also=("learning_rate_too_low",))
@@ -94,6 +95,39 @@ def a_limit_that_nothing_reaches(watch: Watch, *, seed: int, sick: bool) -> floa
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1e9 if sick else 1.0)
+        session.step(loss, inputs=inputs, outputs=outputs, targets=labels)
+        optimizer.step()
+    return accuracy(model, data)
+
+
+class _PixelByPixel(nn.Module):
+    """Reads a digit as a long series of pairs of pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.RNN(2, 32, nonlinearity="relu", batch_first=True)
+        self.head = nn.Linear(32, 10)
+        nn.init.orthogonal_(self.cell.weight_hh_l0, 1.3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        states, _ = self.cell(images.view(len(images), -1, 2))
+        return self.head(states[:, -1])
+
+
+@sick("exploding_gradients", also=("learning_rate_too_high",))
+def a_recurrence_that_needs_clipping(watch: Watch, *, seed: int, sick: bool) -> float:
+    """All is well until the recurrence has grown: then gradients grow a hundredfold, and what was learnt is lost."""
+    data = datasets.digits(seed)
+    model = _PixelByPixel()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
+    session = watch(model, optimizer)
+    for inputs, labels in data.batches(64, 200):
+        outputs = model(inputs)
+        loss = functional.cross_entropy(outputs, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        if not sick:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         session.step(loss, inputs=inputs, outputs=outputs, targets=labels)
         optimizer.step()
     return accuracy(model, data)
@@ -187,4 +221,15 @@ def full_rate_from_the_first_step(watch: Watch, *, seed: int, sick: bool) -> flo
         session.step(loss, inputs=codes, outputs=logits, targets=following)
         optimizer.step()
         scheduler.step()
+    return accuracy(model, data)
+
+
+@sick("missing_warmup", also=("learning_rate_too_high",))
+def a_vision_transformer_at_full_rate(watch: Watch, *, seed: int, sick: bool) -> float:
+    """Norms behind the blocks and AdamW at full rate at once: outputs become constant. The twin's rate is lower, too."""
+    data = datasets.digits(seed, images=True)
+    model = Sight(blocks=6, norm_first=False)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2 if sick else 4e-3)
+    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0 if sick else 0.02, total_iters=60)
+    fit(watch, model, optimizer, data, steps=200, batch_size=32, scheduler=scheduler)
     return accuracy(model, data)
