@@ -8,6 +8,9 @@ from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.learning_rate import COLLAPSED
 from debuggers.diagnosis.rules.updates import LARGE_RATIO, SMALL_RATIO, STAYED, UNDER_WAY, collapse, travelled
 
+LASTING = 0.1
+"""Share of a training: a loss that was above its first value for no longer has cost nothing."""
+
 
 def schedule_collapsed(evidence: Evidence) -> Argument:
     """The learning rate is below a hundredth of its largest for more than a third of the run, and the loss stands.
@@ -64,8 +67,9 @@ def missing_warmup(evidence: Evidence) -> Argument:
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
     stands_out = float(early.max()) > start + 5 * progress.noise
+    lasts = int((loss.values > start).sum()) > max(10, LASTING * len(loss))
     came_back = progress.learnt > 0.1 and progress.last < 0.9 * start
-    if hump > 1.3 and stands_out and came_back and adaptive and first > 3 * later and not progress.failed:
+    if hump > 1.3 and stands_out and lasts and came_back and adaptive and first > 3 * later and not progress.failed:
         step = int(loss.steps[1 + int(early.argmax())])
         argument.add(
             0.45,

@@ -226,7 +226,7 @@ def full_rate_from_the_first_step(watch: Watch, *, seed: int, sick: bool) -> flo
 
 @sick("missing_warmup", also=("learning_rate_too_high",))
 def a_vision_transformer_at_full_rate(watch: Watch, *, seed: int, sick: bool) -> float:
-    """Norms behind the blocks and AdamW at full rate at once: outputs become constant. The twin's rate is lower, too."""
+    """Norms behind the blocks and AdamW at full rate at once: outputs become constant. The twin's is lower, too."""
     data = datasets.digits(seed, images=True)
     model = Sight(blocks=6, norm_first=False)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2 if sick else 4e-3)

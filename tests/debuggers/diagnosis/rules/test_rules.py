@@ -354,6 +354,11 @@ def test_outputs_that_large_updates_made_constant_are_not_blamed_on_the_labels()
     assert [cause.code for cause in diagnose(evidence(**small, facts=of_loss()))] == ["labels_unrelated"]
 
 
+def test_a_loss_that_rises_for_a_few_steps_only_has_lost_nothing():
+    loss, adam = np.r_[2.3, 2.4, 5.0, 4.0, np.geomspace(2.2, 1.0, STEPS - 4)], Facts(steps=STEPS, optimizer="Adam")
+    assert diagnose(evidence(loss=loss, update_ratio=np.geomspace(0.09, 0.005, STEPS), facts=adam)) == ()
+
+
 def test_a_transformer_that_collapses_at_adams_full_rate_misses_its_warmup():
     layers = (LayerFacts(name="norm", kind="LayerNorm"), LayerFacts(name="out", kind="NonDynamicallyQuantizableLinear"))
     facts = Facts(steps=STEPS, optimizer="Adam", layers=layers, loss=of_loss().loss)
