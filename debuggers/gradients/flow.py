@@ -111,8 +111,11 @@ class GradientFlowAnalysis:
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Returns a line for each finding, merged where one began for many tensors; at most ten, and how many more."""
-    merged = merge_findings(list(findings))
+    """Returns a line for each finding, merged where one began for many tensors; at most ten, and how many more.
+
+    Problems come first: what is only told must not push them out.
+    """
+    merged = merge_findings(sorted(findings, key=lambda finding: not finding.is_problem))
     lines = [f"{finding.kind}: {finding.message}" for finding in merged[:_SHOWN]]
     return [*lines, f"and {counted(len(merged) - _SHOWN, 'more findings')}"] if len(merged) > _SHOWN else lines
 

@@ -1,6 +1,7 @@
 """Who judges signals: hands them to the rules when they are noted, and tells what these find."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy.typing as npt
 from tracker_adapters.emitter import Emitter
@@ -52,8 +53,14 @@ class SignalJudge:
         self._may_saturate.update(layers)
 
     def findings(self) -> list[Finding]:
-        """Returns all findings so far."""
-        return self._rules.findings()
+        """Returns all findings so far; of level info one for each kind and name, over all its periods."""
+        periods: dict[tuple[str, str], list[Finding]] = {}
+        found = self._rules.findings()
+        for one in found:
+            if not one.is_problem:
+                periods.setdefault((one.kind, one.name), []).append(one)
+        problems = [one for one in found if one.is_problem]
+        return sorted([*problems, *map(_folded, periods.values())], key=lambda one: (one.step, one.kind))
 
     def _take(self, begun: list[Finding]) -> None:
         if begun:
@@ -64,3 +71,15 @@ class SignalJudge:
         self._isolation.record(f"the detector {rule.kind!r}", error)
         if self._isolation.on_error == "raise":
             raise error
+
+
+def _folded(periods: list[Finding]) -> Finding:
+    """The periods of one rule and name as one, with the value that is farthest from its limit."""
+    worst = max(periods, key=lambda one: (abs(one.value - one.threshold), -one.step))
+    return replace(
+        worst,
+        step=periods[0].step,
+        last_step=periods[-1].last_step,
+        steps=sum(one.steps for one in periods),
+        ongoing=periods[-1].ongoing,
+    )

@@ -102,6 +102,41 @@ def test_what_is_only_told_is_in_the_report_and_no_alert():
     assert not session.report().verdict.found
 
 
+def test_what_comes_again_and_again_is_one_finding_behind_the_problems():
+    class Peaks(HighAccuracy):
+        kind = "peaks"
+        signals = frozenset({"peak"})
+
+    class Late(HighAccuracy):
+        kind = "late"
+        level = "warning"
+        signals = frozenset({"late"})
+
+    class Many(HighAccuracy):
+        level = "info"
+
+    others = []
+    for number in range(12):
+        rule = type(f"Many{number}", (Many,), {"kind": f"many_{number}", "signals": frozenset({"peak"})})
+        others.append(rule())
+    torch.manual_seed(0)
+    model = sound()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.DebugSession(model, optimizer, detectors=[Peaks(), Late(), *others]) as session:
+        for step in range(60):
+            optimizer.zero_grad()
+            loss = model(torch.randn(8, 2)).square().mean()
+            loss.backward()
+            metrics = {"peak": 1.0 + step if step % 20 == 5 else 0.0, "late": 1.0 if step == 50 else 0.0}
+            session.step(loss, metrics=metrics)
+            optimizer.step()
+    report = session.report()
+    (peaks,) = [one for one in report.findings if one.kind == "peaks"]
+    assert (peaks.step, peaks.last_step, peaks.steps, peaks.value) == (5, 45, 3, 46.0)
+    shown = [line for line in report.summary().splitlines() if line.startswith(("late:", "many_", "peaks:"))]
+    assert shown[0].startswith("late: ")
+
+
 def test_the_store_has_each_finding_once(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         train(dead(), offset=1.0, run=run)
