@@ -3,6 +3,9 @@
 import glob
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 
 from tracker_adapters.errors import NotARunError
@@ -10,6 +13,8 @@ from tracker_adapters.remote.place import is_url
 from tracker_adapters.store.layout import MANIFEST
 
 from stepscope.runs.places import fetch_run
+
+_MOST_NEIGHBOURS = 10_000
 
 
 def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -33,7 +38,7 @@ def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
         if not runs and len(given) > 1 and os.path.lexists(place):
             passed.append(place)
         elif not runs:
-            what = "contains no run" if Path(place).is_dir() else "is not a folder"
+            what = "contains no run" if Path(place).is_dir() else f"is not a folder{_nearest(os.fspath(place))}"
             raise NotARunError(
                 f"{place} {what}; expected a run's folder, a folder that contains runs, or a pattern of such folders"
             )
@@ -56,6 +61,16 @@ def run_labels(runs: Sequence[Path]) -> list[str]:
 def readable(path: str | os.PathLike[str]) -> str:
     """Returns a path as text that can be encoded: what is no UTF-8 in it becomes U+FFFD."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def _nearest(place: str) -> str:
+    """Says which folders beside a missing one have nearly its name; nothing where none has."""
+    path = Path(place).expanduser()
+    names: list[str] = []
+    with suppress(OSError):
+        names = [entry.name for entry in islice(os.scandir(path.parent), _MOST_NEIGHBOURS) if entry.is_dir()]
+    near = get_close_matches(path.name, names)
+    return f" (nearest: {', '.join(readable(path.parent / name) for name in near)})" if near else ""
 
 
 def _expanded(place: str) -> list[Path]:

@@ -120,6 +120,12 @@ def test_a_run_with_many_steps_has_a_page_of_a_few_kilobytes(tmp_path):
     assert len(page) < 50_000 and "step 29,999" in page
 
 
-def test_a_pattern_that_matches_no_run_is_one_line(tmp_path):
-    done = CliRunner().invoke(main, ["report", str(tmp_path / "no*")])
-    assert done.exit_code == 2 and len(done.output.splitlines()) == 1 and "no* is not a folder" in done.output
+@pytest.mark.parametrize("given", ["digit", "digist*"])
+def test_a_name_or_pattern_that_matches_no_run_is_told_the_nearest_in_one_line(tmp_path, given):
+    for name in ("digits", "other"):
+        stepscope.open_run(tmp_path / name, sinks=[]).close()
+
+    done = CliRunner().invoke(main, ["report", str(tmp_path / given)])
+
+    assert done.exit_code == 2 and len(done.output.splitlines()) == 1
+    assert f"{given} is not a folder (nearest: {tmp_path / 'digits'}); expected a run's folder" in done.output
