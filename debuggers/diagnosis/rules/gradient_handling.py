@@ -9,7 +9,7 @@ from debuggers.diagnosis.rules.updates import HEALTHY_RATIO
 
 ADAPTIVE = ("Adam", "RMSprop", "NAdam", "RAdam", "Lion", "Adagrad", "Adadelta")
 JUMP = 20.0
-"""Times its median from which the norm of the gradients explodes at single steps."""
+"""Times its median and its first values from which the norm of the gradients explodes at single steps."""
 
 
 def gradients_not_zeroed(evidence: Evidence) -> Argument:
@@ -68,14 +68,15 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
     if not facts.clips or len(evidence["clipped_norm"]) or len(norms) < 5:
         return argument
     progress, largest, typical = progress_of(evidence), float(norms.values.max()), float(np.median(norms.values))
-    argument.add(
-        MODERATE, f"clipping never changed a gradient, of a norm up to {largest:.3g}", since=int(norms.steps[0])
+    start = float(np.median(norms.values[:5]))
+    argument.add(  # a limit that is for emergencies alone is sound
+        WEAK / 2, f"clipping never changed a gradient, of a norm up to {largest:.3g}", since=int(norms.steps[0])
     )
     if found := evidence.found("exploding_gradient", "large_update"):
         argument.add(MODERATE, found[0].message, since=found[0].step)
-    if largest > JUMP * typical:
-        argument.add(MODERATE, f"the norm rises to {largest:.3g}, its median is {typical:.3g}")
-    if progress is not None and progress.failed:
+    if largest > JUMP * max(start, typical):  # one that only falls has its largest values at first
+        argument.add(MODERATE, f"the norm rises from {start:.3g} at first to {largest:.3g}")
+    if progress is not None and (progress.failed or progress.learnt < 0.1):
         argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     elif progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")

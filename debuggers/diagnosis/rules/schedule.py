@@ -120,6 +120,9 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     validation = evidence["validation/loss"].finite
     if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():
         argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
+    rates = evidence["learning_rate"].finite.values
+    if len(rates) and float(rates[-1]) < 0.1 * float(rates.max()):
+        argument.against(STRONG, "the learning rate had fallen to less than a tenth: the schedule has come to its end")
     argument.advice = (
         f"Train longer: twice {evidence.facts.steps or progress.points:,} steps, or until the validation loss stands."
     )

@@ -95,13 +95,15 @@ def exploding_gradients(evidence: Evidence) -> Argument:
     if len(norms) >= 5:
         largest, middle, start = (float(f(norms.values)) for f in (np.max, np.median, _start))
         step = int(norms.steps[norms.values.argmax()])
-        if largest > 1e3 and largest > JUMP * middle:
+        goes_well = progress is not None and progress.learnt > 0.3
+        usual = max(middle, start) if goes_well else middle  # many a sound training begins with large gradients
+        if largest > 1e3 and largest > JUMP * usual:
             argument.add(
                 MODERATE, f"the norm jumps to {largest:.2g} at step {step}, the median is {middle:.2g}", since=step
             )
         elif progress is not None and progress.learnt < 0.1 and largest > JUMP * max(start, 1e-12):
             argument.add(MODERATE, f"the norm grows from {start:.2g} at first to {largest:.2g} at step {step}")
-        elif start > 1e3:
+        elif start > 1e3 and not goes_well:
             argument.add(MODERATE, f"the gradients' norm is {start:.2g} from the beginning", since=int(norms.steps[0]))
     if found := evidence.found("exploding_gradient"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])

@@ -354,6 +354,16 @@ def test_outputs_that_large_updates_made_constant_are_not_blamed_on_the_labels()
     assert [cause.code for cause in diagnose(evidence(**small, facts=of_loss()))] == ["labels_unrelated"]
 
 
+def test_gradients_that_fall_from_large_ones_need_no_clipping():
+    norms = {"total_norm__gradients": np.geomspace(2000.0, 2.0, STEPS), "loss": np.geomspace(2.3, 1.2, STEPS)}
+    assert diagnose(evidence(findings=["exploding_gradient"], facts=Facts(steps=STEPS, clips=True), **norms)) == ()
+
+
+def test_a_training_whose_schedule_has_ended_is_not_stopped_too_early():
+    falls = {"loss": np.linspace(2.3, 1.4, STEPS), "update_ratio": 1e-3, "validation__loss": np.linspace(2.3, 1.5, 6)}
+    assert diagnose(evidence(**falls, learning_rate=np.linspace(0.1, 0.0, STEPS))) == ()
+
+
 def test_a_loss_that_rises_for_a_few_steps_only_has_lost_nothing():
     loss, adam = np.r_[2.3, 2.4, 5.0, 4.0, np.geomspace(2.2, 1.0, STEPS - 4)], Facts(steps=STEPS, optimizer="Adam")
     assert diagnose(evidence(loss=loss, update_ratio=np.geomspace(0.09, 0.005, STEPS), facts=adam)) == ()
