@@ -19,7 +19,7 @@ from debuggers.measurement.joined_summaries import JoinedSummaries
 from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
-from debuggers.torch_internals.grad_scaler import pending_scale, scale_of
+from debuggers.torch_internals.grad_scaler import scale_of
 from debuggers.torch_internals.tensors import version_of
 from debuggers.utils import tensors_in
 
@@ -196,7 +196,7 @@ class Recording:
                 raise
 
     def _unscaled(self, gradient: torch.Tensor) -> torch.Tensor:
-        scale = None if self.scaler is None else pending_scale(self.scaler)
+        scale = None if self.scaler is None else scale_of(self.scaler)
         if scale is None:
             return gradient
         # Wide enough that what the scale kept from underflow does not underflow here; a new tensor in any case.

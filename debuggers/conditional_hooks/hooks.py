@@ -27,7 +27,7 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.tensors.inspection import as_tensor
 from debuggers.tensors.inspector import TensorInspector
 from debuggers.torch_import import torch
-from debuggers.torch_internals.grad_scaler import pending_scale
+from debuggers.torch_internals.grad_scaler import scale_of
 
 _REMEMBERED_LAYERS = 10_000
 
@@ -266,7 +266,7 @@ class ConditionalHooks:
         step = self._step
         if step is None or self._acting.is_acting or not entry.may_act(step):
             return
-        scale = None if is_forward or self.scaler is None else pending_scale(self.scaler)
+        scale = None if is_forward or self.scaler is None else scale_of(self.scaler)
         with outside_modes():
             tensor = tensor.detach()
             if scale is not None:

@@ -33,7 +33,7 @@ from debuggers.observed_training.model_facts import (
 from debuggers.observed_training.step_passes import StepPasses
 from debuggers.signals.sampled_steps import is_sampled
 from debuggers.torch_import import torch
-from debuggers.torch_internals.grad_scaler import is_unscaled, optimizer_states
+from debuggers.torch_internals.grad_scaler import changes_by_unscaling, is_unscaled, optimizer_states
 from debuggers.torch_internals.optimizers import held_parameters
 
 LOOKS = 10
@@ -293,7 +293,7 @@ class TrainingObserver:
         if scaler is None or optimizer is None or not scaler.is_enabled():
             return 0
         state = optimizer_states(scaler).get(id(optimizer))
-        return int(state is not None and is_unscaled(state))
+        return changes_by_unscaling() if state is not None and is_unscaled(state) else 0
 
     def _keep_weights(self, step: int) -> None:
         if self._optimizer is None or not any(group["lr"] for group in self._optimizer.param_groups):

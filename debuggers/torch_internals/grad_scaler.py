@@ -6,20 +6,34 @@
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from operator import attrgetter, methodcaller
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.tensors import version_of
 
-scale_of: Callable[[torch.amp.GradScaler], torch.Tensor | None] = attrgetter("_scale")
-"""Returns the scale as it is now, a 0-d float32 tensor on the device; None before the first use.
-
-It is the same tensor until it is set by hand; each ``update`` changes it in place.
-"""
 first_scale_of: Callable[[torch.amp.GradScaler], float] = attrgetter("_init_scale")
 """Returns the scale that it was made with."""
-pending_scale: Callable[[torch.amp.GradScaler], torch.Tensor | None] = methodcaller("_get_scale_async")
-"""Returns what ``scale_of`` does; ``get_scale`` makes a number of it."""
+
+
+def scale_of(scaler: torch.amp.GradScaler) -> torch.Tensor | None:
+    """Returns the scale as it is now, a 0-d float32 tensor on the device; None before the first use, and if disabled.
+
+    It is the same tensor until it is set by hand; each ``update`` changes it in place. ``get_scale`` makes a number of
+    it.
+    """
+    scale: torch.Tensor | None = getattr(scaler, "_scale", None)  # a disabled one lacks it
+    return scale
+
+
+@cache
+def changes_by_unscaling() -> int:
+    """Returns by how much unscaling raises the version of a gradient: 0 where torch does not count it as a change."""
+    gradient = torch.ones(1)
+    before = version_of(gradient)
+    torch._amp_foreach_non_finite_check_and_unscale_([gradient], torch.zeros(1), torch.ones(1))
+    return version_of(gradient) - before
 
 
 def optimizer_states(scaler: torch.amp.GradScaler) -> dict[int, dict[str, Any]]:

@@ -23,7 +23,7 @@ def checked_scalar(name: str, value: Any) -> torch.Tensor | float:
 
 
 class Diagnostics:
-    """Emits what describes a step as a whole; without an emitter it does nothing."""
+    """Emits what describes a step as a whole; without an emitter it only checks it."""
 
     def __init__(self, emitter: Emitter | None, optimizer: torch.optim.Optimizer | None) -> None:
         self._emitter = emitter
@@ -39,12 +39,13 @@ class Diagnostics:
         Raises:
             ArtifactError: When one of them is no number; then none is emitted.
         """
-        if self._emitter is None or (loss is None and not metrics and not measured):
-            return
-        emitter = self._emitter.at(step)
         values = {} if loss is None else {"loss": loss}
         values |= metrics or {}
-        for name, value in {name: checked_scalar(name, value) for name, value in values.items()}.items():
+        checked = {name: checked_scalar(name, value) for name, value in values.items()}
+        if self._emitter is None or (not checked and not measured):
+            return
+        emitter = self._emitter.at(step)
+        for name, value in checked.items():
             emitter.scalar(name, value)
         if measured and self._optimizer is not None:
             groups = self._optimizer.param_groups

@@ -91,6 +91,10 @@ def _check(batch: Any, loss: object, forward: object, steps: object) -> None:
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise SessionError(f"steps is {steps!r}; expected an integer of at least 1")
     is_pair = isinstance(batch, (tuple, list)) and len(batch) == 2
-    if not tensors_in(batch) or not (is_pair or isinstance(batch, Mapping) or forward is not None):
+    if not tensors_in(batch):
+        held = [*(batch.values() if isinstance(batch, Mapping) else batch if is_pair else [batch])]
+        kinds = ", ".join(type(one).__name__ for one in held) or "nothing"
+        raise SessionError(f"batch holds no tensor but {kinds}; expected tensors, such as torch.as_tensor(array)")
+    if not (is_pair or isinstance(batch, Mapping) or forward is not None):
         shown = f"{type(batch).__name__} of {len(batch)}" if isinstance(batch, (tuple, list)) else type(batch).__name__
         raise SessionError(f"batch is a {shown}; expected (inputs, targets), or a mapping of the model's arguments")

@@ -191,6 +191,15 @@ def test_calls_within_a_transformation_are_left_out():
     assert not loop.monitor.failures
 
 
+def test_a_disabled_scaler_is_none():
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    loop = Loop(gradients=True, scaler=scaler)
+    loop.monitor.expect(0)
+    loop.forward(5)
+    loop.monitor.detach(0)
+    assert loop.recorded("activation_gradients") == {0: {"first": 5, "second": 5}}
+
+
 def test_outputs_without_plain_values_are_none():
     model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2))
     monitor = ActivationMonitor(model, on_error="raise", gradients=True)

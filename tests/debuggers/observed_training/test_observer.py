@@ -165,6 +165,24 @@ def test_clipping_is_noticed(clip):
         assert observed.facts.clips
 
 
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_clipping_is_noticed_beside_a_scaler(is_enabled):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0, enabled=is_enabled)
+    with Observed(model, optimizer, scaler) as observed:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            inputs, targets = batch()
+            scaler.scale(functional.cross_entropy(model(inputs), targets)).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            scaler.step(optimizer)
+            scaler.update()
+
+        assert observed.facts.clips
+
+
 def test_gradients_that_are_never_zeroed_are_found():
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

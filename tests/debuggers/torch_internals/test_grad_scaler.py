@@ -19,14 +19,25 @@ def training():
 def test_the_scale_is_made_with_the_first_use(training):
     scaler, _, weight = training
     assert grad_scaler.scale_of(scaler) is None
-    assert grad_scaler.pending_scale(scaler) is None
     assert grad_scaler.first_scale_of(scaler) == 64
 
     scaler.scale(weight.sum())
 
     scale = grad_scaler.scale_of(scaler)
     assert (scale.dim(), scale.dtype, float(scale)) == (0, torch.float32, 64)
-    assert grad_scaler.pending_scale(scaler) is scale
+
+
+def test_a_disabled_scaler_has_no_scale():
+    assert grad_scaler.scale_of(torch.amp.GradScaler("cpu", enabled=False)) is None
+
+
+def test_whether_unscaling_counts_as_a_change_is_known(training):
+    scaler, optimizer, weight = training
+    scaler.scale(weight.sum()).backward()
+    before = tensors.version_of(weight.grad)
+    scaler.unscale_(optimizer)
+
+    assert tensors.version_of(weight.grad) - before == grad_scaler.changes_by_unscaling()
 
 
 def test_an_update_changes_the_scale_in_place_and_its_version(training):

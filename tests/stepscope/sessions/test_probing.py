@@ -117,3 +117,12 @@ def test_wrong_arguments(batch, options, message):
         pytest.raises(stepscope.SessionError, match=message),
     ):
         session.probe(batch, **options)
+
+
+def test_a_batch_of_arrays_is_told_from_one_of_tensors():
+    model = nn.Linear(2, 1)
+    with stepscope.watch(model, torch.optim.SGD(model.parameters(), lr=0.1)) as session:
+        with pytest.raises(stepscope.SessionError, match="holds no tensor but ndarray, list; expected tensors"):
+            session.probe((np.ones((4, 2)), [1.0]))
+        with pytest.raises(stepscope.SessionError, match="holds no tensor but nothing"):
+            session.probe({})

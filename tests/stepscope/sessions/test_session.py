@@ -213,6 +213,12 @@ def test_closing_the_run_ends_the_session_first(tmp_path):
         (lambda: stepscope.DebugSession().start().start(), SessionError, "was started before"),
         (lambda: stepscope.DebugSession().start().step(1.0, step=-1), ArtifactError, "-1"),
         (
+            lambda: stepscope.DebugSession().start().step("low"),
+            ArtifactError,
+            "'loss': got str 'low'; expected a number",
+        ),
+        (lambda: stepscope.DebugSession().start().step(np.ones(3)), ArtifactError, r"'loss': got shape \(3,\)"),
+        (
             lambda: stepscope.DebugSession(stability=object()),
             SessionError,
             "needs a model and an optimizer",
