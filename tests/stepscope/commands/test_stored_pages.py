@@ -108,7 +108,8 @@ def test_a_page_names_the_causes_that_the_session_has_named(tmp_path):
     (content,) = contents_of(tmp_path / "run")
     report = session.report()
     assert [cause.code for cause in content.causes] == [cause.code for cause in report.causes] != []
-    assert sorted(map(repr, content.evidence.findings)) == sorted(map(repr, report.evidence.findings))
+    stored, known = ({one.name for one in each.evidence.found("exploding_gradient")} for each in (content, report))
+    assert stored == known != set()
 
 
 def test_a_run_with_many_steps_has_a_page_of_a_few_kilobytes(tmp_path):
