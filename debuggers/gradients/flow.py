@@ -1,6 +1,7 @@
 """Analysis of the gradients of the last steps: flow through the network, trends, findings, health and advice."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -111,13 +112,19 @@ class GradientFlowAnalysis:
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Returns a line for each finding, merged where one began for many tensors; at most ten, and how many more.
+    """Returns a line for each problem, merged where one began for many tensors: at most ten, and how many more.
 
-    Problems come first: what is only told must not push them out.
+    What is no problem by itself, of level info, comes as one line of kinds.
     """
-    merged = merge_findings(sorted(findings, key=lambda finding: not finding.is_problem))
+    merged = merge_findings([finding for finding in findings if finding.is_problem])
     lines = [f"{finding.kind}: {finding.message}" for finding in merged[:_SHOWN]]
-    return [*lines, f"and {counted(len(merged) - _SHOWN, 'more findings')}"] if len(merged) > _SHOWN else lines
+    if len(merged) > _SHOWN:
+        lines.append(f"and {counted(len(merged) - _SHOWN, 'more findings')}")
+    notes = Counter(finding.kind for finding in findings if not finding.is_problem)
+    if notes:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(notes.items()))
+        lines.append(f"Noted, no problem by itself: {kinds}.")
+    return lines
 
 
 def analyze(history: GradientHistory, *, findings: Sequence[Finding] | None = None) -> GradientFlowAnalysis:

@@ -133,8 +133,10 @@ def test_what_comes_again_and_again_is_one_finding_behind_the_problems():
     report = session.report()
     (peaks,) = [one for one in report.findings if one.kind == "peaks"]
     assert (peaks.step, peaks.last_step, peaks.steps, peaks.value) == (5, 45, 3, 46.0)
-    shown = [line for line in report.summary().splitlines() if line.startswith(("late:", "many_", "peaks:"))]
-    assert shown[0].startswith("late: ")
+    (problem, notes) = [line for line in report.summary().splitlines() if "late" in line or "peaks" in line][-2:]
+    assert problem.startswith("late: ")
+    assert notes.startswith("Noted, no problem by itself: ")
+    assert "many_11 (1), " in notes and "peaks (1)" in notes
 
 
 def test_the_store_has_each_finding_once(tmp_path):
@@ -155,7 +157,7 @@ def test_training_is_the_same_to_the_bit():
 def test_detectors_of_the_user_see_signals_and_metrics_and_are_told_whatever_their_level():
     emitter = MemoryEmitter()
     detectors = [VarianceBounds(highest=1e-9), HighAccuracy()]
-    session, _ = train(sound(), detectors=detectors, metrics={"val_accuracy": 0.95, "other": "3"}, run=None)
+    session, _ = train(sound(), detectors=detectors, metrics={"val_accuracy": 0.95, "other": 3.0}, run=None)
     assert {"variance_out_of_bounds", "high_accuracy"} <= kinds_of(session)
     train(sound(), detectors=[HighAccuracy()], metrics={"val_accuracy": 0.95}, run=emitter)
     assert alerts_of(emitter) == {"high_accuracy"}
