@@ -68,6 +68,11 @@ INVARIANTS: Final = (
         "an operator of the model goes over the samples of a batch",
     ),
     Invariant(
+        "weights_are_registered",
+        "what a model multiplies with is among its parameters, or something else trains it",
+        "the model multiplies with weights that are none of its parameters, and that nothing changes",
+    ),
+    Invariant(
         "parameters_change_with_buffers",
         "where a batch norm's statistics follow the batches, its parameters are trained",
         "a batch norm with frozen parameters is in training mode, so that its statistics follow the batches",

@@ -31,6 +31,7 @@ from debuggers.observed_training.model_facts import (
     world_size,
 )
 from debuggers.observed_training.step_passes import StepPasses
+from debuggers.observed_training.unregistered_weights import UnregisteredWeights
 from debuggers.signals.sampled_steps import is_sampled
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import changes_by_unscaling, is_unscaled, optimizer_states
@@ -101,6 +102,7 @@ class TrainingObserver:
         self._steps, self._last_step = 0, -1
         self._clipped = self._others = 0
         self._precision = ""
+        self._unregistered = UnregisteredWeights(model)
         self._told: set[str] = set()
 
     def start(self) -> None:
@@ -242,7 +244,8 @@ class TrainingObserver:
             if not view.reaches_outputs and (calls.outputs or (calls.inputs is not None and not calls.sizes)):
                 return  # another model's loss
             self._graphs.mark(self._steps, roots[0])
-            self._check_samples(roots[0])
+            if self._steps < LOOKS and not self.passes.passes:  # once a step: others' weights change between steps
+                self._check_graph(roots[0])
             view = _with_targets(view, self.calls.values)
             scale = self.passes.scale_number
             if scale != 1.0:
@@ -255,10 +258,13 @@ class TrainingObserver:
             if not self.passes.mixed:
                 self._on_loss(view)
 
-    def _check_samples(self, loss: torch.Tensor) -> None:
-        found = self.calls.mixed.found(loss.grad_fn) if self._steps < LOOKS else None
-        if found is not None:
-            self._invariants.check("samples_are_apart", self._steps, broken=bool(found), where=found)
+    def _check_graph(self, loss: torch.Tensor) -> None:
+        mixed = self.calls.mixed.found(loss.grad_fn)
+        held = () if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
+        unknown = self._unregistered.look(loss.grad_fn, self.calls.outputs, self.calls.given, held)
+        for name, found in (("samples_are_apart", mixed), ("weights_are_registered", unknown)):
+            if found is not None:
+                self._invariants.check(name, self._steps, broken=bool(found), where=found)
 
     def _look_at_model(self) -> None:
         self._initial = InitialParameters(self._parameters)

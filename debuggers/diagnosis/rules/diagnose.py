@@ -39,7 +39,11 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "loss_sum_not_mean": (*_TOO_LARGE, "learning_rate_too_high"),
     "accumulation_not_averaged": (*_TOO_LARGE, "learning_rate_too_high"),
     "gradients_not_zeroed": (*_TOO_LARGE, "learning_rate_too_high", "labels_unrelated", "accumulation_not_averaged"),
-    "inputs_not_normalized": (*_TOO_LARGE, "learning_rate_too_high", *_STUCK),
+    "inputs_not_normalized": (
+        *_TOO_LARGE,
+        "learning_rate_too_high",
+        *(code for code in _STUCK if code != "no_update"),  # however large they are, a step changes weights
+    ),
     "non_finite_inputs": (*_TOO_LARGE, *_STUCK, "learning_rate_too_high"),
     "inputs_constant": (*_STUCK, "duplicated_data", "inputs_not_normalized"),
     "single_class_labels": (*_STUCK, "unshuffled_data", "duplicated_data", "wrong_output_or_loss"),

@@ -47,6 +47,15 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
     argument.advice = (
         "Make the optimizer after the model is complete, or optimizer.add_param_group({'params': new.parameters()})."
     )
+    for invariant in evidence.facts.invariants:
+        if invariant.name == "weights_are_registered" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            argument.add(
+                0.85,
+                f"the model multiplies with weights of shape {invariant.where} that get gradients, are none of "
+                "model.parameters(), and never change",
+                since=invariant.first_step,
+            )
+            argument.advice = "Keep layers in nn.ModuleList or nn.ModuleDict, and tensors in nn.Parameter."
     return argument
 
 
