@@ -65,7 +65,7 @@ class Everything(Nobody):
         )  # fmt: skip
         self._stack.callback(self.session.close)
         for trigger in HookTrigger:
-            for action in HookAction:
+            for action in (one for one in HookAction if one != HookAction.RAISE):  # that ends a training
                 self._register(trigger, action)
         self._debuggers = self._debugger(model)
         self.session.profiler.start_timer("training")
