@@ -11,7 +11,9 @@ from examples.zoo.watching import Watcher
 
 TUNED, HELD_OUT = cases("tuned"), cases("held_out")
 CASES = TUNED + HELD_OUT
-QUICK = [case for case in TUNED if case.family in ("mechanics", "loss_and_head", "inputs", "pictures")][::5]
+QUICK = [case for case in TUNED if case.family in ("mechanics", "loss_and_head", "inputs", "pictures")][::5] + HELD_OUT[
+    ::20
+]
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,8 @@ def test_labels_are_of_the_vocabulary():
 def test_the_zoo_is_large_enough():
     assert Counter(bool(case.cause) for case in TUNED)[True] >= 70
     assert Counter(bool(case.cause) for case in TUNED)[False] >= 30
+    assert Counter(bool(case.cause) for case in HELD_OUT)[True] >= 90
+    assert Counter(bool(case.cause) for case in HELD_OUT)[False] >= 24
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns of a shape: that is the case's point
