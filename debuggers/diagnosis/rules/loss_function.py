@@ -61,7 +61,7 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid"):
         argument.add(STRONG, f"nll_loss gets {loss.before or 'plain'} outputs, it expects logarithms of probabilities")
         argument.advice = "Use cross_entropy, or apply log_softmax before nll_loss."
-    elif loss.kind == "kl_div" and loss.before not in ("log_softmax", "log_sigmoid"):
+    elif loss.kind == "kl_div" and not any(node.startswith("Log") for node in loss.nodes) and "log" not in loss.before:
         argument.add(STRONG, f"kl_div gets {loss.before or 'plain'} outputs, it expects logarithms of probabilities")
         argument.advice = "Apply log_softmax to the first argument of kl_div."
     elif loss.before == "softmax" and width == 1:

@@ -177,6 +177,37 @@ def targets_with_a_dimension_too_many(watch: Watch, *, seed: int, sick: bool) ->
     return r_squared(model, data)
 
 
+@sick("shape_broadcast")
+def a_quantile_of_a_column_and_a_row(watch: Watch, *, seed: int, sick: bool) -> float:
+    """The loss of a quantile, written by hand, compares every output (N, 1) with every target (N,)."""
+    data = datasets.diabetes(seed)
+    data = Data(data.inputs, data.targets[:, 0], data.test_inputs, data.test_targets[:, 0])
+    model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+
+    def loss_function(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        errors = targets - (outputs if sick else outputs.squeeze(1))
+        return torch.maximum(0.5 * errors, -0.5 * errors).mean()
+
+    fit(watch, model, optimizer, data, steps=150, batch_size=32, loss_function=loss_function)
+    return r_squared(model, data)
+
+
+@sick("flipped_loss_sign")
+def a_likeness_minimised(watch: Watch, *, seed: int, sick: bool) -> float:
+    """exp(-error²) is likeness, and was taken for a loss."""
+    data = datasets.diabetes(seed)
+    model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+
+    def loss_function(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        likeness = torch.exp(-((outputs - targets) ** 2)).mean()
+        return likeness if sick else -likeness
+
+    fit(watch, model, optimizer, data, steps=150, batch_size=32, loss_function=loss_function)
+    return r_squared(model, data)
+
+
 @sick("flipped_loss_sign")
 def likelihood_minimised(watch: Watch, *, seed: int, sick: bool) -> float:
     """The minus before the log-likelihood is missing."""

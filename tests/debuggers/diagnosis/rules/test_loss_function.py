@@ -48,3 +48,10 @@ def test_one_term_of_a_loss_may_get_the_wrong_activation():
 
     assert [cause.code for cause in causes] == ["wrong_output_or_loss"]
     assert diagnose(evidence(facts=of_loss(kind="", parts=parts[:1]))) == ()
+
+
+@pytest.mark.parametrize("node", ["LogSoftmaxBackward0", "LogBackward0", "SoftmaxBackward0"])
+def test_a_divergence_takes_logarithms_however_they_are_made(node):
+    causes = diagnose(evidence(facts=of_loss(kind="kl_div", nodes=("SubBackward0", node, "AddmmBackward0"))))
+
+    assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * (node == "SoftmaxBackward0")
