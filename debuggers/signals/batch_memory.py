@@ -7,6 +7,8 @@ import numpy as np
 from debuggers.signals.deferred_values import Floats
 
 MOST_BATCHES = 512
+_CANCELLED = 1e-12
+"""Share of the mean square from which a variance is more than rounding errors of float64 sums."""
 _ENTROPIES = frozenset({"cross_entropy", "nll"})
 _BINARY = frozenset({"bce", "bce_with_logits"})
 
@@ -58,7 +60,9 @@ class BatchMemory:
             if loss_kind in _BINARY:
                 return float(np.mean(_entropy(means) + _entropy(1 - means)))
             if loss_kind in ("mse", "rmse"):
-                error = float(np.mean(squares / number - np.square(means)))
+                variances = squares / number - np.square(means)
+                # What cancellation leaves of constant targets is no error.
+                error = float(np.mean(np.where(variances > _CANCELLED * squares / number, variances, 0.0)))
                 return error if loss_kind == "mse" else float(np.sqrt(error))
             if len(self._counts) > 1 and loss_kind in _ENTROPIES | {""}:
                 return float(_entropy(self._counts / self._counts.sum()).sum())

@@ -14,6 +14,7 @@ BUILT_IN = {
     "HistoryError": ValueError,
     "LayerNotFoundError": ValueError,
     "PageError": Exception,
+    "ProfilerError": RuntimeError,
     "TimerError": RuntimeError,
     "UnknownHookError": LookupError,
     "UnknownTensorError": LookupError,

@@ -8,6 +8,8 @@ from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.learning_rate import COLLAPSED
 from debuggers.diagnosis.rules.updates import LARGE_RATIO, SMALL_RATIO, STAYED, UNDER_WAY, collapse, travelled
 
+TRIAL = 100
+"""Steps up to which a training without validations is a trial of the loop."""
 LASTING = 0.1
 """Share of a training: a loss that was above its first value for no longer has cost nothing."""
 
@@ -101,10 +103,13 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     """The loss still falls at the end, weights are not far from where they began, the validation loss is at its lowest.
 
     A loss that falls in a straight line is too weak to tell by itself: every short training that goes well looks so.
+    Without a validation loss, fewer than 100 steps are a trial of the loop, not a training that was stopped.
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    if progress is None or progress.points < 20 or progress.failed or evidence.facts.error:
+    validation = evidence["validation/loss"].finite
+    fewest = 20 if len(validation) >= 3 else TRIAL
+    if progress is None or progress.points < fewest or progress.failed or evidence.facts.error:
         return argument
     typical = float(np.median(ratio.values)) if len(ratio) else 0.0
     if typical < SMALL_RATIO or not 0.05 < progress.fell < 0.7:
@@ -117,7 +122,6 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     way = travelled(evidence)
     if STAYED < way < UNDER_WAY and progress.late_fall > 0.2:
         argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size")
-    validation = evidence["validation/loss"].finite
     if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():
         argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
     rates = evidence["learning_rate"].finite.values
