@@ -15,6 +15,8 @@ STANDS = 0.05
 """A loss that fell by less than this share of its range to zero, or to its baseline, has not fallen."""
 BLOWN_UP = 2.0
 """A loss of more than this many times its first value has blown up."""
+BLOWN_UP_SIGNED = 10.0
+"""The same of a loss that is ever negative: its first value may be near zero by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,8 @@ class Progress:
             loss that was far too high falls without anything being learnt.
         late_fall: The part of the whole fall that came in the last third of the steps: 1/3 for a straight line.
         became_non_finite: The first step with NaN or infinity; None if there is none.
-        blew_up: The first step with more than twice the first loss, if it ended above the first loss; else None.
+        blew_up: The first of five steps whose median is more than twice the first loss (ten times if the loss is ever
+            negative), if it ended above the first loss by more than its noise; else None.
         swings: Share of steps at which the loss turns, up after down or down after up; 2/3 for noise.
     """
 
@@ -110,19 +113,21 @@ def _course(series: Series, baseline: float | None) -> Progress:
     changes = np.diff(values)
     noise = float(np.median(np.abs(changes[len(changes) // 2 :])))
     scale = max(abs(first), 1e-12)
-    above = np.flatnonzero(values > first + (BLOWN_UP - 1) * scale)
+    typical = _running_median(values)
+    times = BLOWN_UP if typical.min() >= 0 else BLOWN_UP_SIGNED
+    above = np.flatnonzero(typical > first + (times - 1) * scale)
     return Progress(
         points=len(series),
         first=first,
         last=last,
-        lowest=float(_running_median(values).min()),
+        lowest=float(typical.min()),
         highest=float(values.max()),
         noise=noise,
         fell=(first - last) / scale,
         learnt=(first - last) / scale if baseline is None else 1 - last / baseline,
         late_fall=_late_fall(values),
         became_non_finite=non_finite,
-        blew_up=int(finite.steps[above[0]]) if len(above) and last > first else None,
+        blew_up=int(finite.steps[above[0]]) if len(above) and last - first > noise else None,
         swings=float(np.mean(changes[1:] * changes[:-1] < 0)) if len(changes) > 1 else 0.0,
     )
 

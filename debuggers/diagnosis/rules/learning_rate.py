@@ -13,6 +13,7 @@ from debuggers.diagnosis.rules.updates import (
     LARGE_RATIO,
     SMALL_RATIO,
     STAYED,
+    TRIAL,
     collapse,
     travelled,
 )
@@ -65,7 +66,10 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
     if progress.blew_up is not None:
         argument.add(0.55, f"the loss rose from {progress.first:.3g} to {progress.highest:.3g}", since=progress.blew_up)
     elif progress.rose:
-        argument.add(0.5, f"the loss rose from {progress.first:.3g} to {progress.last:.3g}", since=int(loss.steps[0]))
+        weight = WEAK if progress.lowest < 0 else 0.5  # the loss of a policy may rise
+        argument.add(
+            weight, f"the loss rose from {progress.first:.3g} to {progress.last:.3g}", since=int(loss.steps[0])
+        )
     elif (
         progress.fell > 0
         and progress.noise > 0.3 * abs(progress.last)
@@ -112,7 +116,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     way = travelled(evidence)
     if typical < SMALL_RATIO / 10:
         argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
-    elif way < STAYED and max(progress.learnt, progress.fell) < 0.15:
+    elif way < STAYED and max(progress.learnt, progress.fell) < 0.15 and progress.points >= TRIAL:
         argument.add(
             STRONG,
             f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell by "

@@ -6,10 +6,8 @@ from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.learning_rate import COLLAPSED
-from debuggers.diagnosis.rules.updates import LARGE_RATIO, SMALL_RATIO, STAYED, UNDER_WAY, collapse, travelled
+from debuggers.diagnosis.rules.updates import LARGE_RATIO, SMALL_RATIO, STAYED, TRIAL, UNDER_WAY, collapse, travelled
 
-TRIAL = 100
-"""Steps up to which a training without validations is a trial of the loop."""
 LASTING = 0.1
 """Share of a training: a loss that was above its first value for no longer has cost nothing."""
 

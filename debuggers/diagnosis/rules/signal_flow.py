@@ -11,6 +11,8 @@ from debuggers.diagnosis.series import Series
 
 DECAY = 1e-3
 """Ratio of the first layers' gradients to the last ones' below which they vanish (AutoTrainer)."""
+ARRIVES = 0.1
+"""The same from which gradients do arrive at the first layer, whatever those between get."""
 GROWTH = 70.0
 """The same above which they explode (AutoTrainer)."""
 JUMP = 50.0
@@ -57,6 +59,9 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
             )
     if found := evidence.found("vanishing_gradient"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
+    known = [(name, value) for name, value in sizes.items() if np.isfinite(value)]
+    if argument.cause is not None and len(known) >= 3 and known[0][1] > ARRIVES * max(known[-1][1], known[-2][1]) > 0:
+        argument.against(STRONG, f"the gradient of {known[0][0]} is as large as those of the last layers")
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
         if progress.learnt < 0.2 and not progress.failed:

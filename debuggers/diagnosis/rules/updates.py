@@ -16,6 +16,8 @@ STAYED = 0.1
 """Sum of all update ratios up to which weights stay where they were initialised, even if all updates agreed."""
 UNDER_WAY = 0.5
 """The same up to which most of a model is still what it was initialised with."""
+TRIAL = 100
+"""Steps up to which a training is a trial of the loop: that little was learnt in it says nothing."""
 EARLY = 10
 """Steps in which an update that is too large shows first."""
 _CONSTANT = 0.1

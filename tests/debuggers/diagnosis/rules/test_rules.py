@@ -321,9 +321,31 @@ def test_a_share_of_errors_is_not_compared_with_the_training_loss():
 
 
 def test_weights_that_stay_where_they_were_have_learnt_nothing():
-    (cause,) = diagnose(evidence(update_ratio=1.5e-3, loss=np.linspace(2.3, 2.28, STEPS), baseline_loss=2.3))
+    (cause,) = diagnose(evidence(update_ratio=6e-4, loss=np.linspace(2.3, 2.28, 150), baseline_loss=2.3))
     assert cause.code == "learning_rate_too_low"
     assert "9.0% of their size" in cause.evidence[0]
+
+
+def test_the_first_steps_of_a_loop_that_is_tried_out_say_nothing_of_the_learning_rate():
+    assert diagnose(evidence(update_ratio=1.5e-3, loss=np.linspace(2.3, 2.28, STEPS))) == ()
+
+
+def test_a_single_batch_with_a_large_loss_is_no_blow_up():
+    loss = np.r_[np.full(30, 1.0), 2.5, np.full(29, 1.02)] + 0.05 * np.sin(np.arange(STEPS))
+    assert diagnose(evidence(loss=loss)) == ()
+
+
+def test_a_loss_that_may_be_negative_may_rise():
+    assert diagnose(evidence(loss=np.linspace(-0.2, 0.16, STEPS))) == ()
+
+
+@pytest.mark.parametrize(("classes", "flipped"), [(10.0, True), (160.0, False)])
+def test_no_hit_is_below_chance_where_some_were_to_be_expected(classes, flipped):
+    codes = [cause.code for cause in diagnose(evidence(
+        accuracy=0.0, inputs__batch_size=16.0, targets__classes_so_far=classes, loss=np.linspace(2.0, 3.0, STEPS),
+    ))]  # fmt: skip
+
+    assert ("flipped_loss_sign" in codes) is flipped
 
 
 def test_a_model_that_came_trained_may_stay_where_it_is():
