@@ -1,26 +1,23 @@
 """Observes a training from outside, and says what is known of it: its facts, and the findings of broken invariants."""
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from msgspec.structs import replace as with_fields
 
 from debuggers.detectors import Finding
-from debuggers.diagnosis.facts import BatchFacts, Facts, GroupFacts, LayerFacts, LossFacts
+from debuggers.diagnosis.facts import Facts, GroupFacts, LayerFacts
 from debuggers.gradients.parameter_watch import ParameterWatch
 from debuggers.gradients.parameters import Parameters
-from debuggers.gradients.weight_movement import WeightMovement
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
-from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.broken_batch import BrokenBatch
-from debuggers.observed_training.forward_calls import ForwardCalls, batch_facts, dtype_name
+from debuggers.observed_training.forward_calls import ForwardCalls, dtype_name
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.kept_graphs import KeptGraphs
+from debuggers.observed_training.known_losses import KnownLosses
 from debuggers.observed_training.loss_view import LossView, loss_view
 from debuggers.observed_training.model_facts import (
     InitialParameters,
@@ -30,6 +27,8 @@ from debuggers.observed_training.model_facts import (
     scheduler_of,
     world_size,
 )
+from debuggers.observed_training.roles import parameter_roles
+from debuggers.observed_training.step_movement import StepMovement
 from debuggers.observed_training.step_passes import StepPasses
 from debuggers.observed_training.unregistered_weights import UnregisteredWeights
 from debuggers.signals.sampled_steps import is_sampled
@@ -37,14 +36,10 @@ from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import changes_by_unscaling, is_unscaled, optimizer_states
 from debuggers.torch_internals.optimizers import held_parameters
 
-LOOKS = 10
-"""Passes at the beginning by which the usual loss is told, and the step at which the scheduler is looked for."""
-_SETTLED = 25
-"""Steps after which a parameter without a gradient counts as one that gets none."""
+_SCHEDULED = 10
+"""The step at which the scheduler is looked for, and up to which the graph is searched for what breaks an invariant."""
 _OFTEN = 10
 """At more than one in so many steps another model's passes are part of the training: a critic takes several a time."""
-_WATCHED = 4
-"""Parameters whose elements are compared around a step."""
 
 
 class TrainingObserver:
@@ -94,11 +89,9 @@ class TrainingObserver:
         self._acts_by_mode = False
         self._groups: tuple[GroupFacts, ...] = ()
         self._scheduler = ""
-        self._losses: Counter[LossFacts] = Counter()
-        self._factor = 1.0
+        self._losses = KnownLosses()
         self._is_observing = False
-        self._targets: BatchFacts | None = None
-        self._movement: tuple[int, WeightMovement, dict[str, torch.Tensor]] | None = None
+        self._movement = StepMovement(self._invariants, self._arrivals)
         self._steps, self._last_step = 0, -1
         self._clipped = self._others = 0
         self._precision = ""
@@ -122,7 +115,7 @@ class TrainingObserver:
         self.passes.stop()
         self.calls.detach()
         self._hooks.remove()
-        self._movement = None
+        self._movement.forget()
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""
@@ -131,15 +124,15 @@ class TrainingObserver:
     def loss(self) -> torch.Tensor | float | None:
         """Returns the loss of the coming step as its backward passes showed it; None where it was not seen."""
         with self._isolation.guard("observing the loss"):
-            return self.passes.loss(self._factor)
+            return self.passes.loss(self._losses.factor)
         return None
 
     def tell(self, **told: Any) -> None:
         """Takes the first batch's tensors that a loop told: ``loss``, ``inputs``, ``outputs`` or ``targets``."""
         self._told.update(name for name, value in told.items() if value is not None)
         tensor = told.get("targets")
-        if self._targets is None and isinstance(tensor, torch.Tensor):
-            self._targets = batch_facts(tensor)
+        if isinstance(tensor, torch.Tensor):
+            self._losses.see_targets(tensor)
 
     def step(self, step: int) -> None:
         """Takes a step, after its backward passes and before the optimizer changes the weights."""
@@ -147,7 +140,7 @@ class TrainingObserver:
             self.passes.trains_here()
             if not self._steps:
                 self._look_at_model()
-            if self._steps == LOOKS - 1 and self._optimizer is not None:
+            if self._steps == _SCHEDULED - 1 and self._optimizer is not None:
                 self._scheduler = scheduler_of(self._optimizer) or self._scheduler
             looks = self._looks_closely
             self._check(step, looks=looks)
@@ -183,7 +176,7 @@ class TrainingObserver:
             known: Fields that others know.
         """
         self._take(waits=waits)
-        roles = {} if watch is None else self._roles(watch)
+        roles = {} if watch is None else parameter_roles(watch, self._invariants, self._steps, self._last_step)
         eval_steps = watch.eval_steps if watch is not None and watch.eval_layers else 0
         dtypes = {dtype_name(one.dtype) for one in self._trained}
         narrow = next((name for name in ("float16", "bfloat16") if name in dtypes), "")
@@ -197,10 +190,10 @@ class TrainingObserver:
                 optimizer="" if self._optimizer is None else type(self._optimizer).__name__,
                 groups=self._groups,
                 scheduler=self._scheduler,
-                loss=self._usual_loss() if self._losses else None,
+                loss=self._losses.usual,
                 inputs=self.calls.inputs,
                 outputs=self.calls.first_outputs,
-                targets=self._targets,
+                targets=self._losses.targets,
                 backward_passes=self.passes.usual_passes,
                 trained_with_others=_OFTEN * self._others > self._steps,
                 eval_steps=eval_steps,
@@ -226,10 +219,6 @@ class TrainingObserver:
         else:
             self._arrivals.take_arrived()
 
-    def _usual_loss(self) -> LossFacts:
-        known = [facts for facts, _ in self._losses.most_common() if facts.kind]
-        return known[0] if known else self._losses.most_common(1)[0][0]
-
     def _before_pass(self, roots: tuple[torch.Tensor, ...]) -> None:
         if len(roots) != 1:
             return
@@ -244,17 +233,9 @@ class TrainingObserver:
             if not view.reaches_outputs and (calls.outputs or (calls.inputs is not None and not calls.sizes)):
                 return  # another model's loss
             self._graphs.mark(self._steps, roots[0])
-            if self._steps < LOOKS and not self.passes.passes:  # once a step: others' weights change between steps
+            if self._steps < _SCHEDULED and not self.passes.passes:  # once a step: others' weights change between steps
                 self._check_graph(roots[0])
-            view = _with_targets(view, self.calls.values)
-            scale = self.passes.scale_number
-            if scale != 1.0:
-                view = replace(view, facts=with_fields(view.facts, factor=view.facts.factor / scale))
-            if len(self._losses) < LOOKS:
-                self._losses[view.facts] += 1
-                self._factor = self._usual_loss().factor
-            if self._targets is None and view.targets is not None:
-                self._targets = batch_facts(view.targets)
+            view = self._losses.see(view, self.calls.values, self.passes.scale_number)
             if not self.passes.mixed:
                 self._on_loss(view)
 
@@ -291,7 +272,7 @@ class TrainingObserver:
                 invariants.check("graphs_freed", step, broken=2 * graphs[0] > graphs[1])
             frozen = frozen_batch_norms(self._model)
             invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
-            self._keep_weights(step)
+            self._movement.keep(step, self._optimizer, self._trained)
 
     def _was_unscaled(self) -> int:
         """How many changes of the gradients a GradScaler has made since the last pass."""
@@ -301,32 +282,10 @@ class TrainingObserver:
         state = optimizer_states(scaler).get(id(optimizer))
         return changes_by_unscaling() if state is not None and is_unscaled(state) else 0
 
-    def _keep_weights(self, step: int) -> None:
-        if self._optimizer is None or not any(group["lr"] for group in self._optimizer.param_groups):
-            return  # a warm-up may begin at zero
-        chosen = [one for one in self._trained if one.grad is not None and one.grad.layout is torch.strided]
-        stride = max(1, len(chosen) // _WATCHED)
-        named = {str(place): one for place, one in enumerate(chosen[::stride][:_WATCHED])}
-        movement = WeightMovement()
-        movement.keep(named)
-        self._movement = (step, movement, named) if named else None
-
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         with self._stopwatch, self._isolation.guard("observing a step"):
-            if self._movement is not None:
-                (step, before, named), self._movement = self._movement, None
-                moved = before.compare(named)
-                scaled = self.passes.scaler is not None and self.passes.scaler.is_enabled()
-
-                def take() -> None:
-                    changes = [change for change, _ in moved.resolve().values()]
-                    still = not any(changes)
-                    # Complex weights and those without values cannot be compared; a fused optimizer leaves out what
-                    # overflowed.
-                    if changes and not (still and scaled):
-                        self._invariants.check("step_changes_weights", step, broken=still)
-
-                self._arrivals.push(moved, take)
+            scaler = self.passes.scaler
+            self._movement.compare(scaled=scaler is not None and scaler.is_enabled())
             self._end_step()
 
     def _end_step(self) -> None:
@@ -339,43 +298,12 @@ class TrainingObserver:
             self._invariants.check("no_training_mode_in_validation", self._last_step, broken=acted)
         self.calls.step_ends(looks_closely=self._looks_closely)
 
-    def _roles(self, watch: ParameterWatch) -> dict[str, str]:
-        """Returns the role of each parameter, and enters the invariants that are about roles."""
-        found = watch.roles()
-        kinds = {finding.kind for finding in watch.findings()}
-        roles = dict.fromkeys(found.outside_optimizer, "outside_optimizer")
-        if self._steps >= _SETTLED:
-            held = [name for name in found.without_gradient if name not in roles]
-            self._invariants.state(
-                "optimizer_gets_gradients", self._last_step, broken=bool(held), where=", ".join(held[:5])
-            )
-            where = ", ".join(found.outside_optimizer[:5])
-            broken = "outside_optimizer" in kinds
-            self._invariants.state("gradients_in_optimizer", self._last_step, broken=broken, where=where)
-        roles |= dict.fromkeys(found.lost_gradient, "lost_gradient")
-        roles |= dict.fromkeys(found.without_gradient, "without_gradient")
-        roles |= dict.fromkeys(found.frozen, "frozen")
-        if "weights_stand_still" in kinds:
-            roles |= {name: "unchanged" for name in found.parameters if name not in roles}
-        return roles
-
     def _not_told(self) -> tuple[str, ...]:
         missing = []
-        if not self._losses and "loss" not in self._told:
+        if self._losses.usual is None and "loss" not in self._told:
             missing.append("the loss: pass it as session.step(loss)")
-        if self._targets is None and "targets" not in self._told:
+        if self._losses.targets is None and "targets" not in self._told:
             missing.append("the targets: pass them as session.step(targets=targets)")
         if self.calls.inputs is None and "inputs" not in self._told:
             missing.append("the inputs: pass them as session.step(inputs=inputs)")
         return tuple(missing)
-
-
-def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
-    """Adds the targets that follow from outputs and their difference, which is what the loop's own formula saved."""
-    difference = view.difference
-    if difference is None or outputs is None or view.facts.broadcast or outputs.numel() != difference.numel():
-        return view
-    if not view.compares_outputs or outputs.device != difference.device:
-        return view
-    with quiet_computation(difference.device.type):
-        return replace(view, targets=outputs.reshape(difference.shape) - view.difference_sign * difference)

@@ -1,0 +1,64 @@
+"""What the losses of the first steps looked like, by which the usual one is told."""
+
+from collections import Counter
+from dataclasses import replace
+
+from msgspec.structs import replace as with_fields
+
+from debuggers.diagnosis.facts import BatchFacts, LossFacts
+from debuggers.instrumentation.quiet_computation import quiet_computation
+from debuggers.observed_training.forward_calls import batch_facts
+from debuggers.observed_training.loss_view import LossView
+from debuggers.torch_import import torch
+
+LOOKS = 10
+"""Losses by which the usual one is told."""
+
+
+class KnownLosses:
+    """Counts what the graphs of the first losses show, and keeps what the first targets were.
+
+    Attributes:
+        factor: That of the usual loss; 1 before one is known.
+        targets: Shape and dtype of the first targets; None before any are known.
+    """
+
+    def __init__(self) -> None:
+        self._counts: Counter[LossFacts] = Counter()
+        self.factor = 1.0
+        self.targets: BatchFacts | None = None
+
+    def see(self, view: LossView, outputs: torch.Tensor | None, scale: float) -> LossView:
+        """Takes a loss, and returns it without the loss scale, and with the targets that follow from the outputs."""
+        view = _with_targets(view, outputs)
+        if scale != 1.0:
+            view = replace(view, facts=with_fields(view.facts, factor=view.facts.factor / scale))
+        if len(self._counts) < LOOKS:
+            self._counts[view.facts] += 1
+            usual = self.usual
+            self.factor = 1.0 if usual is None else usual.factor
+        if view.targets is not None:
+            self.see_targets(view.targets)
+        return view
+
+    def see_targets(self, targets: torch.Tensor) -> None:
+        """Takes targets."""
+        if self.targets is None:
+            self.targets = batch_facts(targets)
+
+    @property
+    def usual(self) -> LossFacts | None:
+        """The most frequent loss of a known kind, else the most frequent one; None before any was seen."""
+        ordered = [facts for facts, _ in self._counts.most_common()]
+        return next((facts for facts in ordered if facts.kind), ordered[0] if ordered else None)
+
+
+def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
+    """Adds the targets that follow from outputs and their difference, which is what the loop's own formula saved."""
+    difference = view.difference
+    if difference is None or outputs is None or view.facts.broadcast or outputs.numel() != difference.numel():
+        return view
+    if not view.compares_outputs or outputs.device != difference.device:
+        return view
+    with quiet_computation(difference.device.type):
+        return replace(view, targets=outputs.reshape(difference.shape) - view.difference_sign * difference)
