@@ -1,5 +1,6 @@
 """What a person sees of a report's page: it opens from a file, leads with the verdict, and breaks with no run."""
 
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -9,6 +10,7 @@ import pytest
 import torch
 from browser import browser_page, chromium, screenshot
 from click.testing import CliRunner
+from faults import SUPPORT
 
 import stepscope
 from debuggers.detectors.finding import Finding
@@ -89,7 +91,8 @@ def trained(folder, **options):
         train(folder, **options)
         return folder
     command = [sys.executable, __file__, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, env=os.environ | SUPPORT, **pipes) as process:
         assert process.stdout.readline() == b"ready\n"
         process.kill()
     return folder
