@@ -7,6 +7,7 @@ from typing import Any
 from debuggers.observed_training.graph_nodes import is_leaf, operands, operator
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number
+from debuggers.torch_internals.tensors import version_of
 
 _MOST_NODES = 1024
 _WEIGHTS = {"Addmm": 2, "Mm": 1, "Convolution": 1, "Embedding": 0}
@@ -42,14 +43,14 @@ class UnregisteredWeights:
             if id(one) not in known and id(one) not in held and one.requires_grad
         }
         still = [one for key, one in found.items() if self._stands(key, one)]
-        self._seen = {key: (weakref.ref(one), one._version) for key, one in found.items()}
+        self._seen = {key: (weakref.ref(one), version_of(one)) for key, one in found.items()}
         if first and found:
             return None
         return ", ".join(str(tuple(one.shape)) for one in still[:3])
 
     def _stands(self, key: int, weight: torch.Tensor) -> bool:
         before = self._seen.get(key)
-        return before is not None and before[0]() is weight and before[1] == weight._version
+        return before is not None and before[0]() is weight and before[1] == version_of(weight)
 
 
 def _weights(root: Any, outputs: Container[int], behind: int) -> Iterator[torch.Tensor]:

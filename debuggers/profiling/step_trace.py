@@ -1,8 +1,9 @@
 """A trace of a few steps by ``torch.profiler``, as a file that Chrome's and Perfetto's viewers open."""
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from tracker_adapters.fork_safe import TemporaryFolder
 
 from debuggers.errors import ProfilerError
 from debuggers.torch_import import torch
@@ -54,8 +55,8 @@ class StepTrace:
             ProfilerError: When the file is too large.
         """
         self._profile.stop()
-        with tempfile.TemporaryDirectory(prefix="stepscope_trace_") as folder:
-            path = Path(folder, f"trace_step_{step}.json.gz")
+        with TemporaryFolder("stepscope_trace_") as folder:
+            path = Path(folder.path, f"trace_step_{step}.json.gz")
             self._profile.export_chrome_trace(str(path))
             size_mb = path.stat().st_size / 2**20
             if size_mb > self._max_mb:
