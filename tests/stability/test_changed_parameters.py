@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -47,11 +48,14 @@ def freeze(model, optimizer):
     model.body.requires_grad_(requires_grad=False)
 
 
+@contextmanager
 def steps_of(way, model, optimizer, manager):
     if way == "manager":
-        return lambda loss: manager.step(model, loss, optimizer)
+        yield lambda loss: manager.step(model, loss, optimizer)
+        return
     config = stepscope.DebugConfig(max_overhead=None)
-    return stepscope.DebugSession(model, optimizer, stability=manager, config=config).start().step
+    with stepscope.DebugSession(model, optimizer, stability=manager, config=config) as session:
+        yield session.step
 
 
 @pytest.mark.parametrize("way", ["manager", "session"])
@@ -62,28 +66,28 @@ def test_norm_clipping_and_skipping_are_of_the_gradients_of_now(change, way):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     config = NaNHandlingConfig(handling_type="skip")
     manager = NumericalStabilityManager(GradientClippingConfig(max_norm=1.0), config)
-    step = steps_of(way, model, optimizer, manager)
-    for number in range(8):
-        if number == 3:
-            change(model, optimizer)
-        optimizer.zero_grad()
-        loss = (model(torch.randn(16, 4)) * (10.0 if number >= 4 else 0.1)).square().mean()
-        loss.backward()
-        gradients = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
-        if number == 6:
-            gradients[list(gradients)[-1]].view(-1)[0] = math.nan
-        expected = torch.nn.utils.get_total_norm(gradients.values()).item()
+    with steps_of(way, model, optimizer, manager) as step:
+        for number in range(8):
+            if number == 3:
+                change(model, optimizer)
+            optimizer.zero_grad()
+            loss = (model(torch.randn(16, 4)) * (10.0 if number >= 4 else 0.1)).square().mean()
+            loss.backward()
+            gradients = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+            if number == 6:
+                gradients[list(gradients)[-1]].view(-1)[0] = math.nan
+            expected = torch.nn.utils.get_total_norm(gradients.values()).item()
 
-        result = step(loss)
+            result = step(loss)
 
-        assert result["nan_stats"]["gradients_finite"] == (number != 6)
-        if number == 6:
-            assert result["nan_stats"]["action"] == "skipped"
-        else:
-            assert result["clipping_stats"]["total_norm"] == pytest.approx(expected, rel=1e-6)
-            after = torch.nn.utils.get_total_norm(gradients.values()).item()
-            assert after == pytest.approx(min(expected, 1.0), rel=1e-5)
-        optimizer.step()
+            assert result["nan_stats"]["gradients_finite"] == (number != 6)
+            if number == 6:
+                assert result["nan_stats"]["action"] == "skipped"
+            else:
+                assert result["clipping_stats"]["total_norm"] == pytest.approx(expected, rel=1e-6)
+                after = torch.nn.utils.get_total_norm(gradients.values()).item()
+                assert after == pytest.approx(min(expected, 1.0), rel=1e-5)
+            optimizer.step()
 
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
