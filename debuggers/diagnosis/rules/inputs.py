@@ -21,8 +21,8 @@ def non_finite_inputs(evidence: Evidence) -> Argument:
     bad = evidence["inputs/non_finite"]
     hit = np.flatnonzero(bad.values > 0)
     if len(hit):
-        step, count = int(bad.steps[hit[0]]), int(bad.values[hit[0]])
-        argument.add(CERTAIN, f"{count:,} NaN or infinite input values at step {step}", since=step)
+        step, count = int(bad.steps[hit[0]]), float(bad.values[hit[0]])
+        argument.add(CERTAIN, f"{count:,.0f} NaN or infinite input values at step {step}", since=step)
         outputs = evidence["outputs/non_finite"]
         loss = evidence["loss"]
         if len(outputs) and not (outputs.values > 0).any() and np.isfinite(loss.values).all():

@@ -137,6 +137,8 @@ def test_buffers_that_were_kept_before_the_first_step_come_back_exactly(make, wa
         loss = model(torch.full((6, 4), math.nan)).square().mean()
     loss.backward()
     result = manager.step(model, loss, optimizer) if way != "session" else session.step(loss)
+    if way == "session":
+        session.stop()
 
     assert result["nan_stats"]["buffers_reset"] == result["nan_stats"]["buffers_left"] == []
     assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
