@@ -10,6 +10,8 @@ WHOLE = 1 << 20
 """Elements of a tensor whose extremes are taken of all of them; larger ones are sampled."""
 IGNORED = -100
 """Targets that count for nothing: ``ignore_index`` of torch's losses."""
+_ROUNDING = 1e-6
+"""Share of a column's largest value from which its deviation is more than float32's rounding of a constant."""
 MOST_CLASSES = 4096
 MOST_COLUMNS = 4096
 Statistics = dict[str, torch.Tensor | float]
@@ -33,7 +35,7 @@ def input_statistics(tensors: Sequence[torch.Tensor]) -> Statistics:
         spread = _column_spread(floats)
         if spread is not None:
             found["inputs/batch_std"] = spread.mean()
-            found["inputs/scale_ratio"] = _ratio(spread)
+            found["inputs/scale_ratio"] = _ratio(spread, floats)
     hashes = row_hashes(samples[0])
     for sample in samples[1:]:
         if len(sample) == len(hashes) and sample.device == hashes.device:
@@ -186,9 +188,10 @@ def _deviation(values: torch.Tensor, dimension: int) -> torch.Tensor:
     return (values - values.mean(dimension, keepdim=True)).square_().mean(dimension).sqrt()
 
 
-def _ratio(spread: torch.Tensor) -> torch.Tensor:
-    """The largest over the smallest that is not zero; NaN if all are."""
-    smallest = torch.where(spread > 0, spread, torch.inf).amin()
+def _ratio(spread: torch.Tensor, samples: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The largest over the smallest that is more than the rounding of a constant column; NaN if all are less."""
+    level = torch.cat([widened(sample).abs().amax(0) for sample in samples if len(sample) > 1])
+    smallest = torch.where(spread > _ROUNDING * level, spread, torch.inf).amin()
     return torch.where(smallest < torch.inf, spread.amax() / smallest, torch.nan)
 
 

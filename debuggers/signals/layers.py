@@ -42,8 +42,9 @@ class _Layer:
 class LayerSignals:
     """Takes the first output of at most 500 leaf modules in one forward pass, at most 16,384 elements of each.
 
-    Units are dimension 1 of outputs with four dimensions or more, else the last. Whose output is read by a functional
-    relu, tanh or sigmoid is learned from the graph of the first pass.
+    The share of zeros is left out for modules that are called again in the pass. Units are dimension 1 of outputs with
+    four dimensions or more, else the last. Whose output is read by a functional relu, tanh or sigmoid is learned from
+    the graph of the first pass.
 
     Attributes:
         takes: Whether outputs are taken now.
@@ -117,7 +118,10 @@ class LayerSignals:
             self._arrivals.push(deferred, partial(self._take, step, time.time_ns(), kinds, readers, deferred))
 
     def _see(self, name: str, module: torch.nn.Module, args: Any, output: Any) -> None:
-        if not self.takes or name in self._kinds or is_capturing():
+        if not self.takes or is_capturing():
+            return
+        if name in self._kinds:
+            self._values[f"again/{name}"] = 1.0
             return
         with self._stopwatch, self._isolation.guard("looking at a layer"):
             found = _first_float(tensors_in(output))
@@ -147,7 +151,10 @@ class LayerSignals:
                 continue
             reader = kind or readers.get(name, "")
             for signal, value in _statistics(sample, kind, reader).items():
-                signals.setdefault(signal, {})[name] = value
+                if (
+                    signal != "output_zeros" or f"again/{name}" not in arrays
+                ):  # a recurrence begins with a state of zeros
+                    signals.setdefault(signal, {})[name] = value
             if reader == "relu" and f"dead/{name}" in arrays:
                 signals.setdefault("dead_units", {})[name] = float(arrays[f"dead/{name}"])
         for signal, values in signals.items():

@@ -188,7 +188,8 @@ def shape_broadcast(evidence: Evidence) -> Argument:
         )
     elif loss is not None and loss.kind in REGRESSIONS | {"bce", "bce_with_logits"}:
         ours, theirs = tuple(loss.outputs_shape), tuple(loss.targets_shape)
-        if ours and theirs and ours != theirs:
+        # What was only put into another shape has as many elements.
+        if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs):
             argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
     outputs, targets = evidence.facts.outputs, evidence.facts.targets
     compared = loss is not None and loss.outputs_shape  # else the loop may have squeezed one of them

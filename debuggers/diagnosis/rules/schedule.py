@@ -69,7 +69,17 @@ def missing_warmup(evidence: Evidence) -> Argument:
     stands_out = float(early.max()) > start + 5 * progress.noise
     lasts = int((loss.values > start).sum()) > max(10, LASTING * len(loss))
     came_back = progress.learnt > 0.1 and progress.last < 0.9 * start
-    if hump > 1.3 and stands_out and lasts and came_back and adaptive and first > 3 * later and not progress.failed:
+    signed = progress.lowest < 0  # how many times its first value means nothing then
+    if (
+        not signed
+        and hump > 1.3
+        and stands_out
+        and lasts
+        and came_back
+        and adaptive
+        and first > 3 * later
+        and not progress.failed
+    ):
         step = int(loss.steps[1 + int(early.argmax())])
         argument.add(
             0.45,

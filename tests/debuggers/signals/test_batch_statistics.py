@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from debuggers.signals.batch_statistics import target_statistics
+from debuggers.signals.batch_statistics import input_statistics, target_statistics
 
 
 def counted(targets, classes=None):
@@ -35,3 +35,10 @@ def test_a_single_target_has_no_number_of_classes():
     _, classes, share = counted(torch.tensor([2]), 4)
     assert math.isnan(classes)
     assert share == 1.0
+
+
+def test_a_constant_column_has_no_scale_although_its_deviation_is_rounded():
+    rows = torch.stack([torch.full((50,), 0.3), torch.linspace(-1, 1, 50), torch.linspace(-10, 10, 50)], 1)
+    assert rows[:, 0].std(0, correction=0) > 0
+
+    assert float(input_statistics([rows])["inputs/scale_ratio"]) == pytest.approx(10.0)

@@ -163,6 +163,26 @@ def test_detectors_of_the_user_see_signals_and_metrics_and_are_told_whatever_the
     assert alerts_of(emitter) == {"high_accuracy"}
 
 
+class Recurrence(torch.nn.Module):
+    """Its state is zero at first, and so is what ``keep`` makes of it in its first call."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.keep, self.out = torch.nn.Linear(2, 4), torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 1)
+
+    def forward(self, inputs):
+        state = torch.zeros(len(inputs), 4)
+        for _ in range(3):
+            state = torch.tanh(self.read(inputs) + self.keep(state))
+        return self.out(state)
+
+
+def test_a_state_that_begins_at_zero_is_no_output_of_zeros():
+    session, _ = train(Recurrence())
+    assert {"read", "keep"}.isdisjoint(session.evidence().tensors["output_zeros"])
+    assert "all_zero" not in kinds_of(session)
+
+
 def test_watch_takes_them_too():
     model = sound()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

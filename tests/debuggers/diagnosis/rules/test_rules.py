@@ -280,6 +280,17 @@ def test_classes_of_positions_may_go_together_within_a_batch(columns):
     assert [cause.code for cause in causes] == ["unshuffled_data"] * (columns == 1)
 
 
+def test_outputs_that_were_put_into_another_shape_are_not_broadcast():
+    shapes = {"kind": "bce", "outputs_shape": (32, 1), "targets_shape": (32,)}
+    assert diagnose(evidence(facts=of_loss(**shapes), loss=FALLING)) == ()
+
+
+def test_some_gradients_of_zeros_are_no_underflow():
+    half = Facts(steps=STEPS, mixed_precision="float16")
+    zeros = {"a": 0.4, "b": 0.0, "c": 0.0}
+    assert diagnose(evidence(facts=half, tensors={"gradient_zeros": zeros}, loss=FALLING)) == ()
+
+
 def test_a_frozen_backbone_that_lets_the_loss_fall_is_healthy():
     facts = of_parameters("frozen", "trained", std=10**-0.5 / 3**0.5)
     assert diagnose(evidence(facts=facts, loss=FALLING)) == ()
