@@ -8,6 +8,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.chance import binomial_deviation
 
 RANGES = {"sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
 REGRESSIONS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
@@ -227,9 +228,9 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
     if len(accuracy) >= 5 and len(top):
         late = float(np.median(accuracy.values[-max(3, len(accuracy) // 3) :]))
-        chance, rows = 1 / max(2.0, float(top.values[-1])), evidence["inputs/batch_size"].finite
-        drawn = max(3, len(accuracy) // 3) * (float(np.median(rows.values)) if len(rows) else 1.0)
-        if late < 0.4 * chance and late < chance - BELOW_CHANCE * np.sqrt(chance * (1 - chance) / drawn):
+        chance = 1 / max(2.0, float(top.values[-1]))
+        deviation = binomial_deviation(evidence, chance, max(3, len(accuracy) // 3))
+        if late < 0.4 * chance and late < chance - BELOW_CHANCE * deviation:
             argument.add(
                 STRONG if argument.cause is not None or late < 0.2 * chance else MODERATE,
                 f"the accuracy is {late:.1%}, below chance ({chance:.1%})",

@@ -5,6 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.chance import binomial_deviation
 
 FEWEST_BATCHES = 5
 GROUPED = 5.0
@@ -134,9 +135,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     if near and len(accuracy) and len(top):
         last, share = accuracy.values[-max(1, len(accuracy) // 3) :], float(top.values[-1])
         late = float(np.mean(last))
-        rows = evidence["inputs/batch_size"].finite
-        drawn = len(last) * (float(np.median(rows.values)) if len(rows) else 1.0)
-        if late > share + CHANCE * np.sqrt(share * (1 - share) / drawn):
+        if late > share + CHANCE * binomial_deviation(evidence, share, len(last)):
             argument.against(STRONG, f"the accuracy is {late:.0%}, above the {share:.0%} of the most frequent class")
         elif late < 1.3 * share:
             argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {share:.0%}")
