@@ -14,11 +14,11 @@ from tracker_adapters.store.reading.record import NameInfo, RunRecord
 from tracker_adapters.store.upkeep.retention import run_bytes
 
 from stepscope.commands.common import console, one_line_errors
+from stepscope.diagnosing.stored_reports import stored_reports, verdict_in
 from stepscope.runs.byte_sizes import format_bytes
 from stepscope.runs.folders import find_runs
 from stepscope.runs.opening import read_run
 from stepscope.runs.places import short_path
-from stepscope.sessions.stored_reports import stored_reports, verdict_in
 from stepscope.text_table import print_table
 
 _COLUMNS = ("name", "kind", "count", "last step", "last value")

@@ -8,9 +8,9 @@ from tracker_adapters.atomic_files import write_atomically
 from tracker_adapters.errors import NotARunError
 
 from stepscope.commands.common import echo, one_line_errors
+from stepscope.diagnosing.stored_reports import stored_reports
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
-from stepscope.sessions.stored_reports import stored_reports
 
 
 @click.command(
@@ -55,8 +55,8 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
 
 
 def _write_page(folder: Path, target: Path) -> None:
-    from stepscope.commands.stored_pages import stored_contents
     from stepscope.report_pages.html import sessions_page
+    from stepscope.report_pages.stored_contents import stored_contents
     from stepscope.runs.opening import read_run
 
     with read_run(folder) as record:

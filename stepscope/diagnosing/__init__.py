@@ -1,1 +1,1 @@
-"""Diagnosing a run from what it has stored, without torch."""
+"""Reading what a run has stored of its diagnosis, and diagnosing it, without torch."""

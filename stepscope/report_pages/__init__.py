@@ -1,1 +1,1 @@
-"""A report as one HTML file and as Markdown, from a run's evidence, without torch."""
+"""Reports as one HTML file and as Markdown, of a running session or of a stored run, without torch."""

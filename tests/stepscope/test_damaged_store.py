@@ -21,9 +21,9 @@ from tracker_adapters.testing.sinks import MemorySink
 
 import stepscope
 from stepscope.cli import main
+from stepscope.diagnosing.stored_reports import stored_reports
 from stepscope.export.exporter import export_runs
 from stepscope.query.database import query_runs
-from stepscope.sessions.stored_reports import stored_reports
 
 RANK = "store/rank_00000"
 STEPS = 40

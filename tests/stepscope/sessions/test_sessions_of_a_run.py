@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import stepscope
-from stepscope.sessions.stored_reports import stored_reports
+from stepscope.diagnosing.stored_reports import stored_reports
 
 
 def network():

@@ -4,8 +4,8 @@ from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.diagnosis.rules.diagnose import diagnose
 from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
+from stepscope.diagnosing.stored_reports import StoredReport, stored_reports
 from stepscope.report_pages.content import ReportContent
-from stepscope.sessions.stored_reports import StoredReport, stored_reports
 
 _MOST_RANKS = 8
 """Further ranks that are looked at where the first has left no report to compare theirs with."""

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import stepscope
 from stepscope.cli import main
-from stepscope.sessions.stored_reports import stored_reports, verdict_in
+from stepscope.diagnosing.stored_reports import stored_reports, verdict_in
 
 SOUND, SICK = "healthy (score 1.00)", "critical"
 

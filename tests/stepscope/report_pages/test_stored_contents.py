@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 import stepscope
 from stepscope.cli import main
-from stepscope.commands.stored_pages import stored_contents
+from stepscope.report_pages.stored_contents import stored_contents
 
 
 def train(run, *, steps=30, factor=1.0, lr=0.1):
