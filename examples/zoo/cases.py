@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 
 PARTS = ("tuned", "held_out")
-"""The folders of the cases: rules may be tuned on the first alone."""
+"""The folders of the cases, and of folders in them: rules may be tuned on the first alone."""
 
 
 class Session(Protocol):
@@ -94,13 +94,13 @@ def healthy(*, at_least: float) -> Callable[[Train], Train]:
 def cases(part: str = "tuned") -> list[Case]:
     """Returns the cases of a part, in the order of their names."""
     package = importlib.import_module(f"{__package__}.{part}")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
     return sorted((case for case in _cases.values() if case.part == part), key=lambda case: case.name)
 
 
 def _register(train: Train, cause: str, also: tuple[str, ...], margin: float, slow: bool) -> Train:
-    *_, part, family = train.__module__.split(".")
+    _, _, part, *_, family = train.__module__.split(".")
     name = f"{family}/{train.__name__}"
     assert part in PARTS, f"{train.__module__} is in none of the folders {PARTS}"
     assert name not in _cases, f"{name} is there twice"

@@ -1,0 +1,1 @@
+"""Cases that were held out until their outcomes were seen."""
