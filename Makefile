@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 TOGETHER := $(MAKE) --jobs 3 --output-sync=target
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint native fast integrations slow long memcheck valgrind sanitize bench zoo gpu wheel browser versions clean
+.PHONY: demo test lint native fast integrations slow long memcheck valgrind sanitize arm64 bench zoo gpu wheel browser versions clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -55,6 +55,10 @@ valgrind: $(EXTENSION)
 # Random input for the compiled code under AddressSanitizer and UndefinedBehaviorSanitizer. Minutes.
 sanitize: $(VENV)/dev.ready
 	$(BIN)/python integrations_tests/support/kernel_fuzzing.py 3000
+
+# The compiled code on an emulated arm64 finds what it finds here, bit for bit. Needs QEMU and a cross-compiler.
+arm64: $(VENV)/dev.ready
+	$(BIN)/python integrations_tests/support/kernels_on_arm64.py 10000
 
 bench: $(EXTENSION)
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done
