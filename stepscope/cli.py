@@ -19,6 +19,7 @@ LAZY_COMMANDS: dict[str, str] = {
     "report": "stepscope.commands.report_command",
     "sync": "stepscope.commands.sync_command",
     "upload": "stepscope.commands.upload_command",
+    "view": "stepscope.commands.view_command",
 }
 """The modules of commands by name; each has the click command as ``command``."""
 

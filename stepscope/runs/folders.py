@@ -34,7 +34,7 @@ def find_runs(given: Sequence[str | os.PathLike[str]]) -> list[Path]:
     found: dict[str, Path] = {}
     passed: list[str | os.PathLike[str]] = []
     for place in given:
-        runs = [run for path in _expanded(os.fspath(place)) for run in _runs_at(path)]
+        runs = [run for path in _expanded(os.fspath(place)) for run in runs_at(path)]
         if not runs and len(given) > 1 and os.path.lexists(place):
             passed.append(place)
         elif not runs:
@@ -63,6 +63,29 @@ def readable(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
+def places_named(place: str) -> list[Path]:
+    """Returns the paths that a place on this machine stands for: itself, or, where it is a pattern, its matches."""
+    place = os.path.expanduser(place)  # noqa: PTH111 - may be a pattern
+    path = Path(place)
+    if not path.exists() and glob.has_magic(place):
+        return [Path(match) for match in sorted(glob.glob(place, recursive=True))]  # noqa: PTH207
+    return [path]
+
+
+def runs_at(path: Path) -> list[Path]:
+    """Returns the run in a folder, or those in the folders below it, by path; links below it are not followed."""
+    path = path.absolute()
+    if (path / MANIFEST).is_file():
+        return [path]
+    runs = []
+    for folder, subfolders, files in os.walk(path):
+        if MANIFEST in files:
+            runs.append(Path(folder))
+            subfolders.clear()
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+    return runs
+
+
 def _nearest(place: str) -> str:
     """Says which folders beside a missing one have nearly its name; nothing where none has."""
     path = Path(place).expanduser()
@@ -74,23 +97,4 @@ def _nearest(place: str) -> str:
 
 
 def _expanded(place: str) -> list[Path]:
-    if is_url(place):
-        return [fetch_run(place)]
-    place = os.path.expanduser(place)  # noqa: PTH111 - may be a pattern
-    path = Path(place)
-    if not path.exists() and glob.has_magic(place):
-        return [Path(match) for match in sorted(glob.glob(place, recursive=True))]  # noqa: PTH207
-    return [path]
-
-
-def _runs_at(path: Path) -> list[Path]:
-    path = path.absolute()
-    if (path / MANIFEST).is_file():
-        return [path]
-    runs = []
-    for folder, subfolders, files in os.walk(path):
-        if MANIFEST in files:
-            runs.append(Path(folder))
-            subfolders.clear()
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-    return runs
+    return [fetch_run(place)] if is_url(place) else places_named(place)

@@ -64,7 +64,7 @@ def place_of(path: object) -> RunPlace:
     Raises:
         RunError: For another type, or a URL without a path.
     """
-    local = _local_path(path)
+    local = local_path(path)
     if local is None:
         url = str(path).rstrip("/")
         if not url.rpartition("://")[2]:
@@ -85,7 +85,7 @@ def place_of(path: object) -> RunPlace:
 
 def open_record(path: object) -> RunRecord:
     """Opens a run for reading, at a path or a URL."""
-    local = _local_path(path)
+    local = local_path(path)
     if local is not None:
         return RunRecord(local)
     from tracker_adapters.remote.record import read_remote
@@ -95,7 +95,7 @@ def open_record(path: object) -> RunRecord:
 
 def fetch_run(path: str | PathLike[str]) -> Path:
     """Returns a run's folder on this machine; a run at a URL is downloaded whole."""
-    local = _local_path(path)
+    local = local_path(path)
     if local is not None:
         return local
     from tracker_adapters.remote.record import localize
@@ -112,8 +112,12 @@ def short_path(path: Path) -> Path:
         return path
 
 
-def _local_path(path: object) -> Path | None:
-    """A path on this machine, which a file URL names too; None for another URL."""
+def local_path(path: object) -> Path | None:
+    """Returns a path on this machine, which a file URL names too; None for another URL.
+
+    Raises:
+        RunError: For another type, and for an empty path.
+    """
     if not isinstance(path, (str, PathLike)):
         raise RunError(f"path is {type(path).__name__} {path!r}; expected the path of the run's folder, or its URL")
     if path == "":

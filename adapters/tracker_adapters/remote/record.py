@@ -1,5 +1,6 @@
 """A run at a URL, read on this machine: what a question needs is downloaded when it is asked."""
 
+import hashlib
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -35,6 +36,11 @@ class RemoteRecord(RunRecord):
         """Whether a machine wrote to the run in the last minutes."""
         writer = self._download.index.writer
         return writer is not None and writer.is_seen()
+
+    def position(self) -> str:
+        """Returns how far the run was copied when it was opened, without a download."""
+        entries = sorted(f"{path} {entry.sha256}" for path, entry in self._download.index.files.items())
+        return hashlib.sha256("\n".join(entries).encode()).hexdigest()[:16]
 
     def _segments(self, rank: Rank) -> Iterator[tuple[int, Segment]]:
         for number in self.ranks if rank == "all" else (rank,):

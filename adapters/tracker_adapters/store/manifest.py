@@ -90,6 +90,11 @@ def load_manifest(run_folder: Path) -> Manifest:
         raise NotARunError(f"{run_folder} {what}; expected the folder of a stepscope run") from None
     except (OSError, ValueError, RecursionError) as error:
         raise NotARunError(f"cannot read {path}: {error}") from error
+    return manifest_of(content, path)
+
+
+def manifest_of(content: Any, path: object) -> Manifest:
+    """Returns the manifest with this content; ``path`` names it in errors, which are those of ``load_manifest``."""
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise NotARunError(f"{path} was written by another program; choose another folder for the run")
     if content.get("schema_version") != SCHEMA_VERSION:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
@@ -28,6 +30,7 @@ from tracker_adapters.store.segments.soundness import floats, integers, sound_ro
 logger = logging.getLogger(__name__)
 
 Rank: TypeAlias = int | Literal["all"]
+_LONGEST_POSITION = 64
 A = TypeVar("A", bound=Artifact)
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -117,6 +120,19 @@ class SeriesReader:
                         last_step, last_value = old.last_step, old.last_value
                 found[key] = NameInfo(name, kind, count, last_step, last_value)
         return [found[key] for key in sorted(found)]
+
+    @naming_the_run
+    def position(self) -> str:
+        """Returns how far the store is: another text after each commit and compaction. It costs a few pages a rank."""
+        lasts = []
+        for rank, reader in self._readers.items():
+            names = [path.name for path in layout.segments(layout.rank_folder(self.path, rank))]
+            compacted = zlib.crc32("/".join(name for name in names if "-" in name).encode())
+            lasts.append(f"{reader.last_seq()}{f'.{compacted:x}' if compacted else ''}")
+        position = "_".join(lasts)
+        if len(position) > _LONGEST_POSITION:
+            return hashlib.sha256(position.encode()).hexdigest()[:16]
+        return position
 
     def _segments(self, rank: Rank) -> Iterator[tuple[int, Segment]]:
         if rank != "all" and rank not in self._readers:

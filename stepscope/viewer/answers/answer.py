@@ -1,0 +1,103 @@
+"""What an answer is: bytes of a media type, and the position of the runs at which it was made."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tracker_adapters.errors import StepscopeError
+
+JSON = "application/json"
+COLUMNS = "application/octet-stream"
+_ALIGNED = 8
+_DTYPES = frozenset({"float64", "float32", "int32", "uint32", "uint8"})
+
+
+class AnswerError(StepscopeError):
+    """There is no answer; ``status`` is that of HTTP."""
+
+    status = 500
+
+
+class BadRequest(AnswerError):
+    """A parameter is missing or wrong; the message names it, its value and what was expected."""
+
+    status = 400
+
+
+class NotFound(AnswerError):
+    """There is no such address, run or name."""
+
+    status = 404
+
+
+class Gone(AnswerError):
+    """A run that was there cannot be read: it was deleted, is damaged, or comes from a newer version."""
+
+    status = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an address answers.
+
+    Attributes:
+        body: The bytes.
+        media_type: ``application/json``, ``application/octet-stream`` for columns, ``image/png``, ``text/plain``.
+        position: How far the runs were read when it was made; see ``RunList.position``.
+    """
+
+    body: bytes
+    media_type: str
+    position: str = ""
+
+
+def json_answer(value: object, position: str = "") -> Answer:
+    """Returns an answer of plain values; NaN and infinities are the strings NaN, Infinity and -Infinity."""
+    body = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Answer(body.encode(errors="replace"), JSON, position)
+
+
+def columns_answer(meta: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]], position: str = "") -> Answer:
+    """Returns an answer of arrays, little-endian.
+
+    On the wire: a uint32 with the length of the header; the header, JSON ``{"meta": …, "columns": [{"name", "dtype",
+    "shape"}]}``; zeros up to a multiple of 8; then each array with zeros up to a multiple of 8.
+
+    Args:
+        meta: Plain values; NaN and infinities as in ``json_answer``.
+        columns: Arrays of any shape. float64, float32, int32, uint32 and uint8 go as they are, bool as uint8, other
+            numbers as float64.
+        position: As in ``Answer``.
+    """
+    arrays = {name: _sent(array) for name, array in columns.items()}
+    listed = [{"name": name, "dtype": str(array.dtype), "shape": array.shape} for name, array in arrays.items()]
+    header = json_answer({"meta": meta, "columns": listed}).body
+    parts = [len(header).to_bytes(4, "little") + header]
+    parts += [array.tobytes() for array in arrays.values()]
+    return Answer(b"".join(part + bytes(-len(part) % _ALIGNED) for part in parts), COLUMNS, position)
+
+
+def _sent(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8)
+    dtype = array.dtype.newbyteorder("<") if str(array.dtype) in _DTYPES else np.dtype("<f8")
+    return np.ascontiguousarray(array, dtype)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; what is no plain value becomes its text."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (np.generic, np.ndarray)):
+        return _plain(value.tolist())
+    return str(value)

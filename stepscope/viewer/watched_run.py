@@ -1,0 +1,98 @@
+"""One run that is looked at: its key, and what its manifest says now."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracker_adapters.errors import NotARunError
+from tracker_adapters.remote.place import RemotePlace, is_url
+from tracker_adapters.store import layout
+from tracker_adapters.store.lock import is_locked
+from tracker_adapters.store.manifest import Manifest, load_manifest, manifest_of
+
+from stepscope.runs.folders import readable
+
+if TYPE_CHECKING:
+    from tracker_adapters.remote.sealed import SealedIndex
+
+KEY_LENGTH = 10
+REMOTE_LOOK_S = 5.0
+"""How long what was read of a run at a URL is taken for new; its writer copies every few seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of a run without its store; a run whose process died is ``failed``."""
+
+    manifest: Manifest
+    live: bool
+    ranks: tuple[int, ...]
+
+
+class WatchedRun:
+    """A run in a folder or at a URL; ``key`` names it in addresses, today and tomorrow."""
+
+    def __init__(self, place: str | Path) -> None:
+        self.place = place
+        text = str(place).rstrip("/") if is_url(place) else os.path.realpath(place)
+        self.key = hashlib.sha256(os.fsencode(text)).hexdigest()[:KEY_LENGTH]
+        self.shown = readable(place)
+        self._stamp: object = None
+        self._manifest: Manifest | None = None
+        self._index: SealedIndex | None = None
+        self._looked_s = -REMOTE_LOOK_S
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder on this machine; None for a run at a URL."""
+        return None if is_url(self.place) else Path(self.place)
+
+    def head(self) -> Head:
+        """Returns what the manifest says now.
+
+        Raises:
+            RunError: When there is no run, it is damaged, of a newer version, or its place cannot be reached.
+            OSError: When it cannot be read.
+        """
+        folder = self.folder
+        if folder is None:
+            return self._remote_head()
+        ranks = tuple(layout.ranks(folder))
+        manifest = self._local_manifest(folder)
+        if manifest.info.status != "running":
+            return Head(manifest, False, ranks)
+        live = any(is_locked(layout.rank_folder(folder, rank) / layout.WRITER_LOCK) for rank in ranks)
+        return Head(manifest if live else manifest.with_status("failed"), live, ranks)
+
+    def _local_manifest(self, folder: Path) -> Manifest:
+        """The manifest, read again when it was replaced."""
+        try:
+            status = os.lstat(folder / layout.MANIFEST)
+            stamp: object = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_dev)
+        except OSError:
+            stamp = None
+        if self._manifest is None or stamp is None or stamp != self._stamp:
+            self._manifest = load_manifest(folder)
+            self._stamp = stamp
+        return self._manifest
+
+    def _remote_head(self) -> Head:
+        from tracker_adapters.remote.sealed import find_index
+
+        if self._index is None or time.monotonic() - self._looked_s > REMOTE_LOOK_S:
+            index = find_index(RemotePlace(str(self.place)))
+            if index is None:
+                raise NotARunError(f"{self.place} holds no stepscope run")
+            self._index, self._looked_s = index, time.monotonic()
+        index = self._index
+        live = index.writer is not None and index.writer.is_seen()
+        manifest = manifest_of(index.manifest, str(self.place))
+        if manifest.info.status == "running" and not live:
+            manifest = manifest.with_status("failed")
+        ranks = {path.split("/")[1] for path in index.files if path.startswith("store/rank_")}
+        return Head(manifest, live, tuple(sorted(int(name.removeprefix("rank_")) for name in ranks)))

@@ -1,0 +1,188 @@
+"""The runs that a viewer looks at: found while it runs, opened when they are asked for, a few at a time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tracker_adapters.errors import NotARunError, RunError
+from tracker_adapters.store import layout
+from tracker_adapters.store.reading.record import RunRecord
+
+from stepscope.runs.places import open_record
+from stepscope.viewer.found_runs import Found, find
+from stepscope.viewer.watched_run import REMOTE_LOOK_S, WatchedRun
+
+MAX_OPEN = 16
+"""Runs that are open at a time; each takes three files a segment."""
+LOOK_EVERY_S = 1.0
+LOOK_SHARE = 20
+"""Looking for runs takes at most this part of the time, as its inverse: a folder may lie on a slow disk."""
+
+
+class UnknownRunError(NotARunError):
+    """No run has this key."""
+
+
+class RunList:
+    """Runs and folders of runs, which may get more runs. All methods may be called from any thread."""
+
+    def __init__(self, given: Sequence[str | os.PathLike[str]], *, max_open: int = MAX_OPEN) -> None:
+        """Looks for the runs.
+
+        Args:
+            given: Each a run's folder, a folder that contains runs at any depth, a pattern as in a shell, or the URL of
+                a run or of a folder of runs.
+            max_open: Runs that are open at a time.
+
+        Raises:
+            RunError: Where there is nothing at one of them. A folder may be empty: runs can come.
+        """
+        self._given = [os.fspath(place) for place in given]
+        self._max_open = max_open
+        self._lock = threading.Lock()
+        self._looking = threading.Lock()
+        self._runs: dict[str, WatchedRun] = {}
+        self._present: list[str] = []
+        self._errors: dict[str, str] = {}
+        self._opened: OrderedDict[str, _Opened] = OrderedDict()
+        self._next_look_s = 0.0
+        self._take([find(place, must_exist=True) for place in self._given])
+
+    def all(self) -> list[WatchedRun]:
+        """Returns the runs that were there when they were looked for last, in the order of their places."""
+        with self._lock:
+            return [self._runs[key] for key in self._present]
+
+    def look_again(self) -> dict[str, str]:
+        """Looks for runs that have come or gone, at most once a second; returns the places that cannot be searched."""
+        with self._looking:
+            started = time.monotonic()
+            if started >= self._next_look_s:
+                self._take([find(place) for place in self._given])
+                took_s = time.monotonic() - started
+                self._next_look_s = time.monotonic() + max(LOOK_EVERY_S, took_s * LOOK_SHARE)
+            return dict(self._errors)
+
+    def run(self, key: str) -> WatchedRun:
+        """Returns the run of a key, also one that was deleted since; raises UnknownRunError for another key."""
+        found = self._runs.get(key)
+        if found is None:
+            self.look_again()
+            found = self._runs.get(key)
+        if found is None:
+            raise UnknownRunError(f"no run has the key {key[:40]!r}; the list of runs has the keys that there are")
+        return found
+
+    def position(self, key: str) -> str:
+        """Returns how far a run is: another text whenever anything that its readers show has changed.
+
+        Raises:
+            RunError: When the run cannot be read.
+        """
+        status = self.run(key).head().manifest.info.status
+        with self.opened(key) as record:
+            return f"{record.position()}-{status}"
+
+    @contextmanager
+    def opened(self, key: str) -> Iterator[RunRecord]:
+        """Lends the open record of a run; another thread that asks for the same run waits meanwhile.
+
+        Raises:
+            RunError: When the run cannot be read.
+        """
+        run = self.run(key)
+        opened = self._borrow(run)
+        try:
+            with opened.lock:
+                try:
+                    yield opened.record()
+                except (RunError, OSError, sqlite3.Error):
+                    opened.close()  # the next one begins anew
+                    raise
+        finally:
+            self._give_back(opened)
+
+    def close(self) -> None:
+        """Closes what is open; the list may be used again."""
+        with self._lock:
+            opened = list(self._opened.values())
+            self._opened.clear()
+        for one in opened:
+            with one.lock:
+                one.close()
+
+    def _take(self, found: list[Found]) -> None:
+        runs: dict[str, WatchedRun] = {}
+        for one in found:
+            for place in one.runs:
+                run = WatchedRun(place)
+                runs.setdefault(run.key, run)
+        with self._lock:
+            for key, run in runs.items():
+                self._runs.setdefault(key, run)
+            # Of a place that cannot be searched now, what was there is kept.
+            kept = [] if all(not one.error for one in found) else [key for key in self._present if key not in runs]
+            self._present = [*runs, *kept]
+            self._errors = {one.place: one.error for one in found if one.error}
+
+    def _borrow(self, run: WatchedRun) -> _Opened:
+        with self._lock:
+            opened = self._opened.setdefault(run.key, _Opened(run))
+            self._opened.move_to_end(run.key)
+            opened.users += 1
+            spare = [one for one in self._opened.values() if not one.users]
+            too_many = spare[: max(0, len(self._opened) - self._max_open)]
+            for one in too_many:
+                del self._opened[one.run.key]
+        for one in too_many:
+            one.close()
+        return opened
+
+    def _give_back(self, opened: _Opened) -> None:
+        with self._lock:
+            opened.users -= 1
+
+
+class _Opened:
+    """A run that is open, or will be; ``lock`` is held by the thread that reads it."""
+
+    def __init__(self, run: WatchedRun) -> None:
+        self.run = run
+        self.lock = threading.RLock()
+        self.users = 0
+        self._record: RunRecord | None = None
+        self._stamp: object = None
+
+    def record(self) -> RunRecord:
+        """Returns the record, opened again when another run lies there, a rank has come, or a URL has news."""
+        stamp = self._stamp_now()
+        if self._record is None or stamp != self._stamp:
+            self.close()
+            self._record = open_record(self.run.place)
+            self._stamp = stamp
+        return self._record
+
+    def close(self) -> None:
+        """Closes the record."""
+        if self._record is not None:
+            self._record.close()
+            self._record = None
+
+    def _stamp_now(self) -> object:
+        head = self.run.head()
+        if self.run.folder is None:
+            return (head.manifest.info.id, int(time.monotonic() / REMOTE_LOOK_S) if head.live else head.manifest)
+        try:
+            status = (self.run.folder / layout.STORE).stat()
+        except FileNotFoundError:
+            return (head.manifest.info.id, head.ranks)
+        return (head.manifest.info.id, head.ranks, status.st_dev, status.st_ino)
+
+
+__all__ = ["MAX_OPEN", "RunList", "UnknownRunError", "WatchedRun"]
