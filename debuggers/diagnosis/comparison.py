@@ -1,6 +1,6 @@
 """What differs between two trainings: what they were told, and from which step on their signals part."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,9 +63,15 @@ def compare(first: Evidence, second: Evidence) -> Comparison:
     told = [FactDifference(name, *(one.get(name, "none") for one in facts)) for name in names]
     ours, theirs = _all_series(first), _all_series(second)
     common = [name for name in ours if name in theirs and len(np.intersect1d(ours[name].steps, theirs[name].steps))]
-    found = [found for name in common if (found := _difference(name, ours[name], theirs[name])) is not None]
-    found.sort(key=lambda one: (one.beyond_noise is None, one.beyond_noise or one.since_step, one.since_step))
-    return Comparison(tuple(one for one in told if one.first != one.second), tuple(found), len(common))
+    found = [found for name in common if (found := series_difference(name, ours[name], theirs[name])) is not None]
+    return Comparison(tuple(one for one in told if one.first != one.second), tuple(in_order(found)), len(common))
+
+
+def in_order(differences: Iterable[SeriesDifference]) -> list[SeriesDifference]:
+    """Returns differences with what parts first, beyond noise, at the beginning."""
+    return sorted(
+        differences, key=lambda one: (one.beyond_noise is None, one.beyond_noise or one.since_step, one.since_step)
+    )
 
 
 def _settings(facts: Facts) -> dict[str, str]:
@@ -103,7 +109,8 @@ def _named(series: Mapping[str, Series], tensors: Mapping[str, Mapping[str, Seri
         yield from ((f"{signal}/{tensor}", one) for tensor, one in members.items())
 
 
-def _difference(name: str, first: Series, second: Series) -> SeriesDifference | None:
+def series_difference(name: str, first: Series, second: Series) -> SeriesDifference | None:
+    """Returns where two series part; None where they are equal at the steps that both have."""
     steps, ours, theirs = np.intersect1d(first.steps, second.steps, return_indices=True)
     a, b = first.values[ours], second.values[theirs]
     differ = ~((a == b) | (np.isnan(a) & np.isnan(b)))

@@ -22,6 +22,7 @@ from tracker_adapters.values.checked_values import at_least, check_value
 from stepscope.interrupts import interrupts_held
 from stepscope.runs.byte_sizes import parse_bytes
 from stepscope.runs.claims import RANK_VARIABLES, Claim, Exists, belongs, family_of_process, places_for, say_which
+from stepscope.runs.environment import environment_of_process
 from stepscope.runs.live_run import OnError, Run
 from stepscope.runs.places import RunPlace, open_record, place_of
 from stepscope.runs.stats import RunStats, SinkStats
@@ -133,13 +134,15 @@ def _open_at(
 ) -> Run:
     folder, rank = place.folder, claim.rank
     info = RunInfo(**{"id": new_run_id(), "name": place.name, **given})
-    fresh = Manifest(info, job=claim.job, family=family_of_process())
+    environment = environment_of_process()
+    fresh = Manifest(info, job=claim.job, family=family_of_process(), environment=environment)
     remote = place.opened(resume=resume) if rank == 0 else None
     manifest = claim_folder(folder) or fresh.save_new(folder)
     if manifest.info.id != fresh.info.id and not keeps_name and not belongs(folder, claim):
         raise RunExistsError(f"{folder} holds a run")
     plain = {key: getattr(fresh.info, key) for key in given}
-    manifest = replace(manifest, info=replace(manifest.info, status="running", **plain), ended_ns=None)
+    info = replace(manifest.info, status="running", **plain)
+    manifest = replace(manifest, info=info, ended_ns=None, environment=environment)
     holder: list[Run] = []
     store: RunStore | None = None
     try:

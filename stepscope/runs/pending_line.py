@@ -30,10 +30,16 @@ def pending_line(
     waiting = f"{counted(pending, 'artifacts')} {are(pending)} still waiting"
     text = f"{waiting} for {position.sink} ({printable_line(position.target)})"
     config = next((sink for sink in sinks if _is_of(sink, position)), None)
-    if config is None or not by_process:
+    if not isinstance(config, SinkConfig) or not by_process:
         return f"{text}; safe in the run store {short_path(run_folder)}"
-    command = shlex.join(["stepscope", "sync", str(short_path(run_folder)), "--to", _specification(config, run_folder)])
-    return f"{text}; delivery continues in the background; if it stops: {printable_line(command)}"
+    command = sync_command(run_folder, config.type, config.target)
+    return f"{text}; delivery continues in the background; if it stops: {command}"
+
+
+def sync_command(run_folder: Path, sink: str, target: str) -> str:
+    """Returns the command that delivers to a sink what it has not got yet, in one line without secrets."""
+    to = _specification(sink, target, run_folder)
+    return printable_line(shlex.join(["stepscope", "sync", str(short_path(run_folder)), "--to", to]))
 
 
 def lost_line(run_folder: Path, lost: Mapping[str, int], error: Exception | None) -> str:
@@ -55,11 +61,10 @@ def _is_of(sink: object, position: Position) -> bool:
     return isinstance(sink, SinkConfig) and (sink.type, redact(sink.target)) == (position.sink, position.target)
 
 
-def _specification(sink: object, run_folder: Path) -> str:
+def _specification(sink: str, target: str, run_folder: Path) -> str:
     """What ``--to`` takes for the sink: its name alone, if its output lies where it does by default."""
-    assert isinstance(sink, SinkConfig)
     try:
-        is_default = load_sink(sink.type).resolve({}, run_folder)["target"] == sink.target
+        is_default = redact(load_sink(sink).resolve({}, run_folder)["target"]) == redact(target)
     except StepscopeError:
         is_default = False
-    return sink.type if is_default else redact(f"{sink.type}:{sink.target}")
+    return sink if is_default else redact(f"{sink}:{target}")

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 import msgspec
 
 from tracker_adapters.redaction import redact
-from tracker_adapters.safe_files import names_in
+from tracker_adapters.safe_files import names_in, status_of
 from tracker_adapters.store.connections import check_tables, connect, unshare, write_ahead
 from tracker_adapters.store.layout import DELIVERY_DATABASE, WRITER_LOCK, below_run
 from tracker_adapters.store.lock import is_locked
@@ -77,6 +78,34 @@ def unshare_ledger(rank_folder: Path) -> None:
         unshare(rank_folder / DELIVERY_DATABASE)
 
 
+def read_positions(rank_folder: Path) -> dict[str, Position]:
+    """Returns all positions by key, and changes nothing; none where nothing was ever delivered.
+
+    Raises:
+        UnsafeFileError: When the ledger, or a folder on the way to it, is a link or no regular file.
+        sqlite3.Error: When it cannot be read.
+    """
+    path = rank_folder / DELIVERY_DATABASE
+    if status_of(*below_run(path)) is None:
+        return {}
+    # On a read-only medium there is no writer to share memory with.
+    with closing(connect(path, "ro", immutable=not os.access(rank_folder, os.W_OK))) as connection:
+        return _positions(connection) if check_tables(connection, _DDL) else {}
+
+
+def _positions(connection: sqlite3.Connection) -> dict[str, Position]:
+    rows = connection.execute(f"SELECT key, {', '.join(_COLUMNS)} FROM cursor").fetchall()
+    found = {}
+    for key, *row in rows:
+        try:
+            values = dict(zip(_COLUMNS, row, strict=True))
+            values["failed"] = json.loads(values["failed"])
+            found[key] = msgspec.convert(values, Position, builtin_types=(bytes,))
+        except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+            raise sqlite3.DatabaseError(f"{DELIVERY_DATABASE} is damaged: {error}") from error
+    return found
+
+
 class Ledger:
     """All positions of one rank's store; each thread opens its own, and closes it or uses it as a context manager."""
 
@@ -104,16 +133,7 @@ class Ledger:
 
     def positions(self) -> dict[str, Position]:
         """Returns all positions by key."""
-        rows = self._connection.execute(f"SELECT key, {', '.join(_COLUMNS)} FROM cursor").fetchall()
-        found = {}
-        for key, *row in rows:
-            try:
-                values = dict(zip(_COLUMNS, row, strict=True))
-                values["failed"] = json.loads(values["failed"])
-                found[key] = msgspec.convert(values, Position, builtin_types=(bytes,))
-            except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
-                raise sqlite3.DatabaseError(f"{DELIVERY_DATABASE} is damaged: {error}") from error
-        return found
+        return _positions(self._connection)
 
     def attempt(self, key: str, last_seq: int) -> None:
         """Notes that the sink is now given the artifacts up to ``last_seq``."""

@@ -11,6 +11,7 @@ from tracker_adapters.errors import RunError
 from tracker_adapters.store import layout
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
+from tracker_adapters.store.reading.attempt_times import AttemptTimes, attempt_times
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.ranges import ScalarRanges, read_ranges
 from tracker_adapters.store.reading.series_reader import NameInfo, Rank, SeriesReader, naming_the_run, series_number
@@ -57,6 +58,19 @@ class RunRecord(SeriesReader):
     def is_live(self) -> bool:
         """Whether a process is writing to the run."""
         return any(is_locked(layout.rank_folder(self.path, rank) / layout.WRITER_LOCK) for rank in self.ranks)
+
+    @naming_the_run
+    def attempts(self, rank: int = 0) -> list[AttemptTimes]:
+        """Returns when each opening of the run began and stored its last artifact, by their numbers."""
+        return attempt_times([segment for _, segment in self._segments(rank)])
+
+    def last_number(self, rank: int = 0) -> int:
+        """Returns how many artifacts a rank has stored."""
+        return self._readers[rank].last_seq() if rank in self._readers else 0
+
+    def damage(self) -> list[str]:
+        """Returns why parts of the store were left out, of what was read so far, one sentence each."""
+        return [str(error) for reader in self._readers.values() for error in reader.damage()]
 
     def scalars(self, name: str, rank: Rank = 0) -> ScalarSeries:
         """Returns one scalar's series by step; ``rank="all"`` adds ``.ranks`` and averages nothing.

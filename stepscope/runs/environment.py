@@ -1,0 +1,61 @@
+"""Where a training runs: versions, machine and command, as a run's folder keeps them."""
+
+import os
+import platform
+import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from tracker_adapters.redaction import redact
+
+_PACKAGES = ("torch", "numpy", "lightning", "transformers", "accelerate")
+_LONGEST_COMMAND = 2000
+
+
+def environment_of_process() -> dict[str, str]:
+    """Returns what is known without starting a process or importing a package; secrets are replaced by ``***``.
+
+    ``python``, ``platform``, ``host``, ``processors``, ``command``, ``folder``, ``commit`` of the Git repository that
+    the working folder lies in, ``stepscope``, and the versions of torch and others that are imported already.
+    """
+    machine = platform.uname()
+    found = {
+        "python": platform.python_version(),
+        "platform": f"{machine.system} {machine.release} {machine.machine}",
+        "host": machine.node,
+        "processors": str(os.cpu_count() or ""),
+        "command": redact(" ".join(sys.argv))[:_LONGEST_COMMAND],
+    }
+    with suppress(OSError):  # the working folder may be gone
+        found |= {"folder": str(Path.cwd()), "commit": _commit(Path.cwd())}
+    with suppress(PackageNotFoundError):
+        found["stepscope"] = version("stepscope")
+    found |= {name: str(getattr(sys.modules.get(name), "__version__", "")) for name in _PACKAGES}
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    with suppress(Exception):  # asking a device that nobody uses yet would start it
+        if cuda is not None and cuda.is_initialized():
+            found["devices"] = ", ".join(cuda.get_device_name(index) for index in range(cuda.device_count()))
+    return {name: value for name, value in found.items() if value}
+
+
+def _commit(folder: Path) -> str:
+    """The commit that is checked out, read from Git's files; empty outside a repository."""
+    with suppress(OSError, ValueError):
+        for place in (folder, *folder.parents):
+            git = place / ".git"
+            if git.is_file():  # a work tree of its own
+                git = (place / git.read_text().removeprefix("gitdir:").strip()).resolve()
+            if not git.is_dir():
+                continue
+            head = (git / "HEAD").read_text().strip()
+            if not head.startswith("ref: "):
+                return head[:40]
+            name = head.removeprefix("ref: ")
+            common = git / "commondir"
+            home = (git / common.read_text().strip()).resolve() if common.is_file() else git
+            if (home / name).is_file():
+                return (home / name).read_text().strip()[:40]
+            packed = (home / "packed-refs").read_text().splitlines() if (home / "packed-refs").is_file() else []
+            return next((line[:40] for line in packed if line.endswith(f" {name}")), "")
+    return ""
