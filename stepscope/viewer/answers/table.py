@@ -8,8 +8,11 @@ from tracker_adapters.errors import ArtifactError, StepscopeError
 
 from stepscope.viewer.answers.alerts import alerts_answer
 from stepscope.viewer.answers.answer import Answer, AnswerError, Gone, NotFound
+from stepscope.viewer.answers.compare import causes_answer, compare_answer
 from stepscope.viewer.answers.names import names_answer
+from stepscope.viewer.answers.parting import parting_answer
 from stepscope.viewer.answers.query import Query
+from stepscope.viewer.answers.run_details import run_answer
 from stepscope.viewer.answers.runs import positions_answer, runs_answer
 from stepscope.viewer.answers.series import series_answer
 from stepscope.viewer.watched_runs import RunList, UnknownRunError
@@ -18,13 +21,17 @@ logger = logging.getLogger(__name__)
 
 ANSWERS: dict[str, Callable[[RunList, Query], Answer]] = {
     "alerts": alerts_answer,
+    "causes": causes_answer,
+    "compare": compare_answer,
     "names": names_answer,
+    "parting": parting_answer,
     "positions": positions_answer,
+    "run": run_answer,
     "runs": runs_answer,
     "series": series_answer,
 }
 
-ALWAYS_ANEW = frozenset({"runs", "positions"})
+ALWAYS_ANEW = frozenset({"runs", "positions", "run"})
 """Paths whose answers change while the positions of the runs that they name stay: these are never kept."""
 
 

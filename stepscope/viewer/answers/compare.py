@@ -1,0 +1,136 @@
+"""What runs are compared by: configuration, metrics, verdict and causes, one run after the other."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from tracker_adapters.store.reading.record import NameInfo, RunRecord, ScalarSeries
+
+from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.signals import PREFIX
+from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
+from stepscope.diagnosing.stored_reports import stored_reports
+from stepscope.report_pages.content import ReportContent
+from stepscope.viewer.answers.answer import Answer, json_answer
+from stepscope.viewer.answers.query import Query
+from stepscope.viewer.watched_runs import RunList
+
+MOST_METRICS = 24
+MOST_NAMES = 1000
+MOST_VALUES = 200_000
+"""Beyond so many values of a metric its extremes come from the roll-ups, which know no step of theirs."""
+_FIRST = ("loss", "validation/loss", "validation/accuracy", "accuracy", "learning_rate", "total_norm/gradients")
+_OF_TENSORS = ("gradient_norm/", "weight_norm/", "update_norm/", "update_ratio/", "activations/", "stability/")
+"""How names begin that a session records of single tensors: too many for a table of runs."""
+
+
+def compare_answer(runs: RunList, query: Query) -> Answer:
+    """``compare?runs=K,K&metrics=NAMES&at=S``: a row for each run; the page asks for one run after the other.
+
+    ``metrics`` has one name a line. Of each the last value, the lowest and the highest with their steps, and with
+    ``at`` the last value up to this step. Without ``metrics``, those that a person would name first. Values that are
+    not finite are no extremes.
+    """
+    wanted = [name for name in query.text("metrics", "").split("\n") if name]
+    at = query.number("at") if query.text("at", "") else None
+    rows, positions = [], []
+    for key in query.runs():
+        with runs.opened(key) as record:
+            positions.append(runs.position(key))
+            rows.append({"key": key} | compared(record, wanted, at))
+    return json_answer({"runs": rows}, ",".join(positions))
+
+
+def causes_answer(runs: RunList, query: Query) -> Answer:
+    """``causes?run=K``: what is wrong in each session of a run, most likely first."""
+    key = query.run()
+    with runs.opened(key) as record:
+        return json_answer({"causes": causes_of(record)}, runs.position(key))
+
+
+def causes_of(record: RunRecord) -> list[dict[str, Any]]:
+    """Returns the causes of all scopes of a run's first rank."""
+    return [
+        {
+            "scope": scope,
+            "code": cause.code,
+            "title": cause.title,
+            "confidence": cause.confidence,
+            "since_step": cause.since_step,
+        }
+        for scope in scopes(record)
+        for cause in diagnose(stored_evidence(record, scope))
+    ]
+
+
+def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict[str, Any]:
+    """Returns the row of one run; see ``compare_answer``."""
+    manifest, names = record.manifest, record.names(0)
+    scalars = {info.name: info for info in names if info.kind == "scalar"}
+    chosen = [name for name in wanted if name in scalars] if wanted else _first_metrics(scalars)
+    ended_ns = manifest.ended_ns
+    reports = [ReportContent(title="", text=report.text) for report in stored_reports(record)]
+    return {
+        "name": manifest.info.name,
+        "status": manifest.info.status,
+        "tags": list(manifest.info.tags),
+        "created_ms": manifest.info.created_ns / 1e6,
+        "seconds": None if ended_ns is None else (ended_ns - manifest.info.created_ns) / 1e9,
+        "config": manifest.info.flat_config(),
+        "verdict": "; ".join(report.verdict for report in reports),
+        "state": next((state for state in ("bad", "warn", "good") if state in {one.state for one in reports}), ""),
+        "last_step": max((info.last_step for info in names), default=None),
+        "metrics": _metrics(record, [scalars[name] for name in chosen], at),
+        "names": _by_weight(scalars)[:MOST_NAMES],
+    }
+
+
+def _first_metrics(scalars: dict[str, NameInfo]) -> list[str]:
+    found = [name for name in _by_weight(scalars) if not _is_of_tensor(name) and name.count("/") <= 1]
+    return found[:MOST_METRICS]
+
+
+def _by_weight(scalars: Iterable[str]) -> list[str]:
+    """What a person asks for first at the beginning: losses and metrics, shallow names before deep ones."""
+    return sorted(scalars, key=lambda name: (_place(name), _is_of_tensor(name), name.count("/"), name))
+
+
+def _place(name: str) -> int:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
+def _is_of_tensor(name: str) -> bool:
+    return f"/{PREFIX}" in f"/{name}" or any(f"/{start}" in f"/{name}" for start in _OF_TENSORS)
+
+
+def _metrics(record: RunRecord, infos: Sequence[NameInfo], at: float | None) -> dict[str, dict[str, Any]]:
+    short = [info.name for info in infos if info.count <= MOST_VALUES or at is not None]
+    stored = record.many_scalars(short)
+    found = {}
+    for info in infos:
+        one: dict[str, Any] = {"last": info.last_value, "step": info.last_step}
+        if info.name in stored:
+            one |= _extremes(stored[info.name], at)
+        elif info.name not in short:
+            ranges = record.scalar_ranges(info.name, max_ranges=1)
+            one |= {"lowest": float(np.fmin.reduce(ranges.min)), "highest": float(np.fmax.reduce(ranges.max))}
+        found[info.name] = one
+    return found
+
+
+def _extremes(series: ScalarSeries, at: float | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    finite = np.flatnonzero(np.isfinite(series.values))
+    if len(finite):
+        values = series.values[finite]
+        low, high = finite[np.argmin(values)], finite[np.argmax(values)]
+        found = {"lowest": float(series.values[low]), "lowest_step": int(series.steps[low])}
+        found |= {"highest": float(series.values[high]), "highest_step": int(series.steps[high])}
+    if len(finite) < len(series):
+        found["not_finite"] = len(series) - len(finite)
+    if at is not None:
+        place = int(np.searchsorted(series.steps, math.floor(at), side="right")) - 1
+        if place >= 0:
+            found |= {"at": float(series.values[place]), "at_step": int(series.steps[place])}
+    return found
