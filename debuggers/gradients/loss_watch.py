@@ -1,5 +1,6 @@
 """Checks at every step whether the loss is finite; a loss on a device is checked once it has arrived on the host."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -44,7 +45,7 @@ class LossWatch:
         self._judge(step, float(waiting.resolve()))
 
     def _judge(self, step: int, value: float) -> bool:
-        faulty = not np.isfinite(value)
+        faulty = not math.isfinite(value)
         if not faulty and not self._was_faulty:
             return False
         self._was_faulty = True

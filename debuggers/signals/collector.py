@@ -96,6 +96,7 @@ class Signals:
 
     def pause(self) -> None:
         """Takes all hooks away, until ``expect``."""
+        self.judge_noted()
         self._hooks.remove()
         self._before_hooks.remove()
         self._clipping.forget()
@@ -152,6 +153,7 @@ class Signals:
             self._passes_backward = 0
             if sampled or (count and is_sampled(count - 1)):
                 self._see_parameters(step, count, table, sampled=sampled)
+            self._log.step_ends()
 
     def note_later(self, step: int, name: str, value: torch.Tensor | float) -> None:
         """Keeps a number of a step that is emitted elsewhere: a tensor of one element may still be on a device."""
@@ -166,6 +168,11 @@ class Signals:
     def note(self, step: int, name: str, value: float) -> None:
         """Keeps a number of a step that is emitted elsewhere."""
         self._log.note(step, name, value)
+
+    def judge_noted(self) -> None:
+        """Hands what was noted to the rules, which else may see it up to 50 ms later."""
+        with self._isolation.guard("collecting signals"):
+            self._log.judge_noted()
 
     def start_over(self) -> None:
         """Says that what ran since the last step belongs to none: it was skipped, or a closure's later calls."""
@@ -186,6 +193,7 @@ class Signals:
         """Takes what is on its way; waits for the device."""
         with self._stopwatch, self._isolation.guard("waiting for the device"):
             self._arrivals.drain()
+        self.judge_noted()
 
     def close(self) -> None:
         """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""

@@ -29,11 +29,17 @@ class SignalJudge:
         self._may_saturate: set[str] = set()
         self._rules = SignalDetectors(more, output_layers=self._may_saturate, on_failure=self._fail)
         self._told = frozenset(rule.kind for rule in more)
+        self._needs = self._rules.needs
 
     @property
     def needs(self) -> frozenset[str]:
         """The names of all signals that some rule takes."""
-        return self._rules.needs
+        return self._needs
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether there are rules of the user, who may look at what they find right after the step."""
+        return bool(self._told)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -43,6 +49,11 @@ class SignalJudge:
     def see(self, step: int, values: Mapping[str, float]) -> None:
         """Takes signals of a step."""
         self._take(self._rules.see(step, values))
+
+    def see_one(self, step: int, name: str, value: float) -> None:
+        """Takes one signal of a step."""
+        if name in self._needs:
+            self._take(self._rules.see(step, {name: value}))
 
     def see_tensors(self, step: int, signal: str, names: tuple[str, ...], values: npt.ArrayLike) -> None:
         """Takes one signal of many tensors."""

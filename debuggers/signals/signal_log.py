@@ -1,9 +1,9 @@
 """Where signals go: into series in memory, and to the run as scalars."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 import numpy.typing as npt
 from tracker_adapters.emitter import Emitter
 
@@ -13,6 +13,8 @@ from debuggers.diagnosis.tensor_log import TensorLog
 from debuggers.signals.judge import SignalJudge
 
 _MOST_KNOWN = 64
+HELD_S = 0.05
+"""How long a noted signal may wait for the rules, in seconds: half as long as a store takes to commit it."""
 DEFINED_IF_FINITE = frozenset(
     {
         "inputs/min", "inputs/max", "inputs/scale_ratio", "outputs/min", "outputs/max", "outputs/row_sum_error",
@@ -32,17 +34,40 @@ class SignalLog:
         self._emitter, self._judge = emitter, judge
         self._steps, self._tensors = SeriesLog(), TensorLog()
         self._names: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        self._noted: list[tuple[int, str, float]] = []
+        self._held_since_s = 0.0
 
     def note(self, step: int, name: str, value: float) -> None:
-        """Keeps a signal that is recorded elsewhere."""
-        self._steps.add(step, name, value)
-        if self._judge is not None:
-            self._judge.see(step, {name: value})
+        """Keeps a signal that is recorded elsewhere.
+
+        Rules see it when the step ends, 50 ms later, or with the next of ``put``, all together: one by one they take
+        several times as long. A value that is not finite they see at once.
+        """
+        self._noted.append((step, name, value))
+        if not math.isfinite(value):
+            self.judge_noted()
+
+    def step_ends(self) -> None:
+        """Hands on what was noted, if it has waited long enough, or a rule of the user waits for it."""
+        now = time.perf_counter()
+        if now - self._held_since_s >= HELD_S or (self._judge is not None and self._judge.is_asked):
+            self.judge_noted()
+
+    def judge_noted(self) -> None:
+        """Hands on what was noted."""
+        self._held_since_s = time.perf_counter()
+        noted, self._noted = self._noted, []
+        judge = self._judge
+        for step, name, value in noted:
+            self._steps.add(step, name, value)
+            if judge is not None:
+                judge.see_one(step, name, value)
 
     def put(self, step: int, values: Mapping[str, float], time_ns: int | None = None) -> None:
         """Keeps and emits signals of a step, but for those that are not defined."""
-        known = {name: value for name, value in values.items() if name not in DEFINED_IF_FINITE or np.isfinite(value)}
+        known = {name: value for name, value in values.items() if name not in DEFINED_IF_FINITE or math.isfinite(value)}
         if known:
+            self.judge_noted()
             for name, value in known.items():
                 self._steps.add(step, name, value)
             self._emit(step, "", tuple(known), list(known.values()), time_ns)
@@ -54,6 +79,7 @@ class SignalLog:
     ) -> None:
         """Keeps and emits a signal of many tensors."""
         if names:
+            self.judge_noted()
             self._tensors.add(step, signal, names, values)
             self._emit(step, f"{signal}/", names, values, time_ns)
             if self._judge is not None:
@@ -66,6 +92,7 @@ class SignalLog:
 
     def series(self) -> dict[str, Series]:
         """Returns the series of steps so far."""
+        self.judge_noted()
         return self._steps.series()
 
     def tensors(self) -> dict[str, dict[str, Series]]:

@@ -135,6 +135,7 @@ class SessionDiagnosis:
         if begun:
             announce(begun, self._emitter)
         known = [] if self._watch is None else self._watch.findings()
+        self.judge_noted()
         self._text.put(step, self.facts(waits=False), [*known, *found, *self._judge.findings()])
 
     def put_out(self, step: int, findings: list[Finding]) -> None:
@@ -154,6 +155,11 @@ class SessionDiagnosis:
             self.signals.drain()
         invariants = [] if self.observer is None else self.observer.findings()
         return [*invariants, *self._judge.findings()]
+
+    def judge_noted(self) -> None:
+        """Has the rules see at once what was noted, as where hooks act on what they find."""
+        if self.signals is not None:
+            self.signals.judge_noted()
 
     def note_error(self, error: BaseException) -> None:
         """Takes the exception that ends the training."""

@@ -238,6 +238,8 @@ class DebugSession(SessionProbing):
             else:
                 self._instruments.leave_out(number)
             self._diagnosis.step(number, loss, batch, self._instruments.summaries)
+            if self._instruments.tools.listens:
+                self._diagnosis.judge_noted()
             with self._isolation.guard("acting on a step"):
                 self._instruments.tools.act(number)
         summaries = self._instruments.summaries
@@ -295,6 +297,7 @@ class DebugSession(SessionProbing):
         if self._run is not None and self._started:
             self._run.reach(self._pacing.last)
         with self._isolation.guard("ending the session"):
+            self._diagnosis.judge_noted()
             self._instruments.tools.act_at_end()
             self._instruments.close()
             self._first_nan.close()

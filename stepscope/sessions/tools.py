@@ -130,10 +130,15 @@ class SessionTools:
         if self._measured_steps is not None:
             self._measured_steps.begin()
 
+    @property
+    def listens(self) -> bool:
+        """Whether hooks act on findings."""
+        return self._hooks is not None and self._hooks.listens
+
     def look(self, loss: torch.Tensor | float | None) -> None:
         """Says that the gradients of the step are complete, and will be looked at."""
         self._loss = loss
-        if self._hooks is not None and self._hooks.listens:
+        if self.listens:
             self._collecting.close()
             self._findings = self._collecting.enter_context(collected_findings())
 
@@ -145,7 +150,7 @@ class SessionTools:
 
     def begun(self, findings: list[Finding]) -> None:
         """Takes findings that begin at any time, also between steps; hooks act on them at the end of the next one."""
-        if self._hooks is not None and self._hooks.listens:
+        if self.listens:
             self._begun += findings
 
     def act(self, step: int) -> None:
