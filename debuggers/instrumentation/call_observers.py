@@ -20,15 +20,20 @@ never_compiled(is_replica)  # dynamo would trace what a skipped function calls
 
 
 class Observer:
-    """A function that is called at an event of a module's calls until ``remove``, and again from ``put_back`` on."""
+    """A function that is called at an event of a module's calls until ``remove``, and again from ``put_back`` on.
 
-    __slots__ = ("_call", "_event", "_function", "_given", "silent_in")
+    Attributes:
+        function: What is called.
+        silent_in: The threads in which it is not.
+    """
+
+    __slots__ = ("_call", "_event", "_given", "function", "silent_in")
 
     def __init__(self, module: torch.nn.Module, event: Event, function: Callable[..., None]) -> None:
         compiled_code.prepare()
         # A class without annotations gives torch.jit those of torch.nn.Module, and torch.jit cannot express this one.
         keep_out_of_scripts(COMPILED_CALL)
-        self._event, self._given, self._function = event, function, function
+        self._event, self._given, self.function = event, function, function
         self.silent_in: tuple[int, ...] = ()
         with _changing:
             # All observers of a module share one, also those added during a call whose observers were all removed.
@@ -38,7 +43,7 @@ class Observer:
 
     def remove(self) -> None:
         """Removes the function, from any thread; calling it again does nothing."""
-        self._function = _nothing  # a call in progress in this or another thread may still reach this observer
+        self.function = _nothing  # a call in progress in this or another thread may still reach this observer
         with _changing:
             self._call.observers[self._event].pop(self, None)
             self._call.uninstall_if_idle()
@@ -51,19 +56,16 @@ class Observer:
         with _changing:
             module = self._call.module()
             if module is not None:
-                self._function = self._given
+                self.function = self._given
                 self._call.observers[self._event][self] = None
                 self._call.install(module)
 
-    def tell(self, *arguments: Any) -> None:
-        """Calls the function, unless this thread is one in which it is silent."""
-        if not self.silent_in or threading.get_ident() not in self.silent_in:
-            self._function(*arguments)
-
 
 def _tell(observers: Iterable[Observer], *arguments: Any) -> None:
+    """Calls the functions, but for those that are silent in this thread."""
     for observer in observers:
-        observer.tell(*arguments)
+        if not observer.silent_in or threading.get_ident() not in observer.silent_in:
+            observer.function(*arguments)
 
 
 def _tell_of_return(call: "_ObservedCall", module: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:

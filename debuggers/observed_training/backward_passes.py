@@ -41,10 +41,10 @@ class BackwardObservation:
     stays inside and only passes on.
     """
 
-    __slots__ = ("_begin",)
+    __slots__ = ("begin",)
 
     def __init__(self, begin: Begin) -> None:
-        self._begin = begin
+        self.begin = begin
         compiled_code.prepare()
         global _observers
         with _changing:
@@ -58,10 +58,6 @@ class BackwardObservation:
             _observers = tuple(other for other in _observers if other is not self)
             if not _observers:
                 _uninstall()
-
-    def begin(self, roots: tuple[torch.Tensor, ...]) -> End | None:
-        """Says that a pass begins."""
-        return self._begin(roots)
 
 
 class _ObservedEntry:
@@ -117,7 +113,8 @@ def _begin_all(roots: Any) -> list[End]:
         except Exception:  # nothing of ours may stop a training
             _log.exception("a backward pass could not be observed")
         else:
-            ends += [] if end is None else [end]
+            if end is not None:
+                ends.append(end)
     return ends
 
 

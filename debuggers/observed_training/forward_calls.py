@@ -36,7 +36,7 @@ class ForwardCalls:
         first_outputs: What that returned.
         values: The first floating-point output of the last call that was looked at closely, until its step ends; None
             for a large one.
-        autocast: The dtype of autocast in the last training call; None without.
+        autocast: The dtype of autocast in the last call that was looked at closely; None without.
         products: The dtypes of matrix products in the last call that was looked at closely.
         sizes: The lengths of the batches since the last step.
         validations: Counts them.
@@ -110,11 +110,13 @@ class ForwardCalls:
         tensor = _first_tensor((args, kwargs))
         if tensor is not None and self._batch is not None and self._batch() is tensor:
             self.validations.forget_calls()
-        self.mixed.call_begins(tensor)
         self._given = None if tensor is None else weakref.ref(tensor)
+        if tensor is not None and tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
+            self.sizes.append(tensor.shape[0])
+        if not self._looks_closely:
+            return
+        self.mixed.call_begins(tensor)
         if tensor is not None:
-            if tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
-                self.sizes.append(tensor.shape[0])
             if self.inputs is None:
                 self.inputs = batch_facts(tensor)
             kind = tensor.device.type

@@ -1,5 +1,6 @@
 """Observes a training from outside, and says what is known of it: its facts, and the findings of broken invariants."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -63,17 +64,19 @@ class TrainingObserver:
         stopwatch: Stopwatch,
         on_loss: Callable[[LossView], None] = lambda view: None,
         on_backward_end: Callable[[], None] = lambda: None,
+        on_step_end: Callable[[], None] = lambda: None,
         on_broken_batch: Callable[[int, int], None] = lambda step, count: None,
     ) -> None:
         """Sets it up.
 
         ``on_loss`` gets what the graph of a loss shows, at the steps at which it is looked at; ``on_backward_end`` is
-        called after each backward pass of the model; ``on_broken_batch`` gets the step of the first loss that is not
+        called after each backward pass of the model; ``on_step_end`` after each step of the optimizer;
+        ``on_broken_batch`` gets the step of the first loss that is not
         finite, where it is known on the host and the step is not sampled, and how many of the inputs are not finite.
         """
         self._model, self._optimizer = model, optimizer
         self._isolation, self._stopwatch = isolation, stopwatch
-        self._on_loss, self._on_broken_batch = on_loss, on_broken_batch
+        self._on_loss, self._on_step_end, self._on_broken_batch = on_loss, on_step_end, on_broken_batch
         self._broken = BrokenBatch()
         mine = Parameters(model)
         held = None if optimizer is None else set(map(id, held_parameters(optimizer)))
@@ -93,6 +96,7 @@ class TrainingObserver:
         self._is_observing = False
         self._movement = StepMovement(self._invariants, self._arrivals)
         self._steps, self._last_step = 0, -1
+        self._looks_closely = is_sampled(0)
         self._clipped = self._others = 0
         self._precision = ""
         self._unregistered = UnregisteredWeights(model)
@@ -150,6 +154,7 @@ class TrainingObserver:
                 self._on_broken_batch(step, count)
             self._last_step = step
             self._steps += 1
+            self._looks_closely = is_sampled(self._steps)
             if self._optimizer is None:
                 self._end_step()
 
@@ -209,23 +214,19 @@ class TrainingObserver:
             **known,
         )
 
-    @property
-    def _looks_closely(self) -> bool:
-        return is_sampled(self._steps)
-
     def _take(self, *, waits: bool) -> None:
         if waits:
             self._arrivals.drain()
         else:
             self._arrivals.take_arrived()
 
-    def _before_pass(self, roots: tuple[torch.Tensor, ...]) -> None:
-        if len(roots) != 1:
-            return
+    def _before_pass(self, roots: tuple[torch.Tensor, ...], number: float | None) -> None:
         if not self._looks_closely:
-            if not self._broken.is_over:
+            if number is not None and not math.isfinite(number):
                 with self._stopwatch, self._isolation.guard("looking at a loss"):
-                    self._broken.look(roots[0], self.calls.given)
+                    self._broken.look(self.calls.given)
+            return
+        if len(roots) != 1:
             return
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
             view = loss_view(roots[0], self.calls.outputs)
@@ -283,6 +284,7 @@ class TrainingObserver:
         return changes_by_unscaling() if state is not None and is_unscaled(state) else 0
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        self._on_step_end()
         with self._stopwatch, self._isolation.guard("observing a step"):
             scaler = self.passes.scaler
             self._movement.compare(scaled=scaler is not None and scaler.is_enabled())

@@ -37,7 +37,7 @@ class StepPasses:
         self,
         parameters: list[torch.Tensor],
         scaler: torch.amp.GradScaler | None,
-        before: Callable[[tuple[torch.Tensor, ...]], None],
+        before: Callable[[tuple[torch.Tensor, ...], float | None], None],
         after: Callable[[], None] = lambda: None,
     ) -> None:
         """Observes nothing before ``start``.
@@ -45,7 +45,8 @@ class StepPasses:
         Args:
             parameters: Those whose gradients count: of the model and the optimizer, requiring a gradient.
             scaler: The loop's GradScaler.
-            before: Called before each pass with the tensors that it starts from.
+            before: Called before each pass with the tensors that it starts from, and the loss, without its scale, if
+                it is one number on the host.
             after: Called after each pass that belongs to the model.
         """
         self.scaler = scaler
@@ -146,20 +147,26 @@ class StepPasses:
     def _begin(self, roots: tuple[torch.Tensor, ...]) -> Callable[[bool], None] | None:
         if threading.get_ident() != self._thread:
             return None
+        marks = self._marks
         with self._lock:
-            if self._marks.note() and self._marks.are_zero():
+            if marks.note() and marks.are_zero():
                 self._zeroed = True
                 if self._passes:
                     self.mixed = True
                     others = self.unrelated + self._passes
                     self._forget()
                     self.unrelated = others
-        scale = self._scale_of(roots)
+        scale = self._scale_of(roots) if self.scaler is not None or self._searches else None
         self.scale_number = 1.0 if scale is None else _number_or_one(scale)
-        self._before(roots)
-        return partial(self._end, roots, scale)
+        number = _number(roots)
+        if number is not None:
+            number /= self.scale_number
+        self._before(roots, number)
+        return partial(self._end, roots, scale, number)
 
-    def _end(self, roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None, succeeded: bool) -> None:
+    def _end(
+        self, roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None, number: float | None, succeeded: bool
+    ) -> None:
         with self._lock:
             belongs = self._marks.note() > 0
             self._changes = 0
@@ -168,7 +175,7 @@ class StepPasses:
                 return
             self._passes += 1
             self._after()
-            value = _value(roots, scale)
+            value = _value(roots, scale) if number is None else number
             if value is None or (self._losses is None and self._passes > 1):
                 self._losses = None
             else:
@@ -177,8 +184,6 @@ class StepPasses:
     def _scale_of(self, roots: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
         """Returns the loss scale if it is a factor of the root."""
         if len(roots) != 1 or roots[0].grad_fn is None:
-            return None
-        if self.scaler is None and not self._searches:
             return None
         factor = scale_tensor(roots[0].grad_fn)
         if factor is None or factor.dtype != torch.float32:
@@ -194,8 +199,6 @@ class StepPasses:
 
 def _value(roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None) -> torch.Tensor | float | None:
     """The sum of the roots without the loss scale; None if one is no number, or has no values."""
-    if len(roots) == 1 and scale is None and roots[0].is_cpu and roots[0].numel() == 1 and not roots[0].is_complex():
-        return float(roots[0].item())
     if not roots or any(root.numel() != 1 or root.is_complex() or root.is_meta for root in roots):
         return None
     if all(root.is_cpu for root in roots):
@@ -205,6 +208,14 @@ def _value(roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None) -> torch
     with quiet_computation(roots[0].device.type):
         total = torch.stack([root.detach().double().reshape(()) for root in roots]).sum()
         return total if scale is None else total / scale
+
+
+def _number(roots: tuple[torch.Tensor, ...]) -> float | None:
+    """The only root, if it is one real number on the host."""
+    if len(roots) != 1:
+        return None
+    (root,) = roots
+    return float(root.item()) if root.is_cpu and root.numel() == 1 and not root.is_complex() else None
 
 
 def _number_or_one(scale: torch.Tensor) -> float:

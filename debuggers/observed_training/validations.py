@@ -51,6 +51,8 @@ class Validations:
             Whether a layer was in training mode in a validation that is counted by now; None if there is no new one.
         """
         self._steps += 1
+        if not self.calls and not self._is_told and not self._single:
+            return None
         counted: list[bool] = []
         is_seen = self.calls and not step_had_other_passes
         self._steps_with_calls += bool(is_seen)

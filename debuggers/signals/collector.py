@@ -36,8 +36,8 @@ _MOST_GROUPS = 16
 class Signals:
     """Collects what ``debuggers.diagnosis.signals`` lists.
 
-    The model is hooked only during sampled steps, and so is the optimizer before its steps; after them as long as this
-    runs. Nothing waits for a device before ``series``. Failures inside are isolated.
+    Model and optimizer are hooked only during sampled steps. Nothing waits for a device before ``series``. Failures
+    inside are isolated.
 
     Attributes:
         is_sampled: Whether the coming step is sampled.
@@ -69,7 +69,8 @@ class Signals:
         self._clipping = ClippingSignals(self._log, self._arrivals)
         self._data_time = DataTime()
         self._last_step = 0
-        self._hooks, self._before_hooks = Hooks(), Hooks()
+        self._before_hooks = Hooks()
+        self._was_sampled = False
         self._passes_backward = 0
         self._count = 0
         self.is_sampled = is_sampled(0)
@@ -87,8 +88,6 @@ class Signals:
     def expect(self) -> None:
         """Prepares for the forward pass of the coming step; what was seen and led to no step is dropped."""
         self._batch.forget()
-        if self._optimizer is not None and not len(self._hooks):
-            self._hooks.add_optimizer_post_step(self._optimizer, self._after_step)
         self._layers.forget()
         if self.is_sampled:
             self._passes.attach()
@@ -97,7 +96,6 @@ class Signals:
     def pause(self) -> None:
         """Takes all hooks away, until ``expect``."""
         self.judge_noted()
-        self._hooks.remove()
         self._before_hooks.remove()
         self._clipping.forget()
         self._passes.detach()
@@ -142,6 +140,7 @@ class Signals:
             self._note_rates(step)
             count, self._count = self._count, self._count + 1
             sampled, self.is_sampled = self.is_sampled, is_sampled(count + 1)
+            self._was_sampled = sampled
             self._last_step = step
             if sampled:
                 self._data_time.begin(None if self._passes.ran_others else self._passes.begun_s)
@@ -154,6 +153,19 @@ class Signals:
             if sampled or (count and is_sampled(count - 1)):
                 self._see_parameters(step, count, table, sampled=sampled)
             self._log.step_ends()
+
+    def after_step(self) -> None:
+        """Says that the optimizer has stepped."""
+        if not (self._was_sampled or self.is_sampled):
+            return
+        with self._stopwatch, self._isolation.guard("collecting signals"):
+            if self._was_sampled:
+                self._before_hooks.remove()
+                self._weights.see_update()
+                self._clipping.end_step(self._last_step)
+            share = self._data_time.end(self._stopwatch.seconds)
+            if share is not None:
+                self._log.put(self._last_step, {"data_share": share})
 
     def note_later(self, step: int, name: str, value: torch.Tensor | float) -> None:
         """Keeps a number of a step that is emitted elsewhere: a tensor of one element may still be on a device."""
@@ -197,7 +209,6 @@ class Signals:
 
     def close(self) -> None:
         """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""
-        self._hooks.remove()
         self._before_hooks.remove()
         self._clipping.forget()
         self._passes.detach()
@@ -246,12 +257,3 @@ class Signals:
         with self._stopwatch, self._isolation.guard("collecting signals"):
             scale = scale_in_gradients(self._scaler, optimizer)
             self._clipping.see_optimizer(self._parameters.gradients().tensors, scale)
-
-    def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
-        with self._stopwatch, self._isolation.guard("collecting signals"):
-            self._before_hooks.remove()
-            self._weights.see_update()
-            self._clipping.end_step(self._last_step)
-            share = self._data_time.end(self._stopwatch.seconds)
-            if share is not None:
-                self._log.put(self._last_step, {"data_share": share})

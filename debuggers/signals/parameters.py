@@ -133,18 +133,19 @@ class ParameterSignals:
                 None if scale is None else DeferredTensor(scale),
                 zeros,
             )
+        if not sampled:
+            self.end_step()
 
     def see_update(self) -> None:
         """Says that the optimizer has changed the weights."""
         moment = self._current
         if moment is None:
             return
-        if moment.sampled:
-            with quiet_computation("cpu"):
-                samples = [sample_elements(parameter) for parameter in moment.parameters]
-                values = [sample for sample in samples if sample is not None]
-                if len(values) == len(moment.names):
-                    moment.after = _Elements(values)
+        with quiet_computation("cpu"):
+            samples = [sample_elements(parameter) for parameter in moment.parameters]
+            values = [sample for sample in samples if sample is not None]
+            if len(values) == len(moment.names):
+                moment.after = _Elements(values)
         self.end_step()
 
     def end_step(self) -> None:

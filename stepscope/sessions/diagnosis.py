@@ -72,6 +72,7 @@ class SessionDiagnosis:
                 stopwatch=stopwatch,
                 on_loss=self._see_loss,
                 on_backward_end=self.signals.backward_ends,
+                on_step_end=self.signals.after_step,
                 on_broken_batch=self.signals.broken_batch,
             )
 

@@ -39,12 +39,17 @@ class Diagnostics:
         Raises:
             ArtifactError: When one of them is no number; then none is emitted.
         """
+        emitter = self._emitter
+        if type(loss) is float and not metrics and not measured:  # at most steps
+            if emitter is not None:
+                emitter.scalar("loss", loss, step=step)
+            return
         values = {} if loss is None else {"loss": loss}
         values |= metrics or {}
         checked = {name: checked_scalar(name, value) for name, value in values.items()}
-        if self._emitter is None or (not checked and not measured):
+        if emitter is None or (not checked and not measured):
             return
-        emitter = self._emitter.at(step)
+        emitter = emitter.at(step)
         for name, value in checked.items():
             emitter.scalar(name, value)
         if measured and self._optimizer is not None:
