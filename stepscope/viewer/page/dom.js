@@ -1,0 +1,93 @@
+/** Building elements: texts are texts, never HTML. */
+
+/**
+ * @typedef {string | number | Node | null | undefined | false} Child
+ */
+
+/**
+ * Makes an element. Names with a dash or colon and `role` are attributes, functions are listeners, the rest properties.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, any> | null} [properties]
+ * @param {...Child} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function element(tag, properties, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === undefined || value === null) continue;
+    if (typeof value === "function") made.addEventListener(name, value);
+    else if (name === "class") made.className = value;
+    else if (name.includes("-") || name === "role" || name === "for" || name === "scope") made.setAttribute(name, String(value));
+    else /** @type {any} */ (made)[name] = value;
+  }
+  append(made, ...children);
+  return made;
+}
+
+/** @param {Element} parent @param {...Child} children */
+export function append(parent, ...children) {
+  for (const child of children) {
+    if (child !== null && child !== undefined && child !== false) parent.append(typeof child === "number" ? String(child) : child);
+  }
+}
+
+/**
+ * Shortens a name in the middle: its beginning and its end tell names apart.
+ * @param {string} name
+ * @param {number} [length]
+ */
+export function shortened(name, length = 60) {
+  if (name.length <= length) return name;
+  const half = Math.floor((length - 1) / 2);
+  return `${name.slice(0, half)}…${name.slice(-half)}`.replace(/\p{Surrogate}/gu, "");
+}
+
+/** @param {string} name of a CSS variable, with its dashes */
+export function cssColour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/**
+ * @param {string} text
+ * @param {(text: string) => void} announce
+ */
+export async function copy(text, announce) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = element("textarea", { value: text, class: "offscreen" });
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  announce("copied");
+}
+
+/**
+ * Gives a file to the browser.
+ * @param {string} name
+ * @param {Blob} blob
+ */
+export function download(name, blob) {
+  const url = URL.createObjectURL(blob);
+  element("a", { href: url, download: name.replace(/[^\w.-]+/g, "_").slice(0, 100) }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/**
+ * Calls a function when no call has come for a while.
+ * @template {unknown[]} A
+ * @param {(...values: A) => void} call
+ * @param {number} ms
+ * @returns {(...values: A) => void}
+ */
+export function afterPause(call, ms) {
+  /** @type {number | undefined} */
+  let timer;
+  return (...values) => {
+    clearTimeout(timer);
+    timer = window.setTimeout(() => call(...values), ms);
+  };
+}

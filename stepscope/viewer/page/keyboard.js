@@ -1,0 +1,49 @@
+/** The page's keys, and the dialog that names them. */
+import { element } from "./dom.js";
+
+/**
+ * @typedef {{keys: string, does: string, run: () => void}} Shortcut ``keys`` is one key, or "g" and a key after it
+ */
+
+/** @param {EventTarget | null} target */
+function isWriting(target) {
+  return target instanceof HTMLElement && target.matches("input:not([type=checkbox]):not([type=range]), textarea, select");
+}
+
+/**
+ * Listens for shortcuts; "?" shows them.
+ * @param {Shortcut[]} shortcuts
+ * @returns {() => void} shows the dialog
+ */
+export function listenForKeys(shortcuts) {
+  const rows = shortcuts.map(({ keys, does }) => element("tr", null, element("td", null, element("kbd", null, keys)), element("td", null, does)));
+  const close = element("button", { click: () => dialog.close() }, "Close");
+  const dialog = element(
+    "dialog",
+    { class: "keys", "aria-label": "keyboard shortcuts" },
+    element("h2", null, "Keyboard"),
+    element("table", null, element("tbody", null, ...rows)),
+    close,
+  );
+  document.body.append(dialog);
+  const show = () => {
+    if (!dialog.open) dialog.showModal();
+  };
+  let before = "";
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && isWriting(event.target)) {
+      /** @type {HTMLElement} */ (event.target).blur();
+      return;
+    }
+    if (isWriting(event.target) || document.querySelector("dialog[open]")) return;
+    const pressed = before ? `${before} ${event.key}` : event.key;
+    const found = shortcuts.find(({ keys }) => keys === pressed);
+    before = !before && event.key === "g" ? "g" : "";
+    if (event.key === "?") show();
+    else if (!found) return;
+    else found.run();
+    event.preventDefault();
+  });
+  return show;
+}

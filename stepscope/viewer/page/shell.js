@@ -1,0 +1,203 @@
+/** The page around a view: header, navigation, state in the hash, news of the runs. */
+import { formatHash, parseHash } from "./address.js";
+import { element } from "./dom.js";
+import { listenForKeys } from "./keyboard.js";
+import { Messages } from "./messages.js";
+import { poll } from "./polling.js";
+import { RunChooser } from "./run_chooser.js";
+import { runColour, schemeSwitch } from "./theme.js";
+import { VIEWS } from "./views/table.js";
+
+const LOOK_FOR_RUNS_MS = 10_000;
+
+export class Shell {
+  /** @param {HTMLElement} body @param {import("./source.js").Source} source */
+  constructor(body, source) {
+    this.source = source;
+    this.messages = new Messages();
+    this.chooser = new RunChooser((keys) => this.go({ ...parseHash(location.hash), runs: keys }));
+    /** @type {import("./context.js").RunInfo[]} */
+    this.runs = [];
+    /** @type {import("./context.js").View | null} */
+    this.view = null;
+    this.closing = new AbortController();
+    this.opened = "";
+    this.lookedForRuns = 0;
+    const scheme = schemeSwitch(() => this.view?.recolour?.());
+    this.links = VIEWS.map(({ title, key }) => element("a", { title: `g ${key}` }, title));
+    const showKeys = listenForKeys([
+      ...VIEWS.map(({ name, title, key }) => ({ keys: `g ${key}`, does: title, run: () => this.navigate(name) })),
+      { keys: "r", does: "choose runs", run: () => this.chooser.toggle(true) },
+      { keys: "/", does: "search in the view", run: () => this.searchField()?.focus() },
+      { keys: "t", does: "light or dark", run: () => scheme.click() },
+      { keys: "?", does: "these keys", run: () => undefined },
+    ]);
+    this.root = element("main", { tabIndex: -1 });
+    body.append(
+      element("a", { class: "skip", href: "#", click: (/** @type {Event} */ event) => (event.preventDefault(), this.root.focus()) }, "Skip to the view"),
+      element("header", null, element("strong", { class: "brand" }, "stepscope"), element("nav", { "aria-label": "views" }, ...this.links),
+        this.chooser.element, this.messages.status, scheme, element("button", { class: "icon", "aria-label": "keyboard shortcuts", title: "keys (?)", click: showKeys }, "?")),
+      this.messages.errors,
+      this.root,
+    );
+  }
+
+  async start() {
+    window.addEventListener("hashchange", () => this.route());
+    window.addEventListener("error", (event) => this.messages.fail(event.error ?? event.message));
+    window.addEventListener("unhandledrejection", (event) => this.messages.fail(event.reason));
+    await this.lookForRuns();
+    this.route();
+    if (!this.source.live) return;
+    poll(this.source, {
+      keys: () => this.chosen().map(({ key }) => key),
+      changed: (keys, states) => this.changed(keys, states),
+      failed: (error) => this.messages.fail(error, "server"),
+      answered: () => this.messages.clear("server"),
+    });
+  }
+
+  async lookForRuns() {
+    this.lookedForRuns = Date.now();
+    try {
+      const { runs, unreadable } = await this.source.json("runs");
+      const kept = this.runs.filter((old) => !runs.some((/** @type {any} */ run) => run.key === old.key) && this.chosenKeys().includes(old.key));
+      this.runs = [...runs, ...kept];
+      this.runs.sort((a, b) => (b.created_ms ?? 0) - (a.created_ms ?? 0));
+      this.chooser.update(this.runs, unreadable, this.chosenKeys());
+      this.messages.clear("server");
+    } catch (error) {
+      this.messages.fail(error, "server");
+    }
+  }
+
+  /** @param {Set<string>} keys @param {Record<string, any>} states */
+  changed(keys, states) {
+    this.chooser.mark(states);
+    for (const [key, state] of Object.entries(states)) {
+      const name = this.runs.find((run) => run.key === key)?.name ?? key;
+      if (state.error) this.messages.fail(`${name} cannot be read: ${state.error} What the page shows of it was read before.`, key);
+      else this.messages.clear(key);
+    }
+    if (Date.now() - this.lookedForRuns > LOOK_FOR_RUNS_MS) {
+      const before = this.runs.length;
+      void this.lookForRuns().then(() => before || this.route());
+    }
+    if (keys.size) this.view?.refresh(keys);
+  }
+
+  chosenKeys() {
+    const { runs } = parseHash(location.hash);
+    return runs ?? this.runs.slice(0, 1).map(({ key }) => key);
+  }
+
+  /** @returns {import("./context.js").ChosenRun[]} */
+  chosen() {
+    return this.chosenKeys().flatMap((key, place) => {
+      const run = this.runs.find((known) => known.key === key);
+      return run ? [{ ...run, place, get colour() { return runColour(place); } }] : []; // prettier-ignore
+    });
+  }
+
+  /** @param {import("./address.js").State} state @param {boolean} [replace] */
+  go(state, replace = false) {
+    const hash = formatHash(state);
+    if (hash === location.hash) return;
+    history[replace ? "replaceState" : "pushState"](null, "", hash);
+    this.route();
+  }
+
+  /** @param {string} view @param {Record<string, string | number | null | undefined>} [params] */
+  href(view, params = {}) {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(params)) {
+      if (value !== null && value !== undefined && value !== "" && name !== "runs") query.set(name, String(value));
+    }
+    const runs = params.runs ? String(params.runs).split(",") : parseHash(location.hash).runs;
+    return formatHash({ view, runs, params: query });
+  }
+
+  /** @param {string} view @param {Record<string, string | number | null | undefined>} [params] */
+  navigate(view, params) {
+    this.go(parseHash(this.href(view, params)));
+  }
+
+  /** Shows what the hash says. */
+  route() {
+    const state = parseHash(location.hash);
+    const entry = VIEWS.find(({ name }) => name === state.view) ?? VIEWS[0];
+    for (const [place, link] of this.links.entries()) {
+      link.href = this.href(VIEWS[place].name);
+      if (VIEWS[place] === entry) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    const runs = this.chosen();
+    const wanted = `${entry.name} ${runs.map(({ key }) => key).join()}`;
+    if (wanted === this.opened) {
+      this.view?.state();
+      return;
+    }
+    this.opened = wanted;
+    this.close();
+    this.chooser.update(this.runs, this.chooser.unreadable, this.chosenKeys());
+    document.title = `${entry.title} · ${runs.map(({ name }) => name).join(", ").slice(0, 80) || "stepscope"}`;
+    this.root.className = `view-${entry.name}`;
+    this.root.setAttribute("aria-label", entry.title);
+    if (!runs.length) this.root.replaceChildren(this.nothing());
+    else this.open(entry, runs);
+  }
+
+  /** @param {import("./context.js").ViewEntry} entry @param {import("./context.js").ChosenRun[]} runs */
+  open(entry, runs) {
+    this.closing = new AbortController();
+    const { signal } = this.closing;
+    const root = element("div", { class: "view" });
+    this.root.replaceChildren(root);
+    try {
+      this.view = entry.open(root, {
+        source: this.source,
+        runs,
+        params: {
+          get: (name, otherwise = "") => parseHash(location.hash).params.get(name) ?? otherwise,
+          set: (changes, replace = false) => this.setParams(changes, replace),
+        },
+        signal,
+        navigate: (view, params) => this.navigate(view, params),
+        href: (view, params) => this.href(view, params),
+        announce: (text) => this.messages.announce(text),
+        fail: (error) => signal.aborted || this.messages.fail(error),
+      });
+    } catch (error) {
+      this.messages.fail(error);
+    }
+  }
+
+  /** The view that sets its parameters knows them: it is not told. @param {Record<string, any>} changes @param {boolean} replace */
+  setParams(changes, replace) {
+    const state = parseHash(location.hash);
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === null || value === undefined || value === "" || value === false) state.params.delete(name);
+      else state.params.set(name, value === true ? "1" : String(value));
+    }
+    const hash = formatHash(state);
+    if (hash !== location.hash) history[replace ? "replaceState" : "pushState"](null, "", hash);
+  }
+
+  close() {
+    this.closing.abort();
+    this.view?.close();
+    this.view = null;
+  }
+
+  searchField() {
+    return /** @type {HTMLElement | null} */ (this.root.querySelector("input[type=search]"));
+  }
+
+  nothing() {
+    const text = this.runs.length
+      ? "No run is chosen. Press r, or the button above, and choose one."
+      : "There is no run to show. Train with stepscope.open_run(\"runs/first\") or stepscope.watch(…), then open it: stepscope view runs. This page shows a run as soon as there is one.";
+    return element("div", { class: "empty" }, element("h1", null, this.runs.length ? "Choose a run" : "No runs yet"), element("p", null, text),
+      this.chooser.unreadable.length > 0 && element("ul", null, ...this.chooser.unreadable.map(({ folder, error }) => element("li", null, `${folder}: ${error}`))));
+  }
+}

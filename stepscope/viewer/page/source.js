@@ -1,0 +1,134 @@
+/**
+ * Where answers come from: the server, or data inside the page. Both have one interface.
+ *
+ * @typedef {object} Source
+ * @property {boolean} live whether the runs may get new data
+ * @property {(address: string, options?: {signal?: AbortSignal}) => Promise<any>} json
+ * @property {(address: string, options?: {signal?: AbortSignal}) => Promise<import("./columns.js").Columns>} columns
+ * @property {(address: string) => string} url what an <img> or a link needs
+ *
+ * @typedef {[type: string, encoding: "text" | "base64" | "gzip" | "file", data: string]} StaticAnswer
+ *   ``gzip`` is base64 of gzip, ``file`` the path of a file beside the page
+ * @typedef {Record<string, StaticAnswer>} StaticAnswers by address
+ */
+import { staticKey } from "./address.js";
+import { decodeColumns } from "./columns.js";
+
+const KEPT_ANSWERS = 400;
+
+/** An answer that is an error: ``status`` is that of HTTP, 0 if the server does not answer. */
+export class AnswerError extends Error {
+  /** @param {string} message @param {number} status */
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** @param {Response} response */
+async function errorOf(response) {
+  const text = await response.text();
+  try {
+    return new AnswerError(JSON.parse(text).error ?? text, response.status);
+  } catch {
+    return new AnswerError(text.slice(0, 500) || `the server answered ${response.status}`, response.status);
+  }
+}
+
+/**
+ * Answers over HTTP. An answer that the server has not changed since (its ETag) is not sent or decoded again.
+ * @param {string} root
+ * @returns {Source}
+ */
+export function liveSource(root = "api/") {
+  /** @type {Map<string, {etag: string, value: any}>} in the order of their use */
+  const kept = new Map();
+
+  /** @param {string} address @param {(response: Response) => Promise<any>} decode @param {AbortSignal | undefined} signal */
+  async function answer(address, decode, signal) {
+    const known = kept.get(address);
+    /** @type {Response} */
+    let response;
+    try {
+      /** @type {Record<string, string>} */
+      const headers = known ? { "If-None-Match": known.etag } : {};
+      response = await fetch(root + address, { headers, signal, cache: "no-store" });
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      throw new AnswerError("the viewer does not answer: is stepscope view still running?", 0);
+    }
+    if (response.status === 304 && known) {
+      kept.delete(address);
+      kept.set(address, known);
+      return known.value;
+    }
+    if (!response.ok) throw await errorOf(response);
+    const value = await decode(response);
+    const etag = response.headers.get("ETag");
+    if (etag) {
+      kept.delete(address);
+      kept.set(address, { etag, value });
+      for (const oldest of kept.keys()) {
+        if (kept.size <= KEPT_ANSWERS) break;
+        kept.delete(oldest);
+      }
+    }
+    return value;
+  }
+
+  return {
+    live: true,
+    json: (address, { signal } = {}) => answer(address, (response) => response.json(), signal),
+    columns: (address, { signal } = {}) =>
+      answer(address, async (response) => decodeColumns(await response.arrayBuffer()), signal),
+    url: (address) => root + address,
+  };
+}
+
+/** @param {string} text */
+const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+/** @param {StaticAnswer} answer @returns {Promise<ArrayBuffer>} */
+async function buffer([, encoding, data]) {
+  if (encoding === "text") return /** @type {ArrayBuffer} */ (new TextEncoder().encode(data).buffer);
+  if (encoding === "base64") return bytesOf(data).buffer;
+  if (encoding === "file") return (await fetch(data)).arrayBuffer();
+  const unpacked = new Blob([bytesOf(data)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(unpacked).arrayBuffer();
+}
+
+/**
+ * Answers out of the page.
+ * @param {StaticAnswers} answers
+ * @returns {Source}
+ */
+export function staticSource(answers) {
+  const byKey = new Map(Object.entries(answers).map(([address, answer]) => [staticKey(address), answer]));
+  /** @type {Map<string, Promise<any>>} */
+  const decoded = new Map();
+
+  /** @param {string} address */
+  function find(address) {
+    const found = byKey.get(staticKey(address));
+    if (!found) throw new AnswerError(`this export does not have ${address.slice(0, 200)}`, 404);
+    return found;
+  }
+  /** @param {string} address @param {(bytes: ArrayBuffer) => any} decode */
+  async function once(address, decode) {
+    const key = staticKey(address);
+    const answer = find(address);
+    if (!decoded.has(key)) decoded.set(key, buffer(answer).then(decode));
+    return decoded.get(key);
+  }
+  return {
+    live: false,
+    json: (address) => once(address, (bytes) => JSON.parse(new TextDecoder().decode(bytes))),
+    columns: (address) => once(address, decodeColumns),
+    url(address) {
+      const [type, encoding, data] = find(address);
+      if (encoding === "file") return data;
+      if (encoding === "gzip") throw new AnswerError(`${address} is packed: an address of a picture is not`, 500);
+      return encoding === "text" ? `data:${type},${encodeURIComponent(data)}` : `data:${type};base64,${data}`;
+    },
+  };
+}
