@@ -1,6 +1,6 @@
 """Reads the pages of an epoch: each datapoint's debug outputs, one page open at a time. Needs no torch."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,24 @@ class PageReader(Mapping[int, dict[str, Any]]):
     recorded. The reader sees the pages that were finished when it was made.
     """
 
-    def __init__(self, folder: str | Path, *, limits: PageLimits = LIMITS) -> None:
+    def __init__(
+        self, folder: str | Path, *, limits: PageLimits = LIMITS, records: Sequence[PageRecord] | None = None
+    ) -> None:
         """Reads the index of a folder.
 
         Args:
             folder: Holds ``page_<n>.pkl`` files, such as ``epoch_4/debugger``. It may be a link; links in it are not
                 followed.
             limits: The limits beyond which a page is refused.
+            records: The pages, in place of what an index says: ``page`` is then a path below the folder, as of the
+                pages in a run's folder.
 
         Raises:
             PageError: When the folder does not exist.
         """
         self.folder = Path(folder)
         self.limits = limits
-        self.records: tuple[PageRecord, ...] = tuple(read_index(self.folder, limits))
+        self.records: tuple[PageRecord, ...] = tuple(read_index(self.folder, limits) if records is None else records)
         self._page_of = {idx: record for record in self.records for idx in record.datapoints}
         self._open_page: tuple[str, dict[int, dict[str, Any]]] = ("", {})
 

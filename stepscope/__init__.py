@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stepscope.sessions.session import DebugSession
     from stepscope.sessions.watching import debug_session, watch
     from stepscope.sync import sync_runs
+    from stepscope.viewer.outputs.display import OutputsError, display_debug_outputs
 
 __all__ = [
     "ArtifactError",
@@ -52,6 +53,7 @@ __all__ = [
     "ImportingError",
     "MissingPackageError",
     "NotARunError",
+    "OutputsError",
     "QueryError",
     "Run",
     "RunBusyError",
@@ -69,6 +71,7 @@ __all__ = [
     "VisualizationConfig",
     "Visualizer",
     "debug_session",
+    "display_debug_outputs",
     "export_runs",
     "fetch_run",
     "import_runs",
@@ -85,11 +88,13 @@ _LAZY = {
     "ExportError": "stepscope.export",
     "FindingError": "debuggers.errors",
     "ImportingError": "stepscope.importing",
+    "OutputsError": "stepscope.viewer.outputs.display",
     "QueryError": "stepscope.query",
     "TerminalVisualizer": "debuggers.pictures.terminal",
     "VisualizationConfig": "debuggers.pictures.visualizer",
     "Visualizer": "debuggers.pictures.visualizer",
     "debug_session": "stepscope.sessions.watching",
+    "display_debug_outputs": "stepscope.viewer.outputs.display",
     "export_runs": "stepscope.export",
     "import_runs": "stepscope.importing",
     "query_runs": "stepscope.query",

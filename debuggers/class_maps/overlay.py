@@ -7,6 +7,7 @@ from typing import Any
 from debuggers.base_debugger import Picture
 from debuggers.class_maps.map_layout import first_image
 from debuggers.layer_values.picture_grid import picture_grid
+from debuggers.pictures.colours import HEAT
 from debuggers.torch_import import torch
 
 MIN_SIDE = 256
@@ -14,8 +15,6 @@ MIN_SIDE = 256
 MAX_SIDE = 512
 _GAP = 4
 _ROW_HEIGHT = 16
-# From dark violet over red and orange to pale yellow, in nearly even steps of lightness.
-_RAMP = ((0.16, 0.08, 0.36), (0.62, 0.13, 0.42), (0.92, 0.33, 0.24), (0.98, 0.65, 0.20), (0.99, 0.95, 0.62))
 _LUMINANCE = (0.2126, 0.7152, 0.0722)
 _OPACITY = 0.85
 
@@ -66,7 +65,7 @@ def side_by_side(activation_map: torch.Tensor, image: torch.Tensor) -> torch.Ten
 
 def ramp_colours(values: torch.Tensor) -> torch.Tensor:
     """Returns the colours (..., 3) of values (..., 1) from 0 to 1: the larger, the lighter; NaN stays NaN."""
-    ramp = _on(values.device, _RAMP)
+    ramp = _on(values.device, HEAT)
     steps = torch.arange(len(ramp), device=values.device)
     nearness = (1 - (values * (len(ramp) - 1) - steps).abs()).clamp_min(0)
     return (nearness[..., None] * ramp).sum(-2)

@@ -20,6 +20,9 @@ VIRIDIS = (
     (170, 220, 50),
     (253, 231, 37),
 )
+HEAT = ((0.16, 0.08, 0.36), (0.62, 0.13, 0.42), (0.92, 0.33, 0.24), (0.98, 0.65, 0.20), (0.99, 0.95, 0.62))
+"""The colours of a map over its image, red, green and blue from 0 to 1: from dark violet over red and orange to pale
+yellow, in nearly even steps of lightness."""
 
 
 def viridis(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -101,6 +101,8 @@ def _response(request: Request, kept: Kept) -> Response:
     headers = {"etag": kept.etag, "cache-control": "no-cache", "vary": "accept-encoding"}
     if kept.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
+    if kept.answer.download:
+        headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(kept.answer.download, safe='')}"
     body = kept.answer.body
     if kept.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
         body = kept.zipped

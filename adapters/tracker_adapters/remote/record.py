@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import TypeVar
 
-from tracker_adapters.artifacts import Artifact, File, Page
+from tracker_adapters.artifacts import KINDS, Artifact, File, Page
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.local_copy import Home, read_copy, written_copy
 from tracker_adapters.remote.place import RemotePlace
@@ -50,6 +50,12 @@ class RemoteRecord(RunRecord):
     def _artifacts(self, cls: type[A], name: str, rank: Rank) -> list[A]:
         self._fetch_blobs(cls, rank, name)
         return super()._artifacts(cls, name, rank)
+
+    def artifact(self, kind: str, name: str, seq: int, rank: int = 0) -> Artifact:
+        """As ``RunRecord`` has it; the files of that name are downloaded first."""
+        if kind in KINDS:
+            self._fetch_blobs(KINDS[kind], rank, name)
+        return super().artifact(kind, name, seq, rank)
 
     def _in_order(self, cls: type[A], rank: Rank) -> list[A]:
         if issubclass(cls, (Page, File)):

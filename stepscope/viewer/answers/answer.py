@@ -34,6 +34,12 @@ class NotFound(AnswerError):
     status = 404
 
 
+class TooLarge(AnswerError):
+    """What was asked for is too large to be handed out; the message says where it lies."""
+
+    status = 413
+
+
 class Gone(AnswerError):
     """A run that was there cannot be read: it was deleted, is damaged, or comes from a newer version."""
 
@@ -48,11 +54,13 @@ class Answer:
         body: The bytes.
         media_type: ``application/json``, ``application/octet-stream`` for columns, ``image/png``, ``text/plain``.
         position: How far the runs were read when it was made; see ``RunList.position``.
+        download: The name under which a browser saves it, in place of showing it.
     """
 
     body: bytes
     media_type: str
     position: str = ""
+    download: str = ""
 
 
 def json_answer(value: object, position: str = "") -> Answer:

@@ -9,12 +9,21 @@ from tracker_adapters.errors import ArtifactError, StepscopeError
 from stepscope.viewer.answers.alerts import alerts_answer
 from stepscope.viewer.answers.answer import Answer, AnswerError, Gone, NotFound
 from stepscope.viewer.answers.compare import causes_answer, compare_answer
+from stepscope.viewer.answers.datapoints import (
+    changes_answer,
+    datapoint_answer,
+    datapoints_answer,
+    judged_answer,
+    picture_answer,
+)
+from stepscope.viewer.answers.images import image_answer, images_answer
 from stepscope.viewer.answers.names import names_answer
 from stepscope.viewer.answers.parting import parting_answer
 from stepscope.viewer.answers.query import Query
 from stepscope.viewer.answers.run_details import run_answer
 from stepscope.viewer.answers.runs import positions_answer, runs_answer
 from stepscope.viewer.answers.series import series_answer
+from stepscope.viewer.answers.texts import curves_answer, file_answer, files_answer, tables_answer, texts_answer
 from stepscope.viewer.watched_runs import RunList, UnknownRunError
 
 logger = logging.getLogger(__name__)
@@ -22,16 +31,28 @@ logger = logging.getLogger(__name__)
 ANSWERS: dict[str, Callable[[RunList, Query], Answer]] = {
     "alerts": alerts_answer,
     "causes": causes_answer,
+    "changes": changes_answer,
     "compare": compare_answer,
+    "curves": curves_answer,
+    "datapoint": datapoint_answer,
+    "datapoints": datapoints_answer,
+    "file": file_answer,
+    "files": files_answer,
+    "image": image_answer,
+    "images": images_answer,
+    "judged": judged_answer,
     "names": names_answer,
     "parting": parting_answer,
+    "picture": picture_answer,
     "positions": positions_answer,
     "run": run_answer,
     "runs": runs_answer,
     "series": series_answer,
+    "tables": tables_answer,
+    "texts": texts_answer,
 }
 
-ALWAYS_ANEW = frozenset({"runs", "positions", "run"})
+ALWAYS_ANEW = frozenset({"datapoints", "positions", "run", "runs"})
 """Paths whose answers change while the positions of the runs that they name stay: these are never kept."""
 
 

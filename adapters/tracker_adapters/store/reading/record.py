@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.artifacts import Alert, Curve, File, Histogram, Image, Page, RunInfo, Table, Text
+from tracker_adapters.artifacts import Alert, Artifact, Curve, File, Histogram, Image, Page, RunInfo, Table, Text
 from tracker_adapters.errors import RunError
 from tracker_adapters.store import layout
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
 from tracker_adapters.store.reading.attempt_times import AttemptTimes, attempt_times
+from tracker_adapters.store.reading.listing import Listed, list_artifacts, one_artifact
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.ranges import ScalarRanges, read_ranges
 from tracker_adapters.store.reading.series_reader import NameInfo, Rank, SeriesReader, naming_the_run, series_number
@@ -140,6 +141,32 @@ class RunRecord(SeriesReader):
     def curves(self, name: str, rank: Rank = 0) -> list[Curve]:
         """Returns the curves of one name by step."""
         return self._artifacts(Curve, name, rank)
+
+    @naming_the_run
+    def listed(self, kind: str, name: str, rank: int = 0) -> list[Listed]:
+        """Returns what a rank has of one name by step, without reading the contents.
+
+        Args:
+            kind: One of ``artifacts.KINDS``, but ``scalar`` and ``histogram``.
+            name: The name; none is recorded of an unknown one.
+            rank: Whose.
+
+        Raises:
+            ArtifactError: For another kind.
+        """
+        entries, damaged = list_artifacts((segment for _, segment in self._segments(rank)), kind, name)
+        self._note_damage(damaged)
+        return entries
+
+    @naming_the_run
+    def artifact(self, kind: str, name: str, seq: int, rank: int = 0) -> Artifact:
+        """Returns the artifact that ``listed`` says has this number.
+
+        Raises:
+            ArtifactError: When there is none.
+            DamagedError: When it is damaged, or its file is gone.
+        """
+        return one_artifact((segment for _, segment in self._segments(rank)), kind, name, seq, self.path)
 
     def alerts(self, rank: Rank = "all") -> list[Alert]:
         """Returns all alerts in order of arrival."""
