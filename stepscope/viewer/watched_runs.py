@@ -17,6 +17,7 @@ from tracker_adapters.store.reading.record import RunRecord
 from stepscope.runs.places import open_record
 from stepscope.viewer.found_runs import Found, find
 from stepscope.viewer.watched_run import REMOTE_LOOK_S, WatchedRun
+from stepscope.viewer.watched_series import KeptSeries
 
 MAX_OPEN = 16
 """Runs that are open at a time; each takes three files a segment."""
@@ -43,6 +44,8 @@ class RunList:
         Raises:
             RunError: Where there is nothing at one of them. A folder may be empty: runs can come.
         """
+        self.series = KeptSeries()
+        """The series of these runs that were read last."""
         self._given = [os.fspath(place) for place in given]
         self._max_open = max_open
         self._lock = threading.Lock()
@@ -133,7 +136,7 @@ class RunList:
 
     def _borrow(self, run: WatchedRun) -> _Opened:
         with self._lock:
-            opened = self._opened.setdefault(run.key, _Opened(run))
+            opened = self._opened.setdefault(run.key, _Opened(run, self.series))
             self._opened.move_to_end(run.key)
             opened.users += 1
             spare = [one for one in self._opened.values() if not one.users]
@@ -152,8 +155,9 @@ class RunList:
 class _Opened:
     """A run that is open, or will be; ``lock`` is held by the thread that reads it."""
 
-    def __init__(self, run: WatchedRun) -> None:
+    def __init__(self, run: WatchedRun, series: KeptSeries) -> None:
         self.run = run
+        self._series = series
         self.lock = threading.RLock()
         self.users = 0
         self._record: RunRecord | None = None
@@ -173,6 +177,7 @@ class _Opened:
         if self._record is not None:
             self._record.close()
             self._record = None
+        self._series.forget(self.run.key)
 
     def _stamp_now(self) -> object:
         head = self.run.head()

@@ -15,8 +15,8 @@ class ScalarRanges:
     """Roll-ups of one scalar, arrays of one length: each covers the ``span`` steps from ``first_steps``.
 
     ``counts`` are all values, ``non_finite`` those that are NaN or infinite; ``min`` and ``max`` are of the finite
-    ones, NaN when there is none. Values of earlier attempts at the same steps are included, and so are those that
-    compaction took out.
+    ones, NaN when there is none. ``last_steps`` are the highest steps with a value, and ``last`` the values there.
+    Values of earlier attempts at the same steps are included, and so are those that compaction took out.
     """
 
     span: int
@@ -25,6 +25,8 @@ class ScalarRanges:
     non_finite: npt.NDArray[np.int64]
     min: npt.NDArray[np.float64]
     max: npt.NDArray[np.float64]
+    last_steps: npt.NDArray[np.int64]
+    last: npt.NDArray[np.float64]
 
 
 def read_ranges(segments: Sequence[tuple[Segment, int]], max_ranges: int | None) -> ScalarRanges:
@@ -38,10 +40,11 @@ def read_ranges(segments: Sequence[tuple[Segment, int]], max_ranges: int | None)
     if max_ranges is not None:
         shift = max(shift, _shift_for(segments, max_ranges))
     parts = [_rows(segment, number, shift) for segment, number in segments]
-    buckets, values = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
-    order = np.argsort(buckets, kind="stable")
-    buckets, values = buckets[order], values[order]
+    buckets, last_steps, values = (np.concatenate([part[place] for part in parts]) for place in (0, 1, 2))
+    order = np.lexsort((last_steps, buckets))
+    buckets, last_steps, values = buckets[order], last_steps[order], values[order]
     starts = np.flatnonzero(np.concatenate([[True], buckets[1:] != buckets[:-1]]))
+    ends = np.append(starts[1:], len(buckets))[: len(starts)] - 1
     return ScalarRanges(
         span=1 << shift,
         first_steps=buckets[starts] << shift,
@@ -49,6 +52,8 @@ def read_ranges(segments: Sequence[tuple[Segment, int]], max_ranges: int | None)
         non_finite=np.add.reduceat(values[:, 1], starts).astype(np.int64),
         min=np.fmin.reduceat(values[:, 2], starts),
         max=np.fmax.reduceat(values[:, 3], starts),
+        last_steps=last_steps[ends],
+        last=values[ends, 4],
     )
 
 
@@ -69,12 +74,16 @@ def _shift_for(segments: Sequence[tuple[Segment, int]], max_ranges: int) -> int:
     return shift
 
 
-def _rows(segment: Segment, number: int, shift: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def _rows(
+    segment: Segment, number: int, shift: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     table, own_shift = segment.ranges(fine=shift < SUMMARY_SHIFT, scalars=True)
     if own_shift > shift:
         table, own_shift = segment.ranges(fine=True, scalars=True)
     rows = segment.connection.execute(
-        f"SELECT bucket >> ?, count, non_finite, min, max FROM {table} WHERE series = ?", (shift - own_shift, number)
+        "SELECT bucket >> ?, last_step, count, non_finite, min, max, last_value "
+        f"FROM {table} WHERE series = ? ORDER BY is_late",
+        (shift - own_shift, number),
     ).fetchall()
-    buckets = np.array([row[0] for row in rows], np.int64)
-    return buckets, np.array([row[1:] for row in rows], np.float64).reshape(-1, 4)
+    buckets, last_steps = (np.array([row[place] for row in rows], np.int64) for place in (0, 1))
+    return buckets, last_steps, np.array([row[2:] for row in rows], np.float64).reshape(-1, 5)

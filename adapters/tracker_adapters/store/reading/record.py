@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,9 @@ from tracker_adapters.store.reading.attempt_times import AttemptTimes, attempt_t
 from tracker_adapters.store.reading.listing import Listed, list_artifacts, one_artifact
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.ranges import ScalarRanges, read_ranges
+from tracker_adapters.store.reading.scalar_rows import RowsWanted, ScalarRows, read_scalar_rows
 from tracker_adapters.store.reading.series_reader import NameInfo, Rank, SeriesReader, naming_the_run, series_number
-from tracker_adapters.store.segments.opened import histogram_rows
+from tracker_adapters.store.segments.opened import Segment, histogram_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,27 @@ class RunRecord(SeriesReader):
         """
         found = read_scalars(self.path, rank, names, self._note_damage) if rank in self.ranks else ()
         return {name: ScalarSeries(*columns) for name, columns in found}
+
+    @naming_the_run
+    def scalar_rows(self, name: str, rank: int = 0, wanted: RowsWanted | None = None) -> ScalarRows:
+        """Returns rows of one scalar as they arrived, those included that a later attempt replaced.
+
+        Args:
+            name: The scalar.
+            rank: Whose.
+            wanted: Which rows; all by default.
+
+        Raises:
+            ArtifactError: When the run has no scalar of that name.
+        """
+        found = [(segment, series_number(segment, "scalar", name)) for _, segment in self._segments(rank)]
+        if all(number is None for _, number in found):
+            raise self._no_such("scalar", name)
+
+        def sound(segment: Segment, rows: list[Any]) -> list[Any]:
+            return self._sound(segment, "scalar", rows)
+
+        return read_scalar_rows(found, wanted or RowsWanted(), sound, self._note_damage)
 
     @naming_the_run
     def scalar_ranges(self, name: str, rank: int = 0, *, max_ranges: int | None = None) -> ScalarRanges:
@@ -188,4 +211,4 @@ class RunRecord(SeriesReader):
             return f"<RunRecord {str(self.path)!r}: {error}>"
 
 
-__all__ = ["NameInfo", "Rank", "RunRecord", "ScalarSeries"]
+__all__ = ["NameInfo", "Rank", "RowsWanted", "RunRecord", "ScalarRanges", "ScalarRows", "ScalarSeries"]

@@ -1,0 +1,1 @@
+"""The sides of the viewer's benchmark."""
