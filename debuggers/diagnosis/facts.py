@@ -62,7 +62,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         factor: What the loss is multiplied with after its reduction, where that is a constant; 0.25 for ``/ 4``.
         negated: Whether the loss is the negative of what ``kind`` says.
         before: The last activation between output and loss, or inside of the model's end: ``softmax``,
-            ``log_softmax``, ``sigmoid``, ``log_sigmoid``, ``tanh``, ``relu``; ``""`` for none.
+            ``log_softmax``, ``sigmoid``, ``log_sigmoid``, ``tanh``, ``relu``, ``softplus``, ``exp``, ``silu``,
+            ``gelu``, ``mish``, ``hardswish``, ``hardsigmoid``, ``hardtanh``, ``relu6``, ``elu``; ``""`` for none.
         outputs_shape: Shape of what the loss compares with the targets.
         targets_shape: Shape of the targets.
         broadcast: Whether one of the two was expanded to the other's shape.

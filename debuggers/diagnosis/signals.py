@@ -45,6 +45,8 @@ OF_A_STEP: Final = (
     Signal("inputs/scale_ratio", "largest over smallest non-zero standard deviation of a feature over the batch"),
     Signal("inputs/duplicates", "share of the batch's rows that equal an earlier row of it"),
     Signal("inputs/repeated", "1 if an earlier sampled batch was equal, value by value, else 0"),
+    Signal("inputs/repeated_rows", "share of the batch's rows, of at most 256, that an earlier sampled batch had"),
+    Signal("inputs/rows_so_far", "how many different rows all sampled batches had, of at most 256 each, up to 65,536"),
     Signal("inputs/batch_size", "length of the first dimension"),
     Signal("outputs/mean", "mean of the model's first floating-point output"),
     Signal("outputs/std", "its standard deviation over all elements"),
@@ -73,6 +75,8 @@ OF_A_STEP: Final = (
         "accuracy", "share of the batch whose largest output is at the target, or whose sign fits a target of 0 or 1"
     ),
     Signal("top_predicted_share", "share of the batch whose largest output is the most frequent one"),
+    Signal("minority_accuracy", "the accuracy over targets that are not of the batch's most frequent class"),
+    Signal("inputs/top_row_share", "share of the batch's rows that equal the most frequent one of it"),
     Signal("baseline_loss", "loss of the best constant output, for a loss that is known: entropy or variance"),
     Signal("correlation", "Pearson's correlation of outputs and targets over the batch, for a regression"),
     Signal("gradient_cosine", "cosine between sampled elements of this step's gradients and those of the step before"),

@@ -40,6 +40,12 @@ INVARIANTS: Final = (
         breaks=3,
     ),
     Invariant(
+        "gradients_are_used",
+        "gradients that backward passes fill are used by a step of the optimizer, or of another",
+        "backward passes filled gradients over and over, the optimizer took no step, and no weight has changed",
+        breaks=1,
+    ),
+    Invariant(
         "no_training_mode_in_validation",
         "no dropout or batch norm is in training mode where a validation calls the model",
         "a validation called the model while dropout or batch norm were in training mode; expected model.eval()",

@@ -1,6 +1,7 @@
 """What the losses of the first steps looked like, by which the usual one is told."""
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import replace
 
 from msgspec.structs import replace as with_fields
@@ -62,3 +63,15 @@ def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
         return view
     with quiet_computation(difference.device.type):
         return replace(view, targets=outputs.reshape(difference.shape) - view.difference_sign * difference)
+
+
+def not_told(told: Container[str], losses: KnownLosses, inputs: BatchFacts | None) -> tuple[str, ...]:
+    """Returns what a session neither saw nor was told, with the argument that would tell it."""
+    missing = []
+    if losses.usual is None and "loss" not in told:
+        missing.append("the loss: pass it as session.step(loss)")
+    if losses.targets is None and "targets" not in told:
+        missing.append("the targets: pass them as session.step(targets=targets)")
+    if inputs is None and "inputs" not in told:
+        missing.append("the inputs: pass them as session.step(inputs=inputs)")
+    return tuple(missing)

@@ -19,7 +19,21 @@ _ACTIVATIONS: Final = {
     "LogSigmoid": "log_sigmoid",
     "Tanh": "tanh",
     "Relu": "relu",
+    "Softplus": "softplus",
+    "Exp": "exp",
+    "Silu": "silu",
+    "Gelu": "gelu",
+    "Mish": "mish",
+    "Hardswish": "hardswish",
+    "Hardsigmoid": "hardsigmoid",
 }
+_WITH_BOUNDS: Final = {
+    "Hardtanh": ("min_val", "max_val", {(-1.0, 1.0): "hardtanh", (0.0, 6.0): "relu6"}),
+    "Clamp": ("min", "max", {(0.0, None): "relu", (-1.0, 1.0): "hardtanh", (0.0, 1.0): "hardsigmoid"}),
+    "ClampMin": ("min", "", {(0.0, None): "relu"}),
+    "Elu": ("alpha", "scale", {(1.0, 1.0): "elu"}),
+}
+"""Operators whose constants say which activation they are: the attributes that hold them, and the names."""
 _TO_ACTIVATION = 10
 """How many nodes before the loss may lie between it and the activation that is looked for."""
 
@@ -164,11 +178,19 @@ def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
             nodes.append(node)
             in_model = node_number(node) in outputs
         name, inner = operator(node), operands(node)
-        before = _ACTIVATIONS.get(name, "")
+        before = _activation(name, node)
         if before or name not in PASSING or len(inner) != 1:
             break
         node = inner[0]
     return nodes, before, in_model
+
+
+def _activation(name: str, node: Any) -> str:
+    first, second, names = _WITH_BOUNDS.get(name, ("", "", {}))
+    if not first:
+        return _ACTIVATIONS.get(name, "")
+    bounds = [saved_value(node, one) if one else None for one in (first, second)]
+    return names.get(tuple(float(one) if isinstance(one, int | float) else None for one in bounds), "")
 
 
 def _reaches(root: Any, outputs: Container[int]) -> bool:

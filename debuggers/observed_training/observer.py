@@ -18,7 +18,7 @@ from debuggers.observed_training.broken_batch import BrokenBatch
 from debuggers.observed_training.forward_calls import ForwardCalls, dtype_name
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.kept_graphs import KeptGraphs
-from debuggers.observed_training.known_losses import KnownLosses
+from debuggers.observed_training.known_losses import KnownLosses, not_told
 from debuggers.observed_training.loss_view import LossView, loss_view
 from debuggers.observed_training.model_facts import (
     InitialParameters,
@@ -32,9 +32,10 @@ from debuggers.observed_training.roles import parameter_roles
 from debuggers.observed_training.step_movement import StepMovement
 from debuggers.observed_training.step_passes import StepPasses
 from debuggers.observed_training.unregistered_weights import UnregisteredWeights
+from debuggers.observed_training.unused_gradients import UnusedGradients
 from debuggers.signals.sampled_steps import is_sampled
 from debuggers.torch_import import torch
-from debuggers.torch_internals.grad_scaler import changes_by_unscaling, is_unscaled, optimizer_states
+from debuggers.torch_internals.grad_scaler import unscaling_changes
 from debuggers.torch_internals.optimizers import held_parameters
 
 _SCHEDULED = 10
@@ -80,7 +81,9 @@ class TrainingObserver:
         self._broken = BrokenBatch()
         mine = Parameters(model)
         held = None if optimizer is None else set(map(id, held_parameters(optimizer)))
-        trained = [one for one in mine.tensors if one.requires_grad and (held is None or id(one) in held)]
+        trainable = [one for one in mine.tensors if one.requires_grad]
+        # An optimizer of another model holds none of them: their gradients show that it does.
+        trained = [one for one in trainable if held is None or id(one) in held] or trainable
         self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end)
         self.calls = ForwardCalls(model, isolation, stopwatch, self.passes.trains_here)
         self.error = ""
@@ -99,7 +102,10 @@ class TrainingObserver:
         self._looks_closely = is_sampled(0)
         self._clipped = self._others = 0
         self._precision = ""
-        self._unregistered = UnregisteredWeights(model)
+        self._unregistered, self._unused = (
+            UnregisteredWeights(model),
+            UnusedGradients(() if optimizer is None else trained),
+        )
         self._told: set[str] = set()
 
     def start(self) -> None:
@@ -116,6 +122,7 @@ class TrainingObserver:
     def pause(self) -> None:
         """Observes nothing until ``start``."""
         self._is_observing = False
+        self._unused.judge(self.passes, self._invariants)
         self.passes.stop()
         self.calls.detach()
         self._hooks.remove()
@@ -207,7 +214,7 @@ class TrainingObserver:
                 mixed_precision=self._precision or narrow,
                 clips=2 * self._clipped > self._steps,
                 invariants=self._invariants.facts(),
-                not_told=self._not_told(),
+                not_told=not_told(self._told, self._losses, self.calls.inputs),
                 error=self.error,
                 world_size=world_size(),
             ),
@@ -219,6 +226,7 @@ class TrainingObserver:
             self._arrivals.drain()
         else:
             self._arrivals.take_arrived()
+        self._unused.judge(self.passes, self._invariants)
 
     def _before_pass(self, roots: tuple[torch.Tensor, ...], number: float | None) -> None:
         if not self._looks_closely:
@@ -275,37 +283,21 @@ class TrainingObserver:
             invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
             self._movement.keep(step, self._optimizer, self._trained)
 
-    def _was_unscaled(self) -> int:
-        """How many changes of the gradients a GradScaler has made since the last pass."""
-        scaler, optimizer = self.passes.scaler, self._optimizer
-        if scaler is None or optimizer is None or not scaler.is_enabled():
-            return 0
-        state = optimizer_states(scaler).get(id(optimizer))
-        return changes_by_unscaling() if state is not None and is_unscaled(state) else 0
-
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._on_step_end()
         with self._stopwatch, self._isolation.guard("observing a step"):
             scaler = self.passes.scaler
+            self._unused.optimizer_steps()
             self._movement.compare(scaled=scaler is not None and scaler.is_enabled())
             self._end_step()
 
     def _end_step(self) -> None:
         # Not before the step: a loop may clip after it has called session.step().
-        unscaled, others = self._was_unscaled(), self.passes.unrelated > 0
+        unscaled = 0 if self._optimizer is None else unscaling_changes(self.passes.scaler, self._optimizer)
+        others = self.passes.unrelated > 0
         self._clipped += self.passes.step_ends() > unscaled
         self._others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)
         if acted is not None:
             self._invariants.check("no_training_mode_in_validation", self._last_step, broken=acted)
         self.calls.step_ends(looks_closely=self._looks_closely)
-
-    def _not_told(self) -> tuple[str, ...]:
-        missing = []
-        if self._losses.usual is None and "loss" not in self._told:
-            missing.append("the loss: pass it as session.step(loss)")
-        if self._losses.targets is None and "targets" not in self._told:
-            missing.append("the targets: pass them as session.step(targets=targets)")
-        if self.calls.inputs is None and "inputs" not in self._told:
-            missing.append("the inputs: pass them as session.step(inputs=inputs)")
-        return tuple(missing)

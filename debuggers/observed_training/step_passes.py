@@ -62,6 +62,7 @@ class StepPasses:
         self._lock = threading.Lock()
         self._forget()
         self._had_step = self._zeroed = False
+        self._dropped_passes = self._drops = 0
         self.trains_here()
 
     def trains_here(self) -> None:
@@ -86,6 +87,11 @@ class StepPasses:
     def passes(self) -> int:
         """The passes of the coming step so far."""
         return self._passes
+
+    @property
+    def without_step(self) -> tuple[int, int]:
+        """The passes since the last step, also of gradients that were zeroed meanwhile, and how often they were."""
+        return self._dropped_passes + self._passes, self._drops
 
     @property
     def usual_passes(self) -> int:
@@ -128,6 +134,7 @@ class StepPasses:
         """
         changed = self._marks.note()
         changes = self._changes + changed if self._passes else 0
+        self._dropped_passes = self._drops = 0
         self._had_step = self._passes > 0 and self._marks.present
         self._zeroed = False
         self._forget()
@@ -152,6 +159,7 @@ class StepPasses:
             if marks.note() and marks.are_zero():
                 self._zeroed = True
                 if self._passes:
+                    self._dropped_passes, self._drops = self._dropped_passes + self._passes, self._drops + 1
                     self.mixed = True
                     others = self.unrelated + self._passes
                     self._forget()

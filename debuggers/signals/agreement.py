@@ -61,7 +61,10 @@ def align(outputs: torch.Tensor, targets: torch.Tensor, *, soft: bool) -> Aligne
 
 
 def agreement(aligned: Aligned, loss_kind: str) -> Statistics:
-    """Returns ``accuracy``, ``top_predicted_share`` and ``correlation``; NaN where any output is NaN or infinite."""
+    """Returns the signals of ``debuggers.diagnosis.signals`` that compare outputs with targets.
+
+    NaN where any output is NaN or infinite.
+    """
     finite = torch.isfinite(aligned.outputs.sum(dtype=torch.float64))
     return {name: torch.where(finite, value, torch.nan) for name, value in _agreement(aligned, loss_kind).items()}
 
@@ -77,9 +80,12 @@ def _agreement(aligned: Aligned, loss_kind: str) -> dict[str, torch.Tensor]:
     chosen = outputs > limit
     right = (chosen == (targets > 0.5)).double().mean()
     ones = chosen.double().mean()
+    minority = (targets > 0.5) != (targets.mean() > 0.5)
+    found_of_them = ((chosen == (targets > 0.5)) & minority).sum() / minority.sum()
     found = {
         "accuracy": torch.where(binary, right, torch.nan),
         "top_predicted_share": torch.where(binary, torch.maximum(ones, 1 - ones), torch.nan),
+        "minority_accuracy": torch.where(binary, found_of_them, torch.nan),
     }
     if len(outputs) > 1:
         found["correlation"] = torch.where(binary, torch.nan, _correlation(outputs, targets))
@@ -89,9 +95,21 @@ def _agreement(aligned: Aligned, loss_kind: str) -> dict[str, torch.Tensor]:
 def _of_classes(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
     counts = targets != IGNORED
     right = ((predicted == targets) & counts).sum()
-    ordered = predicted.sort().values
-    runs = torch.searchsorted(ordered, ordered, right=True) - torch.searchsorted(ordered, ordered)
-    return {"accuracy": right / counts.sum(), "top_predicted_share": runs.amax() / len(ordered)}
+    runs, _ = _frequencies(predicted)
+    known, classes = _frequencies(targets)
+    others = counts & (targets != classes[torch.where(classes != IGNORED, known, 0).argmax()])
+    found_of_them = ((predicted == targets) & others).sum() / others.sum()
+    return {
+        "accuracy": right / counts.sum(),
+        "top_predicted_share": runs.amax() / len(runs),
+        "minority_accuracy": found_of_them,
+    }
+
+
+def _frequencies(classes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """How often each of some class indices is among them, and they, in order."""
+    ordered = classes.sort().values
+    return torch.searchsorted(ordered, ordered, right=True) - torch.searchsorted(ordered, ordered), ordered
 
 
 def _correlation(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

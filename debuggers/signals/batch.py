@@ -136,8 +136,11 @@ class BatchSignals:
     def _take(self, step: int, time_ns: int, loss_kind: str, deferred: DeferredValues) -> None:
         arrays = deferred.resolve()
         rows, columns, counts = (arrays.pop(name, None) for name in ("rows", "columns", "counts"))
+        numbers = arrays.pop("inputs/rows", None)
         values = {name: float(value) for name, value in arrays.items()}
         fingerprint = values.pop("inputs/fingerprint", None)
+        if numbers is not None:
+            values["inputs/rows_so_far"], values["inputs/repeated_rows"] = self._memory.rows(numbers)
         if fingerprint is not None:
             values["inputs/repeated"] = float(self._memory.is_repeated(fingerprint))
         if rows is not None and columns is not None:

@@ -7,6 +7,7 @@ import numpy as np
 from debuggers.signals.deferred_values import Floats
 
 MOST_BATCHES = 512
+MOST_ROWS = 1 << 16
 _CANCELLED = 1e-12
 """Share of the mean square from which a variance is more than rounding errors of float64 sums."""
 _ENTROPIES = frozenset({"cross_entropy", "nll"})
@@ -18,6 +19,7 @@ class BatchMemory:
 
     def __init__(self) -> None:
         self._seen: OrderedDict[float, None] = OrderedDict()
+        self._known = np.zeros(0)
         self._rows = np.zeros(3)
         self._columns = np.zeros((3, 0))
         self._counts = np.zeros(0)
@@ -31,6 +33,13 @@ class BatchMemory:
         if len(self._seen) > MOST_BATCHES:
             self._seen.popitem(last=False)
         return repeated
+
+    def rows(self, numbers: Floats) -> tuple[float, float]:
+        """Returns how many different rows are remembered, at most 65,536, and which share of these was before."""
+        before = np.isin(numbers, self._known, kind="sort")
+        if len(self._known) < MOST_ROWS:
+            self._known = np.union1d(self._known, numbers)
+        return float(len(self._known)), float(before.mean())
 
     def targets(self, rows: Floats, columns: Floats, counts: Floats) -> dict[str, float]:
         """Takes the targets of a batch, as ``TargetColumns`` describes them, and returns the signals of all so far."""

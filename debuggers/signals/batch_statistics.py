@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from debuggers.signals.sampling import fingerprint, row_hashes, sampled_rows, widened
+from debuggers.signals.sampling import fingerprint, row_hashes, row_numbers, sampled_rows, widened
 from debuggers.torch_import import torch
 
 WHOLE = 1 << 20
@@ -12,6 +12,8 @@ IGNORED = -100
 """Targets that count for nothing: ``ignore_index`` of torch's losses."""
 _ROUNDING = 1e-6
 """Share of a column's largest value from which its deviation is more than float32's rounding of a constant."""
+COMPARED_ROWS = 256
+"""Rows of a batch at most that are compared with those of earlier batches."""
 MOST_CLASSES = 4096
 MOST_COLUMNS = 4096
 Statistics = dict[str, torch.Tensor | float]
@@ -43,7 +45,10 @@ def input_statistics(tensors: Sequence[torch.Tensor]) -> Statistics:
     if len(hashes) > 1:
         ordered = hashes.sort().values
         found["inputs/duplicates"] = (ordered[1:] == ordered[:-1]).sum() / len(hashes)
+        runs = torch.searchsorted(ordered, ordered, right=True) - torch.searchsorted(ordered, ordered)
+        found["inputs/top_row_share"] = runs.amax() / len(hashes)
     found["inputs/fingerprint"] = fingerprint(hashes)
+    found["inputs/rows"] = row_numbers(hashes[:: -(-len(hashes) // COMPARED_ROWS)])
     return found
 
 

@@ -1,9 +1,10 @@
 """Finds in the graph of a forward pass what reads the outputs of layers, and which of them are the model's own."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import node_number
+from debuggers.torch_internals.autograd import node_number, saved_value
 
 MOST_NODES = 20_000
 _MOST_OPERATIONS = 20
@@ -41,7 +42,7 @@ def readers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> dic
     seen, found = set(waiting), {}
     while waiting and len(seen) < MOST_NODES:
         node = waiting.pop()
-        kind = _ACTIVATIONS.get(node.name())
+        kind = _kind_of(node)
         for below, _ in node.next_functions:
             if below is None:
                 continue
@@ -51,3 +52,9 @@ def readers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> dic
                 seen.add(below)
                 waiting.append(below)
     return found
+
+
+def _kind_of(node: Any) -> str | None:
+    if node.name().startswith("Clamp") and saved_value(node, "min") == 0 and saved_value(node, "max") is None:
+        return "relu"
+    return _ACTIVATIONS.get(node.name())

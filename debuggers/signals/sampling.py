@@ -87,7 +87,12 @@ def row_hashes(rows: torch.Tensor) -> torch.Tensor:
 def fingerprint(hashes: torch.Tensor) -> torch.Tensor:
     """Returns one number for hashes in their order: an integer below 2**52, as a 0-d float64 tensor."""
     mixed = _products(hashes).sum()
-    return ((mixed >> 12) & ((1 << 52) - 1)).double()
+    return row_numbers(mixed)
+
+
+def row_numbers(hashes: torch.Tensor) -> torch.Tensor:
+    """Returns a number for each hash: integers below 2**52, float64."""
+    return ((hashes >> 12) & ((1 << 52) - 1)).double()
 
 
 def _products(bits: torch.Tensor) -> torch.Tensor:

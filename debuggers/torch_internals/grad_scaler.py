@@ -82,3 +82,11 @@ def handed_to(optimizer: Any) -> tuple[torch.Tensor | None, torch.Tensor] | None
     if hasattr(optimizer, "found_inf") and hasattr(optimizer, "grad_scale"):
         return optimizer.grad_scale, optimizer.found_inf
     return None
+
+
+def unscaling_changes(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer) -> int:
+    """Returns how often a scaler has changed an optimizer's gradients since the last pass: 0 without an enabled one."""
+    if scaler is None or not scaler.is_enabled():
+        return 0
+    state = optimizer_states(scaler).get(id(optimizer))
+    return changes_by_unscaling() if state is not None and is_unscaled(state) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from stepscope.sessions.config import DebugConfig
 
 if TYPE_CHECKING:
     from stability import NumericalStabilityManager
+
+_log = logging.getLogger(__name__)
 
 
 def only_config(given: DebugConfig, config: object) -> DebugConfig:
@@ -56,7 +59,7 @@ def check_session(
 
     Raises:
         SessionError: When ``model``, ``optimizer`` or ``stability`` is something else, one that is needed is missing,
-            the optimizer holds no parameter of the model, or ``scaler`` is not the manager's, which would take scaled
+            or ``scaler`` is not the manager's, which would take scaled
             gradients for unscaled ones.
     """
     check_order(model, optimizer)
@@ -68,7 +71,7 @@ def check_session(
     if wanted and model is not None and optimizer is None:
         raise SessionError(f"the configuration has {wanted[0]}=True and there is no optimizer; expected one")
     if model is not None and optimizer is not None:
-        _check_belongs(model, optimizer)
+        _warn_of_strangers(model, optimizer)
     if stability is None:
         return
     if model is None or optimizer is None:
@@ -128,12 +131,13 @@ def _named(value: object) -> str:
     return f"{kind} {value!r}"[:80] if isinstance(value, str | int | float) else f"of type {kind}"
 
 
-def _check_belongs(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+def _warn_of_strangers(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Warns of an optimizer that holds none of the model's parameters; the diagnosis names it as a cause."""
     mine = {id(parameter) for parameter in model.parameters()}
     theirs = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
     if mine and theirs and mine.isdisjoint(theirs):
-        raise SessionError(
-            f"none of the optimizer's {counted(len(theirs), 'parameters')} is one of the {type(model).__name__}'s "
-            f"{len(mine)}; "
-            "expected the optimizer that trains this model, constructed from its current parameters"
-        )
+        _log.warning(
+            "none of the optimizer's %s is one of the %s's %d: its steps do not train the model; expected an optimizer "
+            "that was made from model.parameters() after the model was complete",
+            counted(len(theirs), "parameters"), type(model).__name__, len(mine),
+        )  # fmt: skip

@@ -91,8 +91,7 @@ class DebugSession(SessionProbing):
 
         Raises:
             SessionError: When ``model``, ``optimizer``, ``stability`` or a detector is something else, one that is
-                needed is missing, ``run`` is a path, the optimizer holds no parameter of the model, or ``scaler`` is
-                another one than the manager's.
+                needed is missing, ``run`` is a path, or ``scaler`` is another one than the manager's.
             ConfigError: For a wrong configuration.
         """
         if isinstance(model, DebugConfig):

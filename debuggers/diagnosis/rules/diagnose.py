@@ -45,7 +45,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         *(code for code in _STUCK if code != "no_update"),  # however large they are, a step changes weights
     ),
     "non_finite_inputs": (*_TOO_LARGE, *_STUCK, "learning_rate_too_high"),
-    "inputs_constant": (*_STUCK, "duplicated_data", "inputs_not_normalized"),
+    "inputs_constant": (*_STUCK, "duplicated_data", "inputs_not_normalized", "dead_units"),
     "single_class_labels": (*_STUCK, "unshuffled_data", "duplicated_data", "wrong_output_or_loss"),
     "class_imbalance": ("labels_unrelated", "learning_rate_too_low", "stopped_too_early"),
     "unshuffled_data": (
@@ -88,7 +88,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "stopped_too_early",
     ),
     "saturated_units": ("labels_unrelated", "vanishing_gradients", "learning_rate_too_low", "stopped_too_early"),
-    "parameters_not_in_optimizer": (*_STUCK, "detached_parameters"),
+    "parameters_not_in_optimizer": (*_STUCK, "detached_parameters", "gradients_not_zeroed"),
     "detached_parameters": _STUCK,
     "frozen_parameters": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early"),
     "no_update": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early", "unbroken_symmetry"),

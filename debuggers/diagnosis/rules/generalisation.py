@@ -5,11 +5,15 @@ import numpy as np
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
+from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, visits
 from debuggers.diagnosis.series import Series
 
 GAP = 0.1
 """Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
 DROPOUT = 0.75
+CAPACITY = 100.0
+"""Weights for each row from which a model can keep its rows one by one."""
 
 
 def overfitting(evidence: Evidence) -> Argument:
@@ -19,8 +23,10 @@ def overfitting(evidence: Evidence) -> Argument:
     """
     argument = Argument("overfitting")
     validation, progress = evidence["validation/loss"].finite, progress_of(evidence)
-    if len(validation) < 3 or progress is None or progress.failed:
+    if progress is None or progress.failed:
         return argument
+    if len(validation) < 3:
+        return _by_heart(argument, evidence, progress)
     best = int(validation.values.argmin())
     low, last = float(validation.values[best]), float(np.median(validation.values[-2:]))
     step, later = int(validation.steps[best]), len(validation) - 1 - best
@@ -53,6 +59,25 @@ def overfitting(evidence: Evidence) -> Argument:
         f"Stop at step {step}, where the validation loss was lowest; more data or augmentation, weight decay, dropout, "
         "or a smaller model."
     )
+    return argument
+
+
+def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Argument:
+    """Without a validation loss: a handful of rows, learnt to the last by a model that is large enough to keep them."""
+    seen, again = visits(evidence), evidence["inputs/repeated"]
+    known = len(evidence["baseline_loss"]) > 0 and progress.learnt > 0.95
+    if seen is None or not known or seen.rows > FEW_ROWS or seen.each < MANY_VISITS:
+        return argument
+    if not len(again) or float(np.mean(again.values[1:])) > 0.5:  # one batch over and over is a trial of the loop
+        return argument
+    size = sum(float(np.prod(one.shape)) for one in evidence.facts.parameters if one.role == "trained")
+    if size > CAPACITY * seen.rows:
+        argument.add(
+            0.6,
+            f"about {seen.rows:.0f} rows have come {seen.each:.0f} times each, and {size:,.0f} weights have learnt "
+            f"them by heart: the training loss is at {progress.last:.2g}",
+        )
+    argument.advice = "Train on more rows, and pass session.validation(loss) of others: what is learnt is these rows."
     return argument
 
 
@@ -109,6 +134,8 @@ def over_regularized(evidence: Evidence) -> Argument:
         )
         if gets_nowhere:
             argument.add(MODERATE, "and the loss hardly falls")
+        elif progress.learnt < 0.6:
+            argument.add(WEAK, f"the loss fell by {progress.fell:.0%}")
         validation = evidence["validation/loss"].finite
         if len(validation) and float(np.median(validation.values[-2:])) < 0.8 * progress.last:
             argument.add(
@@ -116,6 +143,7 @@ def over_regularized(evidence: Evidence) -> Argument:
                 f"the validation loss ({validation.values[-1]:.3g}), without dropout, is "
                 f"below the training loss ({progress.last:.3g})",
             )
+    _add_other_term(argument, evidence)
     if strength >= 0.1 and argument.cause is None and gets_nowhere:
         argument.add(WEAK, f"weight decay is {strength:g}")
     lower = (
@@ -125,3 +153,23 @@ def over_regularized(evidence: Evidence) -> Argument:
     )
     argument.advice = f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2."
     return argument
+
+
+def _add_other_term(argument: Argument, evidence: Evidence) -> None:
+    """Outputs that say nothing of their targets, in a loss of several terms: another one outweighs the comparison.
+
+    Weights move, and the whole falls all the same, as with a divergence that leaves no code in an autoencoder.
+    """
+    loss, progress = evidence.facts.loss, progress_of(evidence)
+    if loss is None or max(loss.terms, len(loss.parts)) < 2 or progress is None or progress.points < TRIAL:
+        return
+    correlation = evidence["correlation"].finite
+    late = correlation.values[-max(5, len(correlation) // 3) :]
+    if len(late) < 5 or progress.failed or progress.fell < 0.1 or travelled(evidence) < UNDER_WAY:
+        return
+    if float(np.max(np.abs(late))) < 0.1:
+        argument.add(
+            0.6,
+            f"the correlation of outputs and targets is {np.median(late):.2f} at the end, though the loss, which has "
+            f"{max(loss.terms, len(loss.parts))} terms, fell by {progress.fell:.0%}: another term outweighs them",
+        )

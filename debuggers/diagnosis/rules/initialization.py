@@ -6,8 +6,9 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts
+from debuggers.diagnosis.facts import Facts, ParameterFacts
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.updates import STAYED, travelled
 from debuggers.diagnosis.series import Series
 
 USUAL_GAINS = (0.05, 5.0)
@@ -49,7 +50,9 @@ def poor_initialization(evidence: Evidence) -> Argument:
         argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
-        if progress.failed or progress.learnt < 0.2:
+        if not wrong and travelled(evidence) < STAYED:
+            pass  # nothing was tried: see learning_rate_too_low
+        elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
         elif progress.fell > 0.7 and progress.last < 0.3 * max(
             float(np.median(baseline.values)) if len(baseline) else progress.last, 1e-12
@@ -95,8 +98,19 @@ def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, nor
         )
 
 
+def _is_a_layer(parameter: ParameterFacts) -> bool:
+    """Whether a weight has several units with several inputs each, and is not zero."""
+    return (
+        parameter.shape[0] > 3 and parameter.std + abs(parameter.mean) > 0 and float(np.prod(parameter.shape[1:])) > 1
+    )
+
+
 def unbroken_symmetry(evidence: Evidence) -> Argument:
-    """Units of a layer start with equal weights and still have them later: they compute the same."""
+    """Units of a layer start with equal weights and still have them later: they compute the same.
+
+    Where noise parts them, or layers behind them, they have still begun as one unit. Weights that are all zero are
+    often meant so, as those of a branch that is to begin as nothing.
+    """
     argument = Argument("unbroken_symmetry")
     same = {name: series for name, series in evidence.of_tensors("unit_similarity").items() if len(series) >= 3}
     hit = {
@@ -108,6 +122,13 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         one.name for one in evidence.facts.parameters if one.role in ("frozen", "without_gradient", "outside_optimizer")
     }
     hit = {name: series for name, series in hit.items() if name not in frozen}
+    sizes = {one.name: one for one in evidence.facts.parameters}
+    began = {
+        name: series.first
+        for name, series in same.items()
+        if series.first > 0.5 and name not in frozen and name in sizes and _is_a_layer(sizes[name])
+    }
+    progress = progress_of(evidence)
     if hit:
         name = max(hit, key=lambda key: float(hit[key].values[-1]))
         steps = hit[name].steps
@@ -118,8 +139,17 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
             since=int(steps[0]),
             where=list(hit)[:5],
         )
-        progress = progress_of(evidence)
         if progress is not None and progress.learnt > 0.9:
             argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
+    elif began and progress is not None and progress.learnt < 0.6:
+        name = max(began, key=lambda key: began[key])
+        argument.add(
+            0.6,
+            f"{began[name]:.0%} of the units of {name} start with equal weights, which are not zero",
+            since=int(same[name].steps[0]),
+            where=list(began)[:5],
+        )
+        if progress.learnt < 0.35:
+            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
     argument.advice = "Initialise weights at random (torch.nn.init.kaiming_uniform_); only biases may start equal."
     return argument

@@ -10,6 +10,8 @@ LARGE_INPUT = 10.0
 """Standard deviation or mean of inputs from which the first layer works far from where it was initialised for."""
 UNEVEN = 100.0
 """Ratio of the features' scales from which the largest ones drown the others."""
+MOSTLY_EQUAL = 0.8
+"""Share of a batch's rows from which one row is what the model is given, whatever the others are."""
 FULL_BATCH_FROM = 64
 """A batch of at least so many rows that comes again and again may be the whole data set."""
 NORMALISING = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm")
@@ -36,7 +38,7 @@ def non_finite_inputs(evidence: Evidence) -> Argument:
 
 
 def inputs_constant(evidence: Evidence) -> Argument:
-    """The rows of every sampled batch are equal: no feature varies over the batch."""
+    """The rows of every sampled batch are equal, or nearly all of them: no feature varies over the batch."""
     argument = Argument("inputs_constant")
     varies, size = evidence["inputs/batch_std"], evidence["inputs/batch_size"]
     several = len(size) and float(np.median(size.values)) >= 2
@@ -49,6 +51,11 @@ def inputs_constant(evidence: Evidence) -> Argument:
         rows = float(np.median(size.values))
         if len(same) and float(same.values.min()) >= 1 - 1 / rows - 1e-9:
             argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=_first(same))
+    top = evidence["inputs/top_row_share"]
+    if several and argument.cause is None and len(top) >= 3 and float(np.median(size.values)) >= 8:
+        share = float(np.median(top.values))
+        if share > MOSTLY_EQUAL:
+            argument.add(0.8, f"{share:.0%} of the rows of a batch are one and the same", since=_first(top))
     argument.advice = (
         "Look at a batch as the model gets it: a wrong column, index, mask or a division by 255 of integers."
     )
@@ -104,11 +111,13 @@ def duplicated_data(evidence: Evidence) -> Argument:
     """Rows repeat within batches, or small batches come again and again."""
     argument = Argument("duplicated_data")
     same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
-    rows = float(np.median(size.values)) if len(size) else 0.0
+    rows, top = float(np.median(size.values)) if len(size) else 0.0, evidence["inputs/top_row_share"]
     share = float(np.median(same.values)) if len(same) else 0.0
     if rows >= 4 and share >= 0.3:
         argument.add(STRONG, f"{share:.0%} of the rows of a batch equal another row of it", since=_first(same))
-        if share >= 1 - 1.5 / rows:
+        if share >= MOSTLY_EQUAL and len(top) and float(np.median(top.values)) > MOSTLY_EQUAL:
+            argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
+        elif share >= 1 - 1.5 / rows:
             argument.against(STRONG, "all rows are equal: see inputs_constant")
     if len(again) >= 8:
         repeated = float(np.mean(again.values[1:]))

@@ -7,18 +7,21 @@ import numpy as np
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.rules.rates import learning_rates
 from debuggers.diagnosis.rules.updates import (
     EARLY,
     HEALTHY_RATIO,
     LARGE_RATIO,
     SMALL_RATIO,
     STAYED,
-    TRIAL,
     collapse,
+    died,
+    is_trial,
     travelled,
 )
-from debuggers.diagnosis.series import Series
 
+GROWN = 3.0
+"""Times their first size from which weights that have learnt little have been thrown about."""
 COLLAPSED = 1e-2
 """Share of the largest learning rate below which nothing is learnt any more."""
 
@@ -45,6 +48,8 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"the loss is at {progress.last:.3g} at the end, no better than a constant output's")
     if (found := collapse(evidence)) is not None:
         argument.add(0.55, found[1], since=found[0])
+    if progress is not None and progress.learnt < 0.5 and max(largest, typical) > LARGE_RATIO / 3:
+        _add_damage(argument, evidence)
     cosine = evidence["gradient_cosine"].finite
     if len(cosine) >= 5 and float(np.median(cosine.values)) < -0.3:
         value = float(np.median(cosine.values))
@@ -93,6 +98,21 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at first")
 
 
+def _add_damage(argument: Argument, evidence: Evidence) -> None:
+    """What large updates leave behind: units that answered at first and are dead, weights that have grown."""
+    if (found := died(evidence)) is not None:
+        name, series = found
+        argument.add(
+            MODERATE,
+            f"units of {name} died: {series.first:.0%} put out nothing but zeros at first, {series.values[-1]:.0%} at "
+            "the end",
+            since=int(evidence["loss"].steps[0]),
+        )
+    norm = evidence["weight_norm"].finite
+    if len(norm) >= 5 and float(norm.values[-1]) > GROWN * float(norm.values[0]) > 0:
+        argument.add(MODERATE, f"the weights grew to {norm.values[-1] / norm.values[0]:.1f} times their size")
+
+
 def _lower(evidence: Evidence, ratio: float) -> str:
     rate = _rate(evidence)
     if rate is None:
@@ -116,7 +136,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     way = travelled(evidence)
     if typical < SMALL_RATIO / 10:
         argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
-    elif way < STAYED and max(progress.learnt, progress.fell) < 0.15 and progress.points >= TRIAL:
+    elif way < STAYED and max(progress.learnt, progress.fell) < 0.15 and not is_trial(evidence):
         argument.add(
             STRONG,
             f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell by "
@@ -133,7 +153,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
             argument.add(WEAK, f"gradients keep their direction (cosine {np.median(cosine.values):.2f})")
         if 0.2 < progress.late_fall < 0.6 and progress.fell > 0:
             argument.add(WEAK, f"the loss falls in a straight line, by {progress.fell:.1%} in all")
-    rates = evidence["learning_rate"].finite
+    rates = learning_rates(evidence)
     if len(rates) and float(rates.values[-1]) < COLLAPSED * float(rates.values.max()):
         argument.against(STRONG, "it was higher before: see schedule_collapsed")
     rate = _rate(evidence)
@@ -149,7 +169,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
 
 
 def _rate(evidence: Evidence) -> float | None:
-    rates: Series = evidence["learning_rate"].finite
+    rates = learning_rates(evidence)
     if len(rates):
         return float(rates.values.max())
     settings = [group.settings.get("lr") for group in evidence.facts.groups]

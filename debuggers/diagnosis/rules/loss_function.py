@@ -10,7 +10,13 @@ from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
 
-RANGES = {"sigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
+RANGES = {
+    "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
+    "hardtanh": (-1.0, 1.0), "relu": (0.0, np.inf), "relu6": (0.0, 6.0), "softplus": (0.0, np.inf),
+    "exp": (0.0, np.inf), "elu": (-1.0, np.inf), "silu": (-0.279, np.inf), "gelu": (-0.17, np.inf),
+    "mish": (-0.309, np.inf), "hardswish": (-0.375, np.inf),
+}  # fmt: skip
+"""What activations can put out: bounds that they reach, or only approach."""
 REGRESSIONS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
 FEWEST_BATCHES = 5
 BELOW_CHANCE = 3.0
@@ -34,31 +40,34 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     whole = evidence.facts.outputs  # the loop may squeeze what the loss compares
     shape = loss.outputs_shape if len(loss.outputs_shape) > 1 or whole is None else whole.shape
     width = shape[1] if len(shape) > 1 else 0
-    if loss.kind == "cross_entropy" and loss.before in ("softmax", "sigmoid"):
+    if loss.kind == "cross_entropy" and loss.before in ("softmax", "sigmoid", "hardsigmoid"):
         argument.add(
             CERTAIN,
             f"cross_entropy gets the output of {loss.before}, it expects logits: its floor is "
             f"{np.log1p((max(width, 2) - 1) / np.e):.2f}, not 0",
         )
         argument.advice = f"Remove {loss.before} from the model's end; apply it where probabilities are read."
-    elif loss.kind == "cross_entropy" and loss.before == "tanh":
+    elif loss.kind == "cross_entropy" and loss.before in ("tanh", "hardtanh"):
         argument.add(
             CERTAIN,
-            "cross_entropy gets the output of tanh, it expects logits: its floor is "
+            f"cross_entropy gets the output of {loss.before}, it expects logits: its floor is "
             f"{np.log1p((max(width, 2) - 1) / np.e**2):.2f}, not 0",
         )
-        argument.advice = "Remove tanh from the model's end."
-    elif loss.kind in ("cross_entropy", "bce_with_logits") and loss.before == "relu":
+        argument.advice = f"Remove {loss.before} from the model's end."
+    elif loss.kind in ("cross_entropy", "bce_with_logits") and loss.before in ("relu", "relu6", "softplus", "exp"):
         what = "a class has no gradient where its logit would be below 0"
         if loss.kind == "bce_with_logits":
             what = "no probability is below 1/2"
+        elif loss.before in ("softplus", "exp"):
+            what = "a class can only be likelier than the others, by logits above 0"
         name = loss.kind.replace("bce", "binary_cross_entropy")
-        argument.add(STRONG, f"{name} gets the output of relu, it expects logits: {what}")
-        argument.advice = "Remove relu from the model's end."
+        weight = STRONG if loss.before.startswith("relu") or loss.kind == "bce_with_logits" else 0.45
+        argument.add(weight, f"{name} gets the output of {loss.before}, it expects logits: {what}")
+        argument.advice = f"Remove {loss.before} from the model's end."
     elif loss.kind == "cross_entropy" and width == 1:
         argument.add(CERTAIN, "cross_entropy gets one output a sample: its softmax is always 1 and the loss 0")
         argument.advice = "Use two outputs, or BCEWithLogitsLoss with the one."
-    elif loss.kind == "bce_with_logits" and loss.before in ("sigmoid", "softmax", "tanh"):
+    elif loss.kind == "bce_with_logits" and loss.before in ("sigmoid", "hardsigmoid", "softmax", "tanh", "hardtanh"):
         argument.add(CERTAIN, f"binary_cross_entropy_with_logits gets the output of {loss.before}, it expects logits")
         argument.advice = f"Remove {loss.before} from the model's end, or use BCELoss."
     elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid"):

@@ -7,6 +7,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.rates import learning_rates
 
 FEWEST_STEPS = 100
 """Steps after which a loss that has hardly fallen says that training gets nowhere."""
@@ -32,6 +33,7 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
     """Parameters get gradients and are in no group of the optimizer, and nothing else changes them either."""
     argument = Argument("parameters_not_in_optimizer")
     names, found = _with_role(evidence, "outside_optimizer"), evidence.found("outside_optimizer")
+    trainable = [one.name for one in evidence.facts.parameters if one.role != "frozen"]
     if found or names:
         since = found[0].step if found else None
         weight = CERTAIN if found else 0.6
@@ -41,6 +43,12 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
             since=0 if since is not None else None,
             where=names,
         )
+        if len(names) > 1 and names == trainable:
+            argument.add(
+                0.9,
+                "the optimizer holds none of the model's parameters: it was made for a copy, for another model, or "
+                "before these layers were",
+            )
         without = _with_role(evidence, "without_gradient")
         if without:
             argument.add(WEAK, f"the optimizer holds parameters without gradient ({_some(without)})")
@@ -122,21 +130,16 @@ def _is_fresh(shape: tuple[int, ...], std: float) -> bool:
 def no_update(evidence: Evidence) -> Argument:
     """Optimizer steps change no weight although there are gradients."""
     argument = Argument("no_update")
-    ratio, alive = evidence["update_ratio"], evidence["total_norm/gradients"].finite
-    has_gradient = len(alive) > 0 and float(np.median(alive.values)) > 0
-    if len(ratio) >= 5 and has_gradient and float(np.mean(ratio.values == 0)) > 0.8:
+    if any(one.name == "gradients_are_used" and one.broken for one in evidence.facts.invariants):
         argument.add(
             CERTAIN,
-            f"weights are unchanged after {np.sum(ratio.values == 0)} of {len(ratio)} sampled steps",
-            since=int(ratio.steps[0]),
+            "backward passes filled gradients over and over, and the optimizer never took a step: optimizer.step() is "
+            "missing, or named without its parentheses",
+            since=0,
         )
-    elif found := evidence.found("weights_stand_still"):
-        argument.add(STRONG, found[0].message, since=0)
-        typical = float(np.median(ratio.finite.values)) if len(ratio.finite) else 0.0
-        if typical > 1e-5:
-            argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
-        elif typical > 0:
-            argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
+        argument.advice = "Call optimizer.step() after loss.backward(): with parentheses, in each step."
+        return argument
+    _add_movement(argument, evidence)
     broken = evidence.found("non_finite_gradient", "non_finite_loss", "non_finite_weight")
     if argument.cause is not None and broken:
         argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
@@ -152,19 +155,43 @@ def no_update(evidence: Evidence) -> Argument:
     if argument.cause is None and still and _share(evidence, still) > 0.5:
         argument.add(0.6, f"{_some(still)} never changed, though they have gradients", since=0, where=still)
     if argument.cause is not None:
-        for finding in evidence.found("skipped_steps"):
-            argument.add(0.0, finding.evidence)
-    narrow = [one for one in evidence.facts.parameters if one.dtype in ("bfloat16", "float16")]
-    if argument.cause is not None and narrow:
-        argument.add(WEAK, f"{narrow[0].name} is {narrow[0].dtype}: small updates are rounded away")
-    rates = evidence["learning_rate"].finite
-    if argument.cause is not None and len(rates) and float(rates.values.max()) == 0:
-        argument.add(WEAK, "the learning rate is 0")
+        _add_circumstances(argument, evidence)
     argument.advice = (
         "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is above "
         "0, and keep float32 weights where updates are small."
     )
     return argument
+
+
+def _add_movement(argument: Argument, evidence: Evidence) -> None:
+    """Steps that change no sampled weight, or whose changes are put back."""
+    ratio, alive = evidence["update_ratio"], evidence["total_norm/gradients"].finite
+    has_gradient = len(alive) > 0 and float(np.median(alive.values)) > 0
+    if len(ratio) >= 5 and has_gradient and float(np.mean(ratio.values == 0)) > 0.8:
+        argument.add(
+            CERTAIN,
+            f"weights are unchanged after {np.sum(ratio.values == 0)} of {len(ratio)} sampled steps",
+            since=int(ratio.steps[0]),
+        )
+    elif found := evidence.found("weights_stand_still"):
+        argument.add(STRONG, found[0].message, since=0)
+        typical = float(np.median(ratio.finite.values)) if len(ratio.finite) else 0.0
+        if typical > 1e-5:
+            argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
+        elif typical > 0:
+            argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
+
+
+def _add_circumstances(argument: Argument, evidence: Evidence) -> None:
+    """What goes with steps that change nothing."""
+    for finding in evidence.found("skipped_steps"):
+        argument.add(0.0, finding.evidence)
+    narrow = [one for one in evidence.facts.parameters if one.dtype in ("bfloat16", "float16")]
+    if narrow:
+        argument.add(WEAK, f"{narrow[0].name} is {narrow[0].dtype}: small updates are rounded away")
+    rates = learning_rates(evidence)
+    if len(rates) and float(rates.values.max()) == 0:
+        argument.add(WEAK, "the learning rate is 0")
 
 
 def wrong_mode(evidence: Evidence) -> Argument:

@@ -6,8 +6,15 @@ from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.learning_rate import COLLAPSED
-from debuggers.diagnosis.rules.updates import LARGE_RATIO, SMALL_RATIO, STAYED, TRIAL, UNDER_WAY, collapse, travelled
+from debuggers.diagnosis.rules.rates import learning_rates
+from debuggers.diagnosis.rules.updates import LARGE_RATIO, SMALL_RATIO, STAYED, UNDER_WAY, collapse, is_trial, travelled
 
+FEWEST = 20
+"""Points of a loss from which its end is judged."""
+ENOUGH = 60
+"""The same from which a training that has only begun was meant to get further; fewer are a trial of the loop."""
+HALF = 0.5
+"""Share of a fall that comes in the last third of one that accelerates: of a straight line it is a third."""
 LASTING = 0.1
 """Share of a training: a loss that was above its first value for no longer has cost nothing."""
 
@@ -18,7 +25,7 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
     A decay to zero at the end is healthy.
     """
     argument = Argument("schedule_collapsed")
-    rates, loss = evidence["learning_rate"].finite, evidence["loss"].finite
+    rates, loss = learning_rates(evidence), evidence["loss"].finite
     if len(rates) < 4 or float(rates.values.max()) <= 0:
         return argument
     peak = int(rates.values.argmax())
@@ -56,7 +63,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
     """
     argument = Argument("missing_warmup")
     progress, ratio, loss = progress_of(evidence), evidence["update_ratio"].finite, evidence["loss"].finite
-    rates = evidence["learning_rate"].finite
+    rates = learning_rates(evidence)
     if progress is None or len(loss) < 20 or len(ratio) < 8 or progress.became_non_finite is not None:
         return argument
     if len(rates) > 1 and float(rates.values[0]) < 0.5 * float(rates.values.max()):
@@ -98,6 +105,13 @@ def missing_warmup(evidence: Evidence) -> Argument:
         fell = collapse(evidence) if adaptive and first < LARGE_RATIO else None
         if fell is not None:
             argument.add(0.55, fell[1], since=fell[0])
+        elif adaptive and first > max(LARGE_RATIO, 10 * later) and progress.learnt < 0.5 and argument.cause is None:
+            argument.add(
+                0.5,
+                f"the first updates change weights by {first:.2g} of their size, later ones, which are sound, by "
+                f"{later:.2g}, and the loss went from {progress.first:.3g} to {progress.last:.3g}",
+                since=int(loss.steps[0]),
+            )
         if argument.cause is not None:
             argument.add(WEAK, "the model is a transformer, which needs small first steps")
     argument.advice = (
@@ -110,19 +124,29 @@ def missing_warmup(evidence: Evidence) -> Argument:
 def stopped_too_early(evidence: Evidence) -> Argument:
     """The loss still falls at the end, weights are not far from where they began, the validation loss is at its lowest.
 
-    A loss that falls in a straight line is too weak to tell by itself: every short training that goes well looks so.
-    Without a validation loss, fewer than 100 steps are a trial of the loop, not a training that was stopped.
+    A training decelerates on its way to its end: a loss most of whose fall comes in the last third has only begun. One
+    that falls in a straight line is too weak to tell by itself: every short training that goes well looks so. Without
+    validations, fewer than 100 steps are a trial of the loop, not a training that was stopped.
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     validation = evidence["validation/loss"].finite
-    fewest = 20 if len(validation) >= 3 else TRIAL
-    if progress is None or progress.points < fewest or progress.failed or evidence.facts.error:
+    if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
         return argument
     typical = float(np.median(ratio.values)) if len(ratio) else 0.0
     if typical < SMALL_RATIO or not 0.05 < progress.fell < 0.7:
         return argument
-    if progress.late_fall > 0.3 and progress.fell > 0.1:
+    loss = evidence.facts.loss
+    is_certain = progress.fell > 0.1 and progress.first - progress.last > 5 * progress.noise
+    if progress.points >= ENOUGH and progress.late_fall > HALF and is_certain and loss is not None and loss.kind:
+        argument.add(
+            0.55,
+            f"the loss falls faster and faster: {progress.late_fall:.0%} of its fall came in the last third of the "
+            f"steps, at {progress.last:.3g}",
+        )
+    elif is_trial(evidence):
+        return argument
+    elif progress.late_fall > 0.3 and progress.fell > 0.1:
         argument.add(
             MODERATE,
             f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
@@ -132,7 +156,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
         argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size")
     if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():
         argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
-    rates = evidence["learning_rate"].finite.values
+    rates = learning_rates(evidence).values
     if len(rates) and float(rates[-1]) < 0.1 * float(rates.max()):
         argument.against(STRONG, "the learning rate had fallen to less than a tenth: the schedule has come to its end")
     argument.advice = (

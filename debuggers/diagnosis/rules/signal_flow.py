@@ -142,7 +142,7 @@ def dead_units(evidence: Evidence) -> Argument:
         since = int(series.steps[above[0]])
         share = _late(series)
         argument.add(
-            0.5 if share < 0.9 else 0.75,
+            0.75 if share >= 0.9 else 0.6 if series.first >= 0.5 else 0.5,  # dead from the first: by no update
             f"{share:.0%} of the units of {name} are dead, {series.first:.0%} at first",
             since=since,
             where=list(hit)[:5],

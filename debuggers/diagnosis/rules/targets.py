@@ -4,8 +4,10 @@ import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
+from debuggers.diagnosis.rules.updates import TRIAL, travelled
+from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, visits
 
 FEWEST_BATCHES = 5
 GROUPED = 5.0
@@ -51,12 +53,15 @@ def class_imbalance(evidence: Evidence) -> Argument:
         f"the most frequent class has {most:.1%} of the targets, the rarest {least:.2%}",
         since=int(top.steps[0]),
     )
-    predicted = evidence["top_predicted_share"]
+    predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
     late = float(np.median(predicted.values[-max(1, len(predicted) // 3) :])) if len(predicted) else 0.0
+    few = minority.values[-max(3, len(minority) // 3) :]
     if late > 0.97:
         argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
-    elif late and late < most + 0.02:
-        argument.against(MODERATE, "the model predicts the other classes as often as they come")
+    elif len(few) >= 3 and float(np.mean(few)) < 0.5:
+        argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
+    elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
+        argument.against(MODERATE, "the model predicts the other classes, too")
     argument.advice = (
         "Weigh classes by their frequency (CrossEntropyLoss(weight=...), BCEWithLogitsLoss(pos_weight=...)), or draw "
         "them equally often (WeightedRandomSampler); judge by recall of each class, not by accuracy."
@@ -105,6 +110,18 @@ def _of_positions(evidence: Evidence) -> bool:
     return int(np.prod(targets.shape)) == inputs.shape[0] * inputs.shape[1]
 
 
+def _learns_by_heart(evidence: Evidence, progress: Progress, floor: float) -> bool:
+    """Whether little was gained over a constant output on a long way, of batches that have come again for long.
+
+    Then it is neither small steps nor a short training, and what related targets have in common would have been learnt.
+    """
+    seen, steps = visits(evidence), progress.points
+    epochs = seen is not None and seen.each > MANY_VISITS
+    drops = any("Dropout" in layer.kind and (layer.value or 0) > 0.5 for layer in evidence.facts.layers)
+    gained = 0 < progress.learnt < 0.25 and abs(progress.first - floor) < 0.5 * floor
+    return bool(epochs and gained and steps >= TRIAL and travelled(evidence) > 1 and not drops)
+
+
 def labels_unrelated(evidence: Evidence) -> Argument:
     """The loss stays at that of the best constant output, although weights move and outputs vary.
 
@@ -131,6 +148,14 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         cosine = evidence["gradient_cosine"].finite
         if len(cosine) > 5 and abs(float(np.median(cosine.values))) < 0.3:
             argument.add(WEAK, "the gradients of one step and the next have nothing in common")
+    elif moves and varies and _learns_by_heart(evidence, progress, floor):
+        argument.add(
+            0.55,
+            f"the loss fell to {progress.last:.3g} only, that of a constant output is {floor:.3g}, although all "
+            f"updates together come to {travelled(evidence):.1f} times the weights' size: rows are "
+            "learnt by heart, slowly",
+            since=int(evidence["loss"].steps[0]),
+        )
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
     if near and len(accuracy) and len(top):
         last, share = accuracy.values[-max(1, len(accuracy) // 3) :], float(top.values[-1])
@@ -140,7 +165,15 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         elif late < 1.3 * share:
             argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {share:.0%}")
     validation = evidence["validation/loss"].finite
-    if len(validation) >= 3 and floor > 0 and float(validation.values.min()) > 0.97 * floor and progress.fell > 0.2:
+    seen = visits(evidence)
+    few = seen is not None and seen.rows < FEW_ROWS  # what is learnt of them need not hold for others: see overfitting
+    if (
+        not few
+        and len(validation) >= 3
+        and floor > 0
+        and float(validation.values.min()) > 0.97 * floor
+        and progress.fell > 0.2
+    ):
         argument.add(
             0.55,
             f"the training loss fell by {progress.fell:.0%}, the validation loss "

@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.series import Series
 
 HEALTHY_RATIO = 1e-3
 """|Δw| / |w| a step at which training usually goes well (Karpathy's lecture notes CS231n)."""
@@ -22,6 +23,23 @@ EARLY = 10
 """Steps in which an update that is too large shows first."""
 _CONSTANT = 0.1
 """Share of its first spread over a batch below which an output has become nearly constant."""
+
+
+def is_trial(evidence: Evidence) -> bool:
+    """Whether there were fewer than 100 steps, and no two validations that say that more was meant."""
+    validations = max(len(evidence["validation/loss"].finite), evidence.facts.validations)
+    return len(evidence["loss"]) < TRIAL and validations < 2
+
+
+def died(evidence: Evidence) -> tuple[str, Series] | None:
+    """Returns the layer most of whose units answered at first and put out zero for every input later; None if none."""
+    found = {
+        name: series
+        for name, series in evidence.of_tensors("dead_units").items()
+        if len(series) >= 5 and series.first < 0.3 and float(np.median(series.values[-3:])) >= 0.5
+    }
+    name = max(found, key=lambda key: float(np.median(found[key].values[-3:])), default=None)
+    return None if name is None else (name, found[name])
 
 
 def travelled(evidence: Evidence) -> float:

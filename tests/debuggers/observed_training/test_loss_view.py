@@ -139,7 +139,14 @@ def test_a_binary_cross_entropy_follows_a_sigmoid(loss_of):
         (nn.Tanh(), "tanh"),
         (nn.ReLU(), "relu"),
         (nn.Sequential(nn.ReLU(), nn.Flatten()), "relu"),
-        (nn.GELU(), ""),
+        (nn.GELU(), "gelu"),
+        (nn.Softplus(), "softplus"),
+        (nn.Hardtanh(), "hardtanh"),
+        (nn.ReLU6(), "relu6"),
+        (nn.ELU(), "elu"),
+        (nn.ELU(alpha=2.0), ""),
+        (nn.Hardtanh(-2.0, 2.0), ""),
+        (nn.LeakyReLU(), ""),
     ],
 )
 def test_the_activation_before_the_loss_is_named(module, before):

@@ -1,5 +1,6 @@
 """Real trainings, sound and sick, in every preset: what a session says of them, and of what it did not see."""
 
+import copy
 import json
 import math
 
@@ -147,7 +148,7 @@ def test_a_fault_that_the_history_holds_no_more_is_still_in_the_verdict(digits):
 
 def test_what_ended_long_ago_is_told_with_its_end(digits):
     config = stepscope.DebugConfig(max_overhead=None)
-    report, _ = train(digits, config=config, nan_at=3, steps=60)
+    report, _ = train(digits, config=config, nan_at=3, steps=60, lr=0.05)
 
     assert report.verdict.health is Health.WARNING
     assert report.verdict.over_since == 3
@@ -280,10 +281,50 @@ def test_tools_that_a_limit_ended_are_a_gap(digits, tmp_path):
     assert "max_debug_iterations" in report.verdict.gaps[-1]
 
 
-def test_an_optimizer_of_another_model_is_refused():
-    other = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=0.1)
-    with pytest.raises(stepscope.errors.SessionError, match=r"none of the optimizer's 2 parameters .* Sequential's 8"):
-        stepscope.watch(network(), other)
+def test_an_optimizer_of_another_model_is_a_cause(digits, caplog):
+    model = network()
+    optimizer = torch.optim.SGD(copy.deepcopy(model).parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer) as session:
+        for rows in torch.arange(320).split(32):
+            model.zero_grad()
+            nn.functional.cross_entropy(model(digits[0][rows]), digits[1][rows]).backward()
+            optimizer.step()
+
+    assert "none of the optimizer's 8 parameters is one of the Sequential's 8" in caplog.text
+    cause = session.report().causes[0]
+    assert (cause.code, cause.since_step) == ("parameters_not_in_optimizer", None)
+    assert "made for a copy" in cause.evidence[0]
+
+
+@pytest.mark.parametrize("zeroes", [True, False])
+def test_a_step_that_is_named_and_not_called_is_a_cause(digits, zeroes):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer) as session:
+        for rows in torch.arange(1000).split(64 if zeroes else 8):
+            if zeroes:
+                optimizer.zero_grad()
+            nn.functional.cross_entropy(model(digits[0][rows]), digits[1][rows]).backward()
+            _ = optimizer.step
+
+    assert [cause.code for cause in session.report().causes] == ["no_update"]
+
+
+def test_an_optimizer_inside_the_backward_pass_trains(digits):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(parameter):
+        parameter.data.add_(parameter.grad, alpha=-0.1)
+        parameter.grad = None
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step)
+    with stepscope.watch(model, optimizer) as session:
+        for rows in torch.arange(1000).split(8):
+            nn.functional.cross_entropy(model(digits[0][rows]), digits[1][rows]).backward()
+
+    assert not session.report().causes
 
 
 def test_a_second_watch_of_the_same_training_ends_the_first(caplog):
@@ -386,7 +427,8 @@ def test_passes_without_a_step_at_the_end_are_a_gap():
     assert report.verdict.gaps == ("no step followed the last 20 forward passes",)
 
     report, _ = loop(model, [torch.optim.AdamW(model.parameters())], skips=lambda step: True)
-    assert str(report.verdict) == "unknown: no step was taken in 60 forward passes."
+    assert report.verdict.gaps == ("no step was taken in 60 forward passes",)
+    assert [cause.code for cause in report.causes] == ["no_update"]
 
 
 def test_a_training_in_eval_mode_is_a_gap():

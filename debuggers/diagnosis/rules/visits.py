@@ -1,0 +1,47 @@
+"""How many rows a training draws its batches from, and how often each has come: estimated from repeated rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from debuggers.diagnosis.evidence import Evidence
+
+FEW_ROWS = 64.0
+"""Rows up to which what a model learns of them need not hold for others."""
+MANY_VISITS = 10.0
+"""Times that each row has come from which a model has learnt what its rows have in common."""
+_FEWEST = 8
+_LEAST = 0.02
+"""Share of repeated rows from which it says something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """How a training goes through its rows.
+
+    Attributes:
+        rows: How many different rows there are, about.
+        each: How often each has come, about.
+    """
+
+    rows: float
+    each: float
+
+
+def visits(evidence: Evidence) -> Visits | None:
+    """Returns how often each row has come; None where hardly any row of sampled batches has come again.
+
+    The share of a batch's rows that earlier ones had is the share of all rows that is known by then (Good 1953), so
+    that the known rows over that share are all of them.
+    """
+    again, known, size = (evidence[f"inputs/{name}"] for name in ("repeated_rows", "rows_so_far", "batch_size"))
+    if len(again) < _FEWEST or len(known) != len(again) or not len(size):
+        return None
+    late = slice(-max(3, len(again) // 3), None)
+    share = float(np.mean(again.values[late]))
+    if share < _LEAST:
+        return None
+    rows = float(np.median(known.values[late])) / share
+    loss = evidence["loss"]
+    steps = max(evidence.facts.steps, int(loss.steps[-1] - loss.steps[0]) + 1 if len(loss) else 0)
+    return Visits(rows, steps * float(np.median(size.values)) / rows)

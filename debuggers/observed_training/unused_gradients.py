@@ -1,0 +1,47 @@
+"""Whether a step of the optimizer ever uses the gradients that backward passes fill."""
+
+from collections.abc import Sequence
+
+from debuggers.observed_training.invariants import InvariantLog
+from debuggers.observed_training.step_passes import StepPasses
+from debuggers.torch_import import torch
+from debuggers.torch_internals.tensors import version_of
+
+_DROPPED = 3
+"""Times that gradients were zeroed unused, from which it is no accident."""
+_PASSES = 10
+"""Backward passes from which a step is missed, where gradients were zeroed."""
+_MANY_PASSES = 100
+"""The same where they were not: they may be accumulated for long."""
+_WATCHED = 8
+
+
+class UnusedGradients:
+    """Watches the first step of an optimizer that does not come, as where ``optimizer.step`` is named and not called.
+
+    What else trains the weights, such as an optimizer inside of the backward pass, changes them.
+    """
+
+    def __init__(self, trained: Sequence[torch.Tensor]) -> None:
+        """Takes the parameters that are to be trained."""
+        self._watched = list(trained[:: max(1, len(trained) // _WATCHED)])
+        self._versions = self._now()
+        self._has_stepped = False
+
+    def optimizer_steps(self) -> None:
+        """Says that the optimizer has taken a step."""
+        self._has_stepped = True
+
+    def judge(self, passes: StepPasses, invariants: InvariantLog) -> None:
+        """Enters the invariant ``gradients_are_used``, if that can be told by now."""
+        seen, dropped = passes.without_step
+        enough = seen >= (_PASSES if dropped >= _DROPPED else _MANY_PASSES)
+        if self._watched and (self._has_stepped or enough):
+            unused = not self._has_stepped and self._now() == self._versions
+            invariants.state("gradients_are_used", 0, broken=unused)
+
+    def _now(self) -> list[int]:
+        try:
+            return [version_of(one) for one in self._watched]
+        except RuntimeError:  # made in inference mode
+            return []
