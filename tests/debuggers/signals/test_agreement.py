@@ -76,3 +76,14 @@ def test_broken_outputs_have_no_agreement(broken):
 
 def test_what_does_not_fit_has_no_agreement():
     assert accuracy(torch.zeros(4, 3), torch.zeros(7, 2)) is None
+
+
+def test_the_minority_has_an_accuracy_of_its_own():
+    classes = torch.tensor([0, 0, 0, 0, 1, 2])
+    answers = torch.tensor([0, 0, 0, 0, 1, 0])
+    assert accuracy(one_hot(answers, 3), classes)["minority_accuracy"] == 0.5
+    assert math.isnan(accuracy(one_hot(answers, 3), torch.zeros(6, dtype=torch.long))["minority_accuracy"])
+    ignored = torch.tensor([-100, -100, -100, 0, 0, 1])
+    assert accuracy(one_hot(answers, 3), ignored)["minority_accuracy"] == 0
+    rare = torch.tensor([[0.0], [0.0], [0.0], [1.0], [1.0]])
+    assert accuracy(torch.tensor([[-1.0], [-1.0], [-1.0], [-1.0], [1.0]]), rare)["minority_accuracy"] == 0.5

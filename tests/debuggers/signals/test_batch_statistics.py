@@ -42,3 +42,9 @@ def test_a_constant_column_has_no_scale_although_its_deviation_is_rounded():
     assert rows[:, 0].std(0, correction=0) > 0
 
     assert float(input_statistics([rows])["inputs/scale_ratio"]) == pytest.approx(10.0)
+
+
+def test_the_most_frequent_row_is_told_from_rows_that_repeat():
+    rows = torch.tensor([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])
+    found = input_statistics([rows])
+    assert (float(found["inputs/duplicates"]), float(found["inputs/top_row_share"])) == pytest.approx((0.6, 0.6))

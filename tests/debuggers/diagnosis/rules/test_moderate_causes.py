@@ -1,0 +1,113 @@
+"""Causes of a moderate degree: each on evidence that just has its sign, and on evidence that just has not."""
+
+import numpy as np
+import pytest
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts, LayerFacts, LossFacts, ParameterFacts
+from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
+
+STEPS = 120
+CROSS_ENTROPY = LossFacts(kind="cross_entropy", reduction="mean")
+WEIGHT = ParameterFacts(name="fc.weight", shape=(64, 100), mean=0.1, std=0.1)
+
+
+def evidence(loss, *, tensors=None, facts=None, **signals):
+    """Signals by name, with ``__`` for a slash: numbers, or values that are spread evenly over the steps."""
+
+    def series(values):
+        values = np.full(STEPS, values) if np.ndim(values) == 0 else np.asarray(values, float)
+        return Series(np.linspace(0, STEPS - 1, len(values)).astype(np.int64), values.astype(np.float64))
+
+    found = {name.replace("__", "/"): series(values) for name, values in signals.items()}
+    many = {name: {of: series(values) for of, values in each.items()} for name, each in (tensors or {}).items()}
+    facts = facts or Facts(steps=STEPS, loss=CROSS_ENTROPY, parameters=(WEIGHT,))
+    return Evidence(
+        series={"loss": series(loss), "total_norm/gradients": series(1.0)} | found, tensors=many, facts=facts
+    )
+
+
+def to(last, first=2.3):
+    """A loss that falls fast at first and has come to an end."""
+    return last + (first - last) * np.exp(-np.arange(STEPS) / 15)
+
+
+def late(bend, length=STEPS):
+    """A loss that stands and begins to fall after a share of the steps."""
+    return 2.3 - 2.0 * np.clip(np.linspace(0, 1, length) - bend, 0, None)
+
+
+TRANSFORMER = Facts(
+    steps=STEPS, loss=CROSS_ENTROPY, optimizer="RMSprop", parameters=(WEIGHT,),
+    layers=(LayerFacts(name="a", kind="NonDynamicallyQuantizableLinear"), LayerFacts(name="b", kind="LayerNorm")),
+)  # fmt: skip
+DROPPING = Facts(steps=STEPS, loss=CROSS_ENTROPY, layers=(LayerFacts(name="drop", kind="Dropout", value=0.8),))
+TWO_TERMS = Facts(steps=STEPS, loss=LossFacts(kind="mse", reduction="mean", terms=2))
+WIDE = Facts(steps=STEPS, loss=CROSS_ENTROPY, parameters=(ParameterFacts(name="fc.weight", shape=(64, 64)),))
+STRANGERS = Facts(steps=20, parameters=tuple(
+    ParameterFacts(name=name, shape=(8, 8), role="outside_optimizer") for name in ("a", "b")))  # fmt: skip
+UNUSED = Facts(invariants=(InvariantFacts(name="gradients_are_used", checked=1, broken=1, first_step=0),))
+CLASSES = {"targets__classes_so_far": 5.0, "targets__top_share_so_far": 0.9, "targets__rarest_share_so_far": 0.02}
+ROWS = {"inputs__batch_size": 16.0, "baseline_loss": 2.3, "inputs__repeated": 0.0}
+ONE_BATCH = {"inputs__repeated": 1.0}
+MOVES = {"update_ratio": 0.02, "outputs__batch_std": 0.3}
+CASES = [
+    ("stopped_too_early", evidence(late(0.5), update_ratio=0.01), evidence(to(1.0), update_ratio=0.01)),
+    ("stopped_too_early", evidence(late(0.5, 60), update_ratio=0.01), evidence(late(0.5, 59), update_ratio=0.01)),
+    ("inputs_constant", evidence(to(2.2), inputs__top_row_share=0.85, inputs__batch_size=32.0),
+     evidence(to(2.2), inputs__top_row_share=0.75, inputs__batch_size=32.0)),
+    ("dead_units", evidence(to(1.0), tensors={"dead_units": {"fc": np.full(20, 0.55)}}),
+     evidence(to(1.0), tensors={"dead_units": {"fc": np.full(20, 0.45)}})),
+    ("learning_rate_too_high",
+     evidence(to(1.5), update_ratio=[0.5, *[0.05] * 19], tensors={"dead_units": {"fc": np.linspace(0, 0.95, 20)}}),
+     evidence(to(1.5), update_ratio=[0.05] * 20, tensors={"dead_units": {"fc": np.linspace(0, 0.4, 20)}})),
+    ("learning_rate_too_high", evidence(to(1.8), update_ratio=np.full(20, 0.5), weight_norm=np.linspace(1, 3.1, 20)),
+     evidence(to(0.2), update_ratio=np.full(20, 0.5), weight_norm=np.linspace(1, 3.1, 20))),
+    ("missing_warmup", evidence(to(1.8), facts=TRANSFORMER, update_ratio=[*np.full(5, 0.2), *np.full(15, 0.005)]),
+     evidence(to(1.8), facts=TRANSFORMER, update_ratio=[*np.full(5, 0.09), *np.full(15, 0.005)])),
+    ("unbroken_symmetry", evidence(to(1.6), tensors={"unit_similarity": {"fc.weight": [1.0, 0.5, 0.0, 0.0]}}),
+     evidence(to(0.3), tensors={"unit_similarity": {"fc.weight": [1.0, 0.5, 0.0, 0.0]}})),
+    ("over_regularized", evidence(to(1.2), facts=DROPPING), evidence(to(0.5), facts=DROPPING)),
+    ("over_regularized", evidence(to(1.2), facts=TWO_TERMS, correlation=np.full(15, 0.03), update_ratio=0.02),
+     evidence(to(1.2), facts=TWO_TERMS, correlation=np.full(15, 0.2), update_ratio=0.02)),
+    ("class_imbalance", evidence(to(0.2), top_predicted_share=0.93, minority_accuracy=np.full(10, 0.4), **CLASSES),
+     evidence(to(0.2), top_predicted_share=0.93, minority_accuracy=np.full(10, 0.6), **CLASSES)),
+    ("labels_unrelated",
+     evidence(to(1.9), inputs__rows_so_far=100.0, inputs__repeated_rows=1.0, **MOVES, **ROWS),
+     evidence(to(1.9), inputs__rows_so_far=400.0, inputs__repeated_rows=1.0, **MOVES, **ROWS)),
+    ("overfitting", evidence(to(0.05), facts=WIDE, inputs__rows_so_far=40.0, inputs__repeated_rows=1.0, **ROWS),
+     evidence(to(0.05), facts=WIDE, inputs__rows_so_far=42.0, inputs__repeated_rows=1.0, **ROWS)),
+    ("overfitting", evidence(to(0.05), facts=WIDE, inputs__rows_so_far=40.0, inputs__repeated_rows=1.0, **ROWS),
+     evidence(to(0.05), facts=WIDE, inputs__rows_so_far=40.0, inputs__repeated_rows=1.0, **ROWS | ONE_BATCH)),
+    ("no_update", evidence(to(2.2), facts=UNUSED), evidence(to(2.2))),
+    ("parameters_not_in_optimizer", evidence(to(2.2), facts=STRANGERS), evidence(to(2.2))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", range(len(CASES)))
+def test_a_cause_is_named_by_its_sign_and_not_just_below_it(index):
+    code, has, has_not = CASES[index]
+
+    assert [cause.code for cause in diagnose(has)][:1] == [code]
+    assert code not in [cause.code for cause in diagnose(has_not)]
+
+
+@pytest.mark.parametrize(("steps", "validations", "is_low"), [(99, 0, False), (99, 2, True), (100, 0, True)])
+def test_a_short_trial_has_no_rate_that_is_too_low_unless_it_validates(steps, validations, is_low):
+    loss = np.linspace(2.3, 2.25, steps)
+    facts = Facts(steps=steps, loss=CROSS_ENTROPY, validations=validations)
+    causes = diagnose(evidence(loss, facts=facts, update_ratio=2e-4))
+    assert ("learning_rate_too_low" in [cause.code for cause in causes]) is is_low
+
+
+def test_the_learning_rates_of_several_groups_are_one_schedule():
+    decay = {"learning_rate/0": 0.8 ** np.arange(STEPS), "learning_rate/1": 0.1 * 0.8 ** np.arange(STEPS)}
+    given = evidence(to(2.0), facts=Facts(steps=STEPS, groups=(GroupFacts(), GroupFacts())), **decay)
+    assert diagnose(given)[0].code == "schedule_collapsed"
+
+
+def test_zeros_that_begin_equal_are_meant_so():
+    zeros = Facts(steps=STEPS, parameters=(ParameterFacts(name="fc.weight", shape=(64, 100)),))
+    same = {"unit_similarity": {"fc.weight": [1.0, 0.5, 0.0, 0.0]}}
+    assert not diagnose(evidence(to(1.6), tensors=same, facts=zeros))
