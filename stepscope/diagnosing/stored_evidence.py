@@ -54,16 +54,30 @@ def stored_evidence(record: RunRecord, scope: str = "", rank: int = 0) -> Eviden
     )
 
 
+def stored_facts(record: RunRecord, scope: str = "", rank: int = 0) -> Facts:
+    """Returns what a session knew of its training when it stored that last; nothing where it never did."""
+    last = last_text(record, f"{scope}/{FACTS_NAME}" if scope else FACTS_NAME, rank)
+    return Facts() if last is None else decode(last.text)[0]
+
+
+def stored_name(signal: str, tensor: str = "", scope: str = "") -> str:
+    """Returns the name of the scalar in which a run holds a signal of ``signals``, of a tensor where it has many."""
+    elsewhere = {one.name for one in RECORDED_ELSEWHERE}
+    kept = signal in elsewhere or signal.startswith(("learning_rate/", "validation/"))
+    return "/".join(filter(None, (scope, signal if kept else PREFIX + signal, tensor)))
+
+
 def _facts(record: RunRecord, prefix: str, rank: int) -> tuple[Facts, tuple[Finding, ...], int]:
     """Returns facts, findings, and when they were stored if that was at the end, when they are complete; else 0."""
-    last = _last_text(record, prefix + FACTS_NAME, rank)
-    report = _last_text(record, prefix + REPORT_NAME, rank)
+    last = last_text(record, prefix + FACTS_NAME, rank)
+    report = last_text(record, prefix + REPORT_NAME, rank)
     if last is None:
         return Facts(), (), 0
     return *decode(last.text), last.time_ns if report is not None and report.time_ns >= last.time_ns else 0
 
 
-def _last_text(record: RunRecord, name: str, rank: int) -> Text | None:
+def last_text(record: RunRecord, name: str, rank: int) -> Text | None:
+    """Returns the newest text of a name; None where there is none that can be read."""
     if not any(info.name == name for info in record.names(rank)):
         return None
     with suppress(DamagedError):

@@ -16,11 +16,13 @@ class StoredReport:
         scope: That of the session, such as ``D`` after ``run.scoped("D")``; often empty.
         rank: Whose it is.
         text: Its lines.
+        time_ns: When it was stored.
     """
 
     scope: str
     rank: int
     text: str
+    time_ns: int
 
     @property
     def title(self) -> str:
@@ -42,7 +44,7 @@ def stored_reports(record: RunRecord) -> list[StoredReport]:
                 # A resumed run may end at an earlier step than the attempt before, whose report is still there.
                 last = max(record.texts(info.name, rank), key=lambda text: text.time_ns)
                 text = last.text.replace("  \n", "\n")  # in the store two spaces break a line, as in Markdown
-                report = StoredReport(info.name.removesuffix(REPORT_NAME).rstrip("/"), rank, text)
+                report = StoredReport(info.name.removesuffix(REPORT_NAME).rstrip("/"), rank, text, last.time_ns)
                 found.setdefault((report.scope, verdict_line(text)), report)
     return sorted(found.values(), key=lambda report: (report.scope, report.rank))
 

@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from tracker_adapters.wording import counted
+
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.data_waiting import data_waiting
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts
 from stepscope.report_pages.waiting_line import waiting_line
 
 SHOWN = 3
@@ -34,6 +37,9 @@ class ReportContent:
         causes: Most likely first.
         evidence: What they are argued from.
         notes: What else is to be said of the run, such as that it was killed.
+        scope: Of the session; often empty.
+        rank: Whose evidence it is.
+        running: Whether the training goes on: then all that is said holds so far.
     """
 
     title: str
@@ -41,17 +47,31 @@ class ReportContent:
     causes: tuple[Cause, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
     notes: tuple[str, ...] = ()
+    scope: str = ""
+    rank: int = 0
+    running: bool = False
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether a session has left a report, facts, findings or signals."""
+        evidence, facts = self.evidence, self.evidence.facts
+        measured = evidence.tensors or "total_norm/gradients" in evidence.series
+        told = facts != Facts(steps=facts.steps, last_step=facts.last_step)
+        return bool(self.text or evidence.findings or measured or self.causes or told)
 
     @property
     def verdict(self) -> str:
         """The verdict in one sentence; without a report, what the evidence says."""
         if stated := self._lines("verdict"):
             return stated[0]
-        steps = f"{self.evidence.facts.steps:,} steps"
+        if not self.is_observed:
+            return "nothing can be said: no session has observed this training."
+        steps = f"{self.evidence.facts.steps:,} steps{' so far' if self.running else ''}"
         if self.causes:
             return f"problems in {steps}: {', '.join(cause.title for cause in self.causes[:SHOWN])}."
-        found = len(self.evidence.findings)
-        return f"no cause found in {steps}; no report was stored" + (f", {found} findings." if found else ".")
+        found = counted(len(self.evidence.findings), "findings") if self.evidence.findings else ""
+        why = "the training is running still" if self.running else "no report was stored"
+        return f"no cause found in {steps}; {', '.join(filter(None, [why, found]))}."
 
     @property
     def state(self) -> str:
@@ -65,8 +85,17 @@ class ReportContent:
 
     @property
     def measured(self) -> list[str]:
-        """What was measured, in sentences."""
-        return self._lines("measured")
+        """What was measured, in sentences; without a report, what the evidence holds."""
+        stated, evidence = self._lines("measured"), self.evidence
+        if stated or not self.is_observed:
+            return stated
+        tensors = max(map(len, evidence.tensors.values()), default=0)
+        of_tensors = f" and {counted(len(evidence.tensors), 'signals')} of up to {counted(tensors, 'tensors')}"
+        steps = counted(evidence.facts.steps, "steps")
+        return [
+            f"{counted(len(evidence.series), 'signals')} of a step{of_tensors if tensors else ''} in {steps}; "
+            "what else was looked at is said in the report that a session stores at its end."
+        ]
 
     @property
     def cost(self) -> list[str]:

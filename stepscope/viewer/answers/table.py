@@ -16,7 +16,9 @@ from stepscope.viewer.answers.datapoints import (
     judged_answer,
     picture_answer,
 )
+from stepscope.viewer.answers.histograms import histograms_answer
 from stepscope.viewer.answers.images import image_answer, images_answer
+from stepscope.viewer.answers.layers import layers_answer
 from stepscope.viewer.answers.names import names_answer
 from stepscope.viewer.answers.parting import parting_answer
 from stepscope.viewer.answers.query import Query
@@ -24,6 +26,7 @@ from stepscope.viewer.answers.run_details import run_answer
 from stepscope.viewer.answers.runs import positions_answer, runs_answer
 from stepscope.viewer.answers.series import series_answer
 from stepscope.viewer.answers.texts import curves_answer, file_answer, files_answer, tables_answer, texts_answer
+from stepscope.viewer.answers.verdict import verdict_answer
 from stepscope.viewer.watched_runs import RunList, UnknownRunError
 
 logger = logging.getLogger(__name__)
@@ -38,9 +41,11 @@ ANSWERS: dict[str, Callable[[RunList, Query], Answer]] = {
     "datapoints": datapoints_answer,
     "file": file_answer,
     "files": files_answer,
+    "histograms": histograms_answer,
     "image": image_answer,
     "images": images_answer,
     "judged": judged_answer,
+    "layers": layers_answer,
     "names": names_answer,
     "parting": parting_answer,
     "picture": picture_answer,
@@ -50,6 +55,7 @@ ANSWERS: dict[str, Callable[[RunList, Query], Answer]] = {
     "series": series_answer,
     "tables": tables_answer,
     "texts": texts_answer,
+    "verdict": verdict_answer,
 }
 
 ALWAYS_ANEW = frozenset({"datapoints", "positions", "run", "runs"})

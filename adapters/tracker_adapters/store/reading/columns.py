@@ -105,18 +105,21 @@ def read_rows(
     selection: Wanted,
     until: Extent,
     on_damage: OnDamage = lambda count: None,
+    *,
+    after_seq: int = 0,
 ) -> Iterator[tuple[str, SegmentRows]]:
     """Yields ``(table, rows)`` of what a rank held then and the selection wants, by segment, table and arrival.
 
     Several parts follow each other for each table; attempts are not looked at. What is damaged is left out, and
-    ``on_damage`` is told how many rows that are, as far as they can be told.
+    ``on_damage`` is told how many rows that are, as far as they can be told. Only what came after the artifact
+    ``after_seq`` is read.
 
     Raises:
         RunError: When the store cannot be read.
     """
     tables = list(dict.fromkeys(map(table_of, sorted(selection.kinds))))
     for segment, after in opened_segments(run_folder, rank):
-        seqs = (max(after + 1, segment.first_seq), min(segment.last_seq(), until.last_seq))
+        seqs = (max(after + 1, segment.first_seq, after_seq + 1), min(segment.last_seq(), until.last_seq))
         series = segment.series()
         for table in tables:
             wanted = wanted_series(series, table, selection)

@@ -54,6 +54,13 @@ def test_the_last_value_is_that_of_the_highest_step(tmp_path_factory, picks, sea
         if sealed and len(in_first) > 1:
             continue  # which of two segments says it is not promised
         assert str(info.last_value) == str(value)
+    many = record.many_scalar_ranges(["a", "b", "c"])
+    assert many.keys() == {name for name, _, _ in picks}
+    for name, together in many.items():
+        alone = record.scalar_ranges(name)
+        assert together.span == alone.span
+        for column in ("first_steps", "counts", "non_finite", "min", "max", "last_steps"):
+            assert np.array_equal(getattr(together, column), getattr(alone, column), equal_nan=True)
     for name in {name for name, _, _ in picks}:
         expected = Counter(step >> 8 for other, step, _ in picks if other == name)
         ranges = record.scalar_ranges(name)

@@ -1,0 +1,105 @@
+"""The verdict of a run: what each session found, with the names of what shows it, and what can be said so far."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from observed_runs import Asked, train
+
+import stepscope
+from stepscope.viewer.answers.answer import NotFound
+
+KILLED = """
+import os, signal, sys
+import stepscope
+from observed_runs import train
+run = stepscope.open_run(sys.argv[1], sinks=[])
+train(run, nan_at=5)
+run.flush_store()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_sick_run_has_a_cause_with_series_that_exist(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run, nan_at=5)
+    asked = Asked(tmp_path)
+    verdict = asked.json("verdict")
+
+    assert verdict["state"] == "bad"
+    assert verdict["causes"][0]["code"] == "non_finite_inputs" and verdict["causes"][0]["since_step"] == 5
+    assert verdict["causes"] == verdict["sessions"][0]["causes"]
+    names = {info["name"] for info in asked.json("names")["names"]}
+    session = verdict["sessions"][0]
+    shown = [
+        name
+        for one in (*session["causes"], session)
+        for series in one.get("series", one.get("glance"))
+        for name in series["names"]
+    ]
+    assert shown and set(shown) <= names
+    assert {area["state"] for area in session["areas"]} >= {"bad", "good"}
+    assert [finding["step"] for finding in session["findings"]] == sorted(one["step"] for one in session["findings"])
+    assert session["measured"] and session["cost"] and session["text"]
+
+
+def test_a_healthy_run_is_called_healthy_with_its_coverage(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run)
+        run.alert("lunch", "the cook calls", step=3, level="info")
+    verdict = Asked(tmp_path).json("verdict")
+
+    assert (verdict["state"], verdict["causes"]) == ("good", [])
+    assert any("Checked" in line for line in verdict["sessions"][0]["measured"])
+    assert [alert["name"] for alert in verdict["alerts"]] == ["lunch"]
+
+
+def test_a_run_without_a_session_is_never_called_healthy(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+    session = Asked(tmp_path).json("verdict")["sessions"][0]
+
+    assert (session["state"], session["observed"]) == ("", False)
+    assert "no session has observed this training" in session["verdict"]
+
+
+def test_each_scope_has_its_own_and_the_worst_comes_first(tmp_path):
+    with stepscope.open_run(tmp_path / "gan", sinks=[]) as run:
+        train(run.scoped("G"))
+        train(run.scoped("D"), nan_at=5)
+    asked = Asked(tmp_path)
+    verdict = asked.json("verdict")
+
+    assert verdict["scopes"] == ["D", "G"]
+    assert [(one["scope"], one["state"]) for one in verdict["sessions"]] == [("D", "bad"), ("G", "good")]
+    assert all(name.startswith("D/") for cause in verdict["causes"] for one in cause["series"] for name in one["names"])
+    assert asked.json("verdict", scope="G")["state"] == "good"
+    with pytest.raises(NotFound, match="'E'; expected one of 'D', 'G'"):
+        asked.json("verdict", scope="E")
+
+
+def test_a_run_that_lives_says_what_can_be_said_so_far(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run, nan_at=5, steps=5)
+        run.flush_store()
+        asked = Asked(tmp_path)
+        first = asked.json("verdict")
+        train(run, nan_at=0)
+        run.flush_store()
+        again = asked.json("verdict")
+    assert first["live"] and first["sessions"][0]["left_out"][0] == "The training is running still."
+    # Within a few seconds what was said before is good enough; at the end it is not.
+    assert again["position"] == first["position"]
+    assert asked.json("verdict")["causes"][0]["code"] == "non_finite_inputs"
+
+
+def test_a_run_that_was_killed_is_diagnosed_from_what_it_stored(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "run")], env=environment, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    verdict = Asked(tmp_path).json("verdict")
+
+    assert verdict["causes"][0]["code"] == "non_finite_inputs" and not verdict["live"]
+    assert "The run ended without success: it failed, or was killed." in verdict["sessions"][0]["left_out"]
