@@ -1,8 +1,13 @@
-/** Every series of the chosen runs. */
-import { element } from "../dom.js";
+/** Every series of the chosen runs: by group, over each other, zoomed together. */
+import { Board } from "../charts/board.js";
 
 /** @param {HTMLElement} root @param {import("../context.js").Context} context @returns {import("../context.js").View} */
 export function open(root, context) {
-  root.append(element("p", null, `${context.runs.length}`));
-  return { refresh() {}, state() {}, close() {} };
+  const board = new Board(root, context);
+  return {
+    refresh: (changed) => board.refresh(changed),
+    state: () => board.read(),
+    recolour: () => board.redraw({}),
+    close: () => board.close(),
+  };
 }

@@ -1,0 +1,207 @@
+/** All charts of the chosen runs: what they share, and which of them are on the screen. */
+import { afterPause, element, shortened } from "../dom.js";
+import { counted } from "../format.js";
+import { Alerts } from "./alerts.js";
+import { Card } from "./card.js";
+import { Catalogue, matcher } from "./catalogue.js";
+import { Loader } from "./loader.js";
+import { Toolbar } from "./toolbar.js";
+import { VirtualList } from "./virtual_list.js";
+
+const LOAD_AFTER_MS = 120;
+
+/** @param {string} text @returns {string[]} */
+function namesOf(text) {
+  try {
+    const names = JSON.parse(text || "[]");
+    return Array.isArray(names) ? names.map(String) : [];
+  } catch {
+    return [];
+  }
+}
+
+export class Board {
+  /** @param {HTMLElement} root @param {import("../context.js").Context} context */
+  constructor(root, context) {
+    this.context = context;
+    /** @type {import("./plot.js").Look} */
+    this.look = { axis: "step", smoothing: 0, log: false, zoom: null };
+    this.loader = new Loader(context.source);
+    this.alerts = new Alerts(context);
+    this.ranks = [...new Set(context.runs.flatMap(({ ranks }) => ranks))].sort((a, b) => a - b);
+    this.toolbar = new Toolbar(this, this.ranks);
+    this.empty = element("p", { class: "note nothing", hidden: true });
+    const host = element("div", { class: "board" });
+    root.append(this.toolbar.element, this.empty, host);
+    this.dialog = element("dialog", { class: "large", "aria-label": "one chart, large", close: () => this.showLarge("") });
+    root.append(this.dialog);
+    /** @type {Card | null} */
+    this.largeCard = null;
+    this.list = new VirtualList(host, (entry, group) => new Card(this, entry, group), (group, closed) => this.heading(group, closed));
+    this.rank = -1;
+    this.loadedNames = false;
+    this.loadSeen = afterPause(() => this.cards().forEach((card) => void card.load(false)), LOAD_AFTER_MS);
+    this.keepZoom = afterPause(() => this.context.params.set({ zoom: this.look.zoom?.map((x) => Number(x.toPrecision(8))).join(",") }, true), 2 * LOAD_AFTER_MS);
+    this.observer = new ResizeObserver(() => this.sizeLarge());
+    this.observer.observe(this.dialog);
+    this.read();
+  }
+
+  /** Takes the state out of the hash. */
+  read() {
+    const { params } = this.context;
+    const axis = params.get("x", "step");
+    const zoom = params.get("zoom").split(",").map(Number);
+    const smoothing = Number(params.get("smooth", "0"));
+    this.look = {
+      axis: axis === "relative" || axis === "wall" ? axis : "step",
+      smoothing: smoothing > 0 && smoothing < 1 ? smoothing : 0,
+      log: params.get("log") === "1",
+      zoom: zoom.length === 2 && zoom[0] < zoom[1] ? [zoom[0], zoom[1]] : null,
+    };
+    this.pinned = new Set(namesOf(params.get("pin")));
+    this.closed = new Set(namesOf(params.get("closed")));
+    this.search = params.get("search");
+    const rank = Number(params.get("rank", "0")) || 0;
+    this.toolbar.show();
+    if (rank !== this.rank) {
+      this.rank = rank;
+      this.catalogue = new Catalogue(this.context.source, rank);
+      void this.loadNames(this.context.runs.map(({ key }) => key));
+      return;
+    }
+    this.arrange();
+    for (const card of this.cards()) {
+      card.showPin();
+      if (card.plot.drawn.length) card.draw();
+    }
+    this.loadSeen();
+  }
+
+  /** @param {string[]} runs */
+  async loadNames(runs) {
+    const { catalogue } = this;
+    const { signal, fail } = this.context;
+    const loaded = await Promise.all(runs.map(async (run) => {
+      try {
+        const [news] = await Promise.all([catalogue?.load(run, signal), this.alerts.load(run, signal)]);
+        return news;
+      } catch (error) {
+        if (!signal.aborted) fail(error);
+        return false;
+      }
+    }));
+    if (signal.aborted || catalogue !== this.catalogue) return;
+    if (loaded.some(Boolean) || !this.loadedNames) {
+      this.loadedNames = true;
+      this.arrange();
+    }
+  }
+
+  /** Groups what the search finds, and shows it. */
+  arrange() {
+    const { found, error } = matcher(this.search ?? "");
+    const catalogue = /** @type {Catalogue} */ (this.catalogue);
+    const groups = catalogue.groups(found, this.pinned ?? new Set());
+    const count = groups.reduce((sum, group) => sum + group.entries.length, 0);
+    this.toolbar.found(error || (this.search ? `${count} of ${counted(catalogue.entries.size, "series", "series")}` : counted(catalogue.entries.size, "series", "series")), !!error);
+    this.empty.hidden = count > 0 || !this.loadedNames;
+    this.empty.textContent = this.search ? "Nothing is found. Search for words in any order, or a /regular expression/." : "These runs have recorded no scalars yet. They show up here by themselves.";
+    this.list.set(groups, this.closed ?? new Set());
+    this.openLarge();
+  }
+
+  /** @param {import("./catalogue.js").Group} group @param {boolean} closed */
+  heading({ title, entries }, closed) {
+    const button = element("button", { class: "fold", "aria-expanded": String(!closed), title: title, click: () => this.toggle("closed", title) },
+      `${closed ? "▸" : "▾"} ${shortened(title, 80) || "general"}`, element("span", { class: "note" }, String(entries.length)));
+    return element("h2", { class: "group" }, button);
+  }
+
+  /** @returns {Card[]} */
+  cards() {
+    const shown = [...this.list.items.values()].filter((item) => item instanceof Card);
+    return this.largeCard ? [...shown, this.largeCard] : shown;
+  }
+
+  /** @param {string} name */
+  alertsOf(name) {
+    return this.alerts.of(name, this.look.axis);
+  }
+
+  /** @param {Record<string, any>} changes @param {boolean} [replace] */
+  change(changes, replace = false) {
+    this.context.params.set(changes, replace);
+    this.read();
+  }
+
+  /** @param {"pin" | "closed"} which @param {string} name */
+  toggle(which, name) {
+    const names = new Set(namesOf(this.context.params.get(which)));
+    if (!names.delete(name)) names.add(name);
+    this.change({ [which]: names.size ? JSON.stringify([...names]) : null });
+  }
+
+  /** @param {string} name */
+  togglePin(name) {
+    this.toggle("pin", name);
+    this.context.announce(this.pinned?.has(name) ? "pinned" : "not pinned");
+  }
+
+  /** All charts show the same part. @param {[number, number] | null} range */
+  zoom(range) {
+    this.look = { ...this.look, zoom: range };
+    for (const card of this.cards()) card.plot.zoom(range);
+    this.toolbar.show();
+    this.keepZoom();
+    this.loadSeen();
+  }
+
+  /** Draws all again, for example while the smoothing is moved. @param {Partial<import("./plot.js").Look>} changes */
+  redraw(changes) {
+    this.look = { ...this.look, ...changes };
+    for (const card of this.cards()) if (card.plot.drawn.length) card.draw();
+  }
+
+  /** @param {string} name none closes */
+  showLarge(name) {
+    if (this.context.params.get("large") === name) return;
+    this.context.params.set({ large: name });
+    this.openLarge();
+  }
+
+  openLarge() {
+    const name = this.context.params.get("large");
+    if (this.largeCard?.entry.name === name) return;
+    this.largeCard?.close();
+    this.largeCard = null;
+    const entry = this.catalogue?.entries.get(name);
+    if (!entry) {
+      this.dialog.close();
+      return;
+    }
+    this.largeCard = new Card(this, entry, "", true);
+    this.dialog.replaceChildren(this.largeCard.element);
+    if (!this.dialog.open) this.dialog.showModal();
+    this.sizeLarge();
+    this.largeCard.element.focus();
+  }
+
+  sizeLarge() {
+    if (this.dialog.open) this.largeCard?.resize(this.dialog.clientWidth - 16, this.dialog.clientHeight - 24);
+  }
+
+  /** @param {Set<string>} changed */
+  refresh(changed) {
+    void this.loadNames([...changed]);
+    for (const card of this.cards()) {
+      if (card.runs().some(({ key }) => changed.has(key))) void card.load(true);
+    }
+  }
+
+  close() {
+    this.observer.disconnect();
+    this.list.close();
+    this.largeCard?.close();
+  }
+}

@@ -1,0 +1,177 @@
+/** One chart: its name, its actions, its lines and the values under the cursor. */
+import { copy, download, element, shortened } from "../dom.js";
+import { csvOf, pngOf } from "./files.js";
+import { inWords, showLegend } from "./legend.js";
+import { firstAtLeast } from "./line.js";
+import { moved, scaled } from "./moving.js";
+import { Plot } from "./plot.js";
+
+const NEAR = 0.015;
+const HEAD_AND_LEGEND = 74;
+
+export class Card {
+  /**
+   * @param {import("./board.js").Board} board
+   * @param {import("./catalogue.js").Entry} entry
+   * @param {string} group whose name is left out of the title
+   * @param {boolean} large
+   */
+  constructor(board, entry, group, large = false) {
+    this.board = board;
+    this.entry = entry;
+    this.large = large;
+    this.closing = new AbortController();
+    this.loading = false;
+    this.again = false;
+    this.drawnOnce = false;
+    const { name } = entry;
+    const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ click) =>
+      element("button", { class: "icon", title: label, "aria-label": `${label}: ${shortened(name, 80)}`, click }, text);
+    this.pin = button("☆", "pin (p)", () => board.togglePin(name));
+    const title = group && name.startsWith(`${group}/`) && !large ? name.slice(group.length + 1) : name;
+    this.head = element(
+      "div",
+      { class: "head" },
+      element("span", { class: "name", title: name }, shortened(title, large ? 120 : 44)),
+      element("span", { class: "actions" }, this.pin, button("⧉", "copy the name", () => void copy(name, board.context.announce)),
+        button("csv", "save as CSV", () => void this.saveCsv()), button("png", "save as PNG", () => void this.savePng()),
+        large ? button("×", "close", () => board.showLarge("")) : button("⤢", "large (Enter)", () => board.showLarge(name))),
+    );
+    this.canvas = element("div", { class: "plot", "aria-hidden": "true" });
+    this.legend = element("div", { class: "legend" });
+    this.words = element("p", { class: "offscreen" }, "loading");
+    this.element = element("figure", { class: "card", tabIndex: 0, role: "group", "aria-label": shortened(name, 200), "data-name": shortened(name, 200) },
+      this.head, this.canvas, this.legend, this.words);
+    this.element.addEventListener("keydown", (event) => this.onKey(event));
+    if (!large) this.head.addEventListener("dblclick", () => board.showLarge(name));
+    this.plot = new Plot(this.canvas, { zoom: (range) => board.zoom(range), cursor: (x) => this.showValues(x) });
+    this.showPin();
+  }
+
+  showPin() {
+    const pinned = this.board.pinned.has(this.entry.name);
+    this.pin.textContent = pinned ? "★" : "☆";
+    this.pin.setAttribute("aria-pressed", String(pinned));
+  }
+
+  /** @param {number} width @param {number} height */
+  resize(width, height) {
+    this.plot.resize(width - 12, height - HEAD_AND_LEGEND);
+    if (this.drawnOnce) return;
+    this.drawnOnce = true;
+    if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, this.board.rank))) this.draw();
+    void this.load(false);
+  }
+
+  runs() {
+    return this.board.context.runs.filter(({ key }) => this.entry.runs.has(key));
+  }
+
+  /** The steps that are loaded: what is seen, and as much on either side. @param {string} run @returns {[number, number] | null} */
+  steps(run) {
+    const { zoom, axis } = this.board.look;
+    if (!zoom) return null;
+    const [low, high] = scaled(zoom, 3, (zoom[0] + zoom[1]) / 2);
+    if (axis === "step") return [Math.max(0, Math.floor(low)), Math.max(0, Math.ceil(high))];
+    const drawn = this.plot.drawn.find((one) => one.run.key === run);
+    if (!drawn || drawn.x.length < 2) return null;
+    const last = drawn.x.length - 1;
+    const at = (/** @type {number} */ x) => drawn.line.step[Math.min(last, firstAtLeast(drawn.x, x))];
+    return [drawn.x[0] >= low ? 0 : drawn.line.step[Math.max(0, firstAtLeast(drawn.x, low) - 1)], at(high)];
+  }
+
+  /** @param {boolean} onlyNew */
+  async load(onlyNew) {
+    if (this.loading) {
+      this.again = true;
+      return;
+    }
+    this.loading = true;
+    const { loader, rank, look } = this.board;
+    const width = Math.ceil(this.plot.size.width / 50) * 50 * (look.zoom ? 3 : 1);
+    try {
+      await Promise.all(this.runs().map(({ key }) => {
+        const of = { run: key, name: this.entry.name, rank };
+        if (!onlyNew && look.zoom && loader.hasAllPoints(of)) return null;
+        return loader.load(of, this.steps(key), width, onlyNew, this.closing.signal);
+      }));
+      if (!this.closing.signal.aborted) this.draw();
+    } catch (error) {
+      if (this.closing.signal.aborted) return;
+      this.words.textContent = String(error);
+      this.board.context.fail(error);
+    } finally {
+      this.loading = false;
+    }
+    if (this.again) {
+      this.again = false;
+      void this.load(false);
+    }
+  }
+
+  draw() {
+    const { board, entry } = this;
+    const lines = this.runs().flatMap((run) => {
+      const line = board.loader.known(run.key, entry.name, board.rank);
+      return line ? [{ run, line, startMs: run.created_ms ?? line.time[0] ?? 0 }] : [];
+    });
+    const alerts = board.alertsOf(entry.name);
+    this.plot.draw(lines, alerts, board.look);
+    this.words.textContent = inWords(entry.name, this.plot.drawn, alerts.filter(({ own }) => own).length);
+    this.element.classList.toggle("empty", lines.every(({ line }) => !line.step.length));
+    this.showValues(null);
+  }
+
+  /** @param {number | null} x */
+  showValues(x) {
+    const seen = this.plot.seen();
+    const near = x === null || !seen ? [] : this.plot.alerts.filter((alert) => Math.abs(alert.x - x) < (seen[1] - seen[0]) * NEAR);
+    const alert = near.find(({ own }) => own) ?? near[0];
+    showLegend(this.legend, this.plot.drawn, x, this.board.look.axis, alert ? `${alert.level}: ${alert.text}` : "");
+  }
+
+  /** @param {KeyboardEvent} event */
+  onKey(event) {
+    if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
+    const seen = this.plot.seen();
+    if (!seen) return;
+    const middle = (seen[0] + seen[1]) / 2;
+    /** @type {Record<string, () => void>} */
+    const actions = {
+      ArrowLeft: () => this.board.zoom(moved(seen, -0.2)),
+      ArrowRight: () => this.board.zoom(moved(seen, 0.2)),
+      "+": () => this.board.zoom(scaled(seen, 0.5, middle)),
+      "-": () => this.board.zoom(scaled(seen, 2, middle)),
+      0: () => this.board.zoom(null),
+      p: () => this.board.togglePin(this.entry.name),
+      Enter: () => this.board.showLarge(this.large ? "" : this.entry.name),
+    };
+    const action = actions[event.key];
+    if (!action) return;
+    event.preventDefault();
+    event.stopPropagation();
+    action();
+  }
+
+  async saveCsv() {
+    const { loader, rank } = this.board;
+    const { name } = this.entry;
+    try {
+      const runs = await Promise.all(this.runs().map(async (run) => ({ run: run.name, answer: await loader.all({ run: run.key, name, rank }) })));
+      download(`${name}.csv`, new Blob([csvOf(name, runs)], { type: "text/csv" }));
+    } catch (error) {
+      this.board.context.fail(error);
+    }
+  }
+
+  async savePng() {
+    const canvas = this.canvas.querySelector("canvas");
+    const blob = canvas && (await pngOf(canvas, this.entry.name.slice(0, 300), this.runs()));
+    if (blob) download(`${this.entry.name}.png`, blob);
+  }
+
+  close() {
+    this.closing.abort();
+    this.plot.close();
+  }
+}

@@ -1,0 +1,95 @@
+/** The names of all series, in groups, and which of them a search finds. */
+import { address } from "../address.js";
+import { jsonNumber } from "../columns.js";
+
+/**
+ * @typedef {{name: string, runs: Map<string, {count: number, last_step: number, last_value: number | null}>}} Entry
+ * @typedef {{title: string, entries: Entry[]}} Group
+ */
+
+const BY_NAME = new Intl.Collator("en", { numeric: true });
+export const PINNED = "Pinned";
+
+export class Catalogue {
+  /** @param {import("../source.js").Source} source @param {number} rank */
+  constructor(source, rank) {
+    this.source = source;
+    this.rank = rank;
+    /** @type {Map<string, Entry>} */
+    this.entries = new Map();
+    /** @type {Entry[]} */
+    this.sorted = [];
+    /** @type {Map<string, string>} */
+    this.positions = new Map();
+  }
+
+  /**
+   * Brings the names of a run, or those that have changed since.
+   * @param {string} run @param {AbortSignal} signal
+   * @returns {Promise<boolean>} whether there are names that were not there before
+   */
+  async load(run, signal) {
+    const query = { run, rank: this.rank || null, since: this.positions.get(run) };
+    const { position, names } = await this.source.json(address("names", query), { signal });
+    this.positions.set(run, position);
+    let news = false;
+    for (const { name, kind, count, last_step, last_value } of names) {
+      if (kind !== "scalar") continue;
+      let entry = this.entries.get(name);
+      if (!entry) {
+        entry = { name, runs: new Map() };
+        this.entries.set(name, entry);
+      }
+      news ||= !entry.runs.has(run);
+      entry.runs.set(run, { count, last_step, last_value: jsonNumber(last_value) });
+    }
+    if (news) this.sorted = [...this.entries.values()].sort((a, b) => BY_NAME.compare(a.name, b.name));
+    return news;
+  }
+
+  /**
+   * The groups of what a search finds, the pinned ones first.
+   * @param {(name: string) => boolean} found
+   * @param {Set<string>} pinned
+   * @returns {Group[]}
+   */
+  groups(found, pinned) {
+    /** @type {Map<string, Group>} */
+    const groups = new Map();
+    const first = this.sorted.filter(({ name }) => pinned.has(name));
+    if (first.length) groups.set(`/${PINNED}`, { title: PINNED, entries: first });
+    for (const entry of this.sorted) {
+      if (!found(entry.name)) continue;
+      const title = groupOf(entry.name);
+      const group = groups.get(title);
+      if (group) group.entries.push(entry);
+      else groups.set(title, { title, entries: [entry] });
+    }
+    return [...groups.values()];
+  }
+}
+
+/** The part before the first "/"; names without one are together. @param {string} name */
+export function groupOf(name) {
+  const end = name.indexOf("/");
+  return end > 0 ? name.slice(0, end) : "";
+}
+
+/**
+ * What a search finds: names with all of its words, or those that match its /expression/.
+ * @param {string} search
+ * @returns {{found: (name: string) => boolean, error: string}}
+ */
+export function matcher(search) {
+  const expression = /^\/(.+?)\/?$/s.exec(search.trim());
+  if (expression) {
+    try {
+      const pattern = new RegExp(expression[1], "i");
+      return { found: (name) => pattern.test(name), error: "" };
+    } catch (error) {
+      return { found: () => false, error: `${search} is no regular expression: ${/** @type {Error} */ (error).message}` };
+    }
+  }
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return { found: (name) => words.every((word) => name.toLowerCase().includes(word)), error: "" };
+}

@@ -1,0 +1,124 @@
+/** A long list of which only what is on the screen exists: headings, and cards of one height in columns. */
+import { element } from "../dom.js";
+
+const CARD_HEIGHT = 300;
+const CARD_WIDTH = 400;
+const HEADING_HEIGHT = 40;
+const GAP = 10;
+const AROUND = 320;
+
+/**
+ * @typedef {{key: string, top: number, height: number, heading: import("./catalogue.js").Group | null, entries: import("./catalogue.js").Entry[]}} Row
+ * @typedef {{element: HTMLElement, resize: (width: number, height: number) => void, close: () => void}} Item
+ */
+
+export class VirtualList {
+  /**
+   * @param {HTMLElement} host
+   * @param {(entry: import("./catalogue.js").Entry, group: string) => Item} makeCard
+   * @param {(group: import("./catalogue.js").Group, closed: boolean) => HTMLElement} makeHeading
+   */
+  constructor(host, makeCard, makeHeading) {
+    this.makeCard = makeCard;
+    this.makeHeading = makeHeading;
+    this.host = host;
+    this.canvas = element("div", { class: "virtual" });
+    host.append(this.canvas);
+    /** @type {Row[]} */
+    this.rows = [];
+    /** @type {Map<string, Item>} what exists */
+    this.items = new Map();
+    /** @type {import("./catalogue.js").Group[]} */
+    this.groups = [];
+    /** @type {Set<string>} */
+    this.closed = new Set();
+    this.width = 0;
+    this.onScroll = () => this.show();
+    window.addEventListener("scroll", this.onScroll, { passive: true });
+    this.observer = new ResizeObserver(() => this.host.clientWidth !== this.width && this.layOut());
+    this.observer.observe(host);
+  }
+
+  /** @param {import("./catalogue.js").Group[]} groups @param {Set<string>} closed titles */
+  set(groups, closed) {
+    this.groups = groups;
+    this.closed = closed;
+    this.layOut();
+  }
+
+  /** Finds the place of each row; makes nothing. */
+  layOut() {
+    this.width = this.host.clientWidth;
+    this.columns = Math.max(1, Math.floor((this.width + GAP) / (CARD_WIDTH + GAP)));
+    this.rows = [];
+    let top = 0;
+    for (const group of this.groups) {
+      const closed = this.closed.has(group.title);
+      this.rows.push({ key: `heading ${group.title} ${closed} ${group.entries.length}`, top, height: HEADING_HEIGHT, heading: group, entries: [] });
+      top += HEADING_HEIGHT;
+      for (let first = 0; !closed && first < group.entries.length; first += this.columns) {
+        const entries = group.entries.slice(first, first + this.columns);
+        this.rows.push({ key: group.title, top, height: CARD_HEIGHT, heading: null, entries });
+        top += CARD_HEIGHT + GAP;
+      }
+    }
+    this.canvas.style.height = `${top}px`;
+    this.show();
+  }
+
+  /** Makes what has come onto the screen, and closes what has left it. */
+  show() {
+    const above = -this.canvas.getBoundingClientRect().top - AROUND;
+    const below = above + innerHeight + 2 * AROUND;
+    let [low, high] = [0, this.rows.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.rows[middle].top + this.rows[middle].height < above) low = middle + 1;
+      else high = middle;
+    }
+    /** @type {Map<string, Item>} */
+    const seen = new Map();
+    const width = (this.width - GAP * ((this.columns ?? 1) - 1)) / (this.columns ?? 1);
+    for (let place = low; place < this.rows.length && this.rows[place].top < below; place++) {
+      const row = this.rows[place];
+      if (row.heading) {
+        const { heading } = row;
+        this.place(seen, row.key, () => ({ element: this.makeHeading(heading, this.closed.has(heading.title)), resize: () => undefined, close: () => undefined }), row, 0, this.width);
+      }
+      for (const [column, entry] of row.entries.entries()) {
+        this.place(seen, `${row.key}\n${entry.name}`, () => this.makeCard(entry, row.key), row, column * (width + GAP), width);
+      }
+    }
+    for (const [key, item] of this.items) {
+      if (seen.has(key) || item.element.contains(document.activeElement)) {
+        if (!seen.has(key)) seen.set(key, item);
+        continue;
+      }
+      item.close();
+      item.element.remove();
+    }
+    this.items = seen;
+  }
+
+  /**
+   * @param {Map<string, Item>} seen @param {string} key @param {() => Item} make
+   * @param {Row} row @param {number} left @param {number} width
+   */
+  place(seen, key, make, row, left, width) {
+    const known = this.items.get(key);
+    const item = known ?? make();
+    seen.set(key, item);
+    const { style } = item.element;
+    style.transform = `translate(${left}px, ${row.top}px)`;
+    style.width = `${width}px`;
+    style.height = `${row.height}px`;
+    if (!known) this.canvas.append(item.element);
+    item.resize(width, row.height);
+  }
+
+  close() {
+    window.removeEventListener("scroll", this.onScroll);
+    this.observer.disconnect();
+    for (const item of this.items.values()) item.close();
+  }
+}
