@@ -31,7 +31,7 @@ export class Alerts {
       x: axis === "step" ? alert.step : (alert.time_ms - (axis === "relative" ? (start ?? 0) : 0)) / 1000,
       level: alert.level,
       text: alert.message,
-      own: alert.name === name || alert.message.includes(name),
+      own: alert.name === name || (/[./]/.test(name) && alert.message.includes(name)),
     })));
     return marks.sort((a, b) => a.x - b.x);
   }

@@ -38,6 +38,11 @@ export class Board {
     /** @type {Card | null} */
     this.largeCard = null;
     this.list = new VirtualList(host, (entry, group) => new Card(this, entry, group), (group, closed) => this.heading(group, closed));
+    /** @type {Set<string>} */
+    this.pinned = new Set();
+    /** @type {Set<string>} titles of groups */
+    this.closed = new Set();
+    this.search = "";
     this.rank = -1;
     this.loadedNames = false;
     this.loadSeen = afterPause(() => this.cards().forEach((card) => void card.load(false)), LOAD_AFTER_MS);
@@ -100,14 +105,14 @@ export class Board {
 
   /** Groups what the search finds, and shows it. */
   arrange() {
-    const { found, error } = matcher(this.search ?? "");
+    const { found, error } = matcher(this.search);
     const catalogue = /** @type {Catalogue} */ (this.catalogue);
-    const groups = catalogue.groups(found, this.pinned ?? new Set());
+    const groups = catalogue.groups(found, this.pinned);
     const count = groups.reduce((sum, group) => sum + group.entries.length, 0);
     this.toolbar.found(error || (this.search ? `${count} of ${counted(catalogue.entries.size, "series", "series")}` : counted(catalogue.entries.size, "series", "series")), !!error);
     this.empty.hidden = count > 0 || !this.loadedNames;
     this.empty.textContent = this.search ? "Nothing is found. Search for words in any order, or a /regular expression/." : "These runs have recorded no scalars yet. They show up here by themselves.";
-    this.list.set(groups, this.closed ?? new Set());
+    this.list.set(groups, this.closed);
     this.openLarge();
   }
 
@@ -145,7 +150,7 @@ export class Board {
   /** @param {string} name */
   togglePin(name) {
     this.toggle("pin", name);
-    this.context.announce(this.pinned?.has(name) ? "pinned" : "not pinned");
+    this.context.announce(this.pinned.has(name) ? "pinned" : "not pinned");
   }
 
   /** All charts show the same part. @param {[number, number] | null} range */

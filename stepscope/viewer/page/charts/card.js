@@ -33,7 +33,7 @@ export class Card {
       "div",
       { class: "head" },
       element("span", { class: "name", title: name }, shortened(title, large ? 120 : 44)),
-      element("span", { class: "actions" }, this.pin, button("⧉", "copy the name", () => void copy(name, board.context.announce)),
+      element("span", { class: "actions" }, this.pin, button("copy", "copy the name", () => void copy(name, board.context.announce)),
         button("csv", "save as CSV", () => void this.saveCsv()), button("png", "save as PNG", () => void this.savePng()),
         large ? button("×", "close", () => board.showLarge("")) : button("⤢", "large (Enter)", () => board.showLarge(name))),
     );

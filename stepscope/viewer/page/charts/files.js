@@ -10,15 +10,15 @@ const exact = (value) => (value === Infinity ? "inf" : value === -Infinity ? "-i
 /**
  * @param {string} name of the series
  * @param {{run: string, answer: import("../columns.js").Columns}[]} runs
- * @returns {string} run, name, step, time in ms since 1970, value
+ * @returns {string} run, name, step, time in ms since 1970, value; of a range of steps its mean, least and highest value
  */
 export function csvOf(name, runs) {
-  const rows = ["run,name,step,time_ms,value"];
+  const rows = ["run,name,step,time_ms,value,min,max"];
   for (const { run, answer } of runs) {
-    const { step, time_ms: time, value, mean, last } = answer.columns;
+    const { step, time_ms: time, value, mean, last, min, max } = answer.columns;
     const numbers = value ?? mean ?? last;
     for (let index = 0; index < step.length; index++) {
-      rows.push(`${quoted(run)},${quoted(name)},${step[index]},${time[index]},${exact(numbers[index])}`);
+      rows.push(`${quoted(run)},${quoted(name)},${step[index]},${time[index]},${exact(numbers[index])},${min ? exact(min[index]) : ""},${max ? exact(max[index]) : ""}`);
     }
   }
   return `${rows.join("\n")}\n`;

@@ -4,12 +4,12 @@ import { durationText, numberText } from "../format.js";
 import { runClass } from "../theme.js";
 import { extremes, nearest } from "./line.js";
 
-/** What is at a place on the x axis. @param {import("./plot.js").Drawn} drawn @param {number} index */
-function valueText({ line, smooth }, index) {
+/** What is at a place on the x axis. @param {import("./plot.js").Drawn} drawn @param {number} index @param {boolean} whole with its range */
+function valueText({ line, smooth }, index, whole) {
   const bad = line.bad.find((one) => one.index === index);
   const parts = [];
   if (Number.isFinite(line.value[index])) parts.push(numberText(line.value[index]));
-  if (line.low && line.high && line.low[index] < line.high[index]) parts.push(`[${numberText(line.low[index])}, ${numberText(line.high[index])}]`);
+  if (whole && line.low && line.high && line.low[index] < line.high[index]) parts.push(`[${numberText(line.low[index])}, ${numberText(line.high[index])}]`);
   if (Number.isFinite(smooth[index]) && smooth[index] !== line.value[index]) parts.push(`~ ${numberText(smooth[index])}`);
   if (bad) {
     for (const [count, name] of /** @type {[number, string][]} */ ([[bad.nan, "NaN"], [bad.pinf, "+∞"], [bad.ninf, "−∞"]])) {
@@ -31,7 +31,7 @@ export function showLegend(host, drawn, x, axis, note) {
     const index = x === null ? one.x.length - 1 : nearest(one.x, x);
     const place = index < 0 ? "" : axis === "step" || x === null ? `step ${one.line.step[index].toLocaleString("en")}` : axis === "relative" ? durationText(one.x[index]) : new Date(one.x[index] * 1000).toLocaleTimeString();
     return element("span", { class: "value", title: one.run.name }, element("span", { class: `swatch ${runClass(one.run.place)}` }),
-      drawn.length > 1 && shortened(one.run.name, 18), element("b", null, index < 0 ? "–" : valueText(one, index)), element("span", { class: "note" }, place));
+      drawn.length > 1 && shortened(one.run.name, 18), element("b", null, index < 0 ? "–" : valueText(one, index, x !== null)), element("span", { class: "note" }, place));
   });
   host.replaceChildren(...rows, ...(note ? [element("span", { class: "alert" }, note)] : []));
 }

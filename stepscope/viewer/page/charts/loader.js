@@ -2,12 +2,14 @@
 import { address } from "../address.js";
 import { extended, lineOf } from "./line.js";
 
+const MOST_WIDTH = 20_000;
 const KEPT_LINES = 600;
-const FULL_AFTER_TAILS = 40;
+/** With more, the server makes ranges of them. */
+const MOST_POINTS_A_PIXEL = 3;
 
 /**
  * @typedef {import("./line.js").Line} Line
- * @typedef {{line: Line, range: string, tails: number}} Kept
+ * @typedef {{line: Line, range: string, cursor: string | undefined}} Kept
  */
 
 export class Loader {
@@ -36,16 +38,11 @@ export class Loader {
     const kept = this.kept.get(key);
     const wanted = `${range} ${width}`;
     const parameters = { run, name, rank: rank || null };
-    /** @type {Kept} */
-    let now;
-    if (onlyNew && kept && kept.range === wanted && kept.line.step.length && kept.tails < FULL_AFTER_TAILS && kept.line.step.length < 3 * width) {
-      const first = kept.line.step[kept.line.step.length - 1];
-      const tail = lineOf(await this.source.columns(address("series", { ...parameters, first, last: range?.[1], width }), { signal }));
-      now = { line: extended(kept.line, tail), range: wanted, tails: kept.tails + 1 };
-    } else {
-      const answer = await this.source.columns(address("series", { ...parameters, first: range?.[0], last: range?.[1], width }), { signal });
-      now = { line: lineOf(answer), range: wanted, tails: 0 };
-    }
+    const since = onlyNew && kept?.range === wanted && kept.line.step.length < MOST_POINTS_A_PIXEL * width ? kept.cursor : undefined;
+    const answer = await this.source.columns(address("series", { ...parameters, first: range?.[0], last: range?.[1], width, since }), { signal });
+    const line = lineOf(answer);
+    const only = since && kept && answer.meta.whole === false;
+    const now = { line: only ? extended(kept.line, line) : line, range: wanted, cursor: answer.meta.cursor };
     this.kept.delete(key);
     this.kept.set(key, now);
     for (const oldest of this.kept.keys()) {
@@ -61,8 +58,8 @@ export class Loader {
     return !!kept && kept.range.startsWith("null") && !kept.line.low;
   }
 
-  /** All points of a series. @param {{run: string, name: string, rank: number}} of @returns {Promise<import("../columns.js").Columns>} */
+  /** A series as exactly as one answer can have it. @param {{run: string, name: string, rank: number}} of @returns {Promise<import("../columns.js").Columns>} */
   all({ run, name, rank }) {
-    return this.source.columns(address("series", { run, name, rank: rank || null }));
+    return this.source.columns(address("series", { run, name, rank: rank || null, width: MOST_WIDTH }));
   }
 }

@@ -100,6 +100,7 @@ export class Plot {
       series,
       bands,
       legend: { show: false },
+      padding: [8, 12, 0, 0],
       scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: log ? { distr: 3 } : {} },
       axes: [
         { ...axis, size: 28, values: this.look.axis === "relative" ? (_, ticks) => ticks.map(durationText) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
