@@ -16,6 +16,7 @@ from tracker_adapters.store.reading.record import RunRecord
 
 from stepscope.runs.places import open_record
 from stepscope.viewer.found_runs import Found, find
+from stepscope.viewer.watched_names import WatchedNames
 from stepscope.viewer.watched_run import REMOTE_LOOK_S, WatchedRun
 from stepscope.viewer.watched_series import KeptSeries
 
@@ -46,6 +47,8 @@ class RunList:
         """
         self.series = KeptSeries()
         """The series of these runs that were read last."""
+        self.names = WatchedNames()
+        """The names of the runs that are open."""
         self._given = [os.fspath(place) for place in given]
         self._max_open = max_open
         self._lock = threading.Lock()

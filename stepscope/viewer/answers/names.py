@@ -6,11 +6,14 @@ from stepscope.viewer.watched_runs import RunList
 
 
 def names_answer(runs: RunList, query: Query) -> Answer:
-    """``names?run=K&rank=0``: every name with kind, count, last step and last value, by name."""
-    rank = query.whole("rank", 0)
-    with runs.opened(query.run()) as record:
-        position = runs.position(query.run())
-        names = record.names(rank)
+    """``names?run=K&rank=0&since=``: every name with kind, count, last step and last value, by name.
+
+    ``since`` is the ``position`` of an earlier answer about this rank: then only names that have changed are there.
+    """
+    key, rank, since = query.run(), query.whole("rank", 0), query.whole("since", 0)
+    with runs.opened(key) as record:
+        position = runs.position(key)
+        names, last_seq = runs.names.read(record, rank, since)
     listed = [
         {
             "name": info.name,
@@ -21,4 +24,4 @@ def names_answer(runs: RunList, query: Query) -> Answer:
         }
         for info in names
     ]
-    return json_answer({"position": position, "names": listed}, position)
+    return json_answer({"position": str(last_seq), "names": listed}, position)

@@ -16,6 +16,7 @@ from tracker_adapters.store.manifest import Manifest, load_manifest
 from tracker_adapters.store.reading.attempt_times import AttemptTimes, attempt_times
 from tracker_adapters.store.reading.listing import Listed, list_artifacts, one_artifact
 from tracker_adapters.store.reading.many_series import read_scalars
+from tracker_adapters.store.reading.new_names import NewName, read_new_names
 from tracker_adapters.store.reading.ranges import ScalarRanges, read_many_ranges, read_ranges
 from tracker_adapters.store.reading.scalar_rows import RowsWanted, ScalarRows, read_scalar_rows
 from tracker_adapters.store.reading.series_reader import NameInfo, Rank, SeriesReader, naming_the_run, series_number
@@ -75,6 +76,19 @@ class RunRecord(SeriesReader):
     def damage(self) -> list[str]:
         """Returns why parts of the store were left out, of what was read so far, one sentence each."""
         return [str(error) for reader in self._readers.values() for error in reader.damage()]
+
+    @naming_the_run
+    def names_until(self, rank: int = 0) -> tuple[list[NameInfo], int]:
+        """Returns ``names``, and the sequence number up to which they count; see ``new_names``."""
+        return self._names_until(rank)
+
+    @naming_the_run
+    def new_names(self, rank: int, after: int) -> tuple[list[NewName], int]:
+        """Returns what a rank has recorded behind a sequence number, and the number up to which was read.
+
+        Of a name there may be several items: counts add up, and the highest last step counts, of equal ones the later.
+        """
+        return read_new_names((segment for _, segment in self._segments(rank)), after)
 
     def scalars(self, name: str, rank: Rank = 0) -> ScalarSeries:
         """Returns one scalar's series by step; ``rank="all"`` adds ``.ranks`` and averages nothing.

@@ -94,15 +94,22 @@ class SeriesReader:
     @naming_the_run
     def names(self, rank: Rank = 0) -> list[NameInfo]:
         """Returns every name with its kind and count, by name."""
+        return self._names_until(rank)[0]
+
+    def _names_until(self, rank: Rank) -> tuple[list[NameInfo], int]:
+        """The names, and the highest sequence number that they count."""
+        last_seq = 0
         found: dict[tuple[str, str], NameInfo] = {}
         for _, segment in self._segments(rank):
             table, _ = segment.ranges(fine=False)
-            series = segment.series()
-            # SQLite takes a bare column from the row that holds the maximum.
-            rows = segment.connection.execute(
-                f"SELECT series, sum(count), max(last_step), last_value FROM {table} "
-                "GROUP BY is_late, series ORDER BY is_late"
-            ).fetchall()
+            with segment.transaction():
+                series = segment.series()
+                last_seq = max(last_seq, segment.last_seq())
+                # SQLite takes a bare column from the row that holds the maximum.
+                rows = segment.connection.execute(
+                    f"SELECT series, sum(count), max(last_step), last_value FROM {table} "
+                    "GROUP BY is_late, series ORDER BY is_late"
+                ).fetchall()
             for number, count, last_step, last_value in rows:
                 kind, name = series.get(number, ("", ""))
                 if not kind or type(count) is not int or type(last_step) is not int:
@@ -119,7 +126,7 @@ class SeriesReader:
                     if old.last_step > last_step:
                         last_step, last_value = old.last_step, old.last_value
                 found[key] = NameInfo(name, kind, count, last_step, last_value)
-        return [found[key] for key in sorted(found)]
+        return [found[key] for key in sorted(found)], last_seq
 
     @naming_the_run
     def position(self) -> str:
