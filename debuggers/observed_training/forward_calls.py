@@ -54,7 +54,7 @@ class ForwardCalls:
         self._model = observable(model)
         self._isolation, self._stopwatch = isolation, stopwatch
         self._on_training = on_training
-        self._hooks = Hooks()
+        self._hooks, self._first_hooks = Hooks(), Hooks()
         self.outputs: frozenset[int] = frozenset()
         self.inputs: BatchFacts | None = None
         self.first_outputs: BatchFacts | None = None
@@ -79,10 +79,13 @@ class ForwardCalls:
         if self._model is not None and not len(self._hooks):
             self._hooks.add_around_forward(self._model, self._begin, self._end)
             self._hooks.add_forward([*self.mixed.hooks(), (self._model, self._note_output)])
+            if self._looks_closely:
+                self._first_hooks.add_forward([(module, self._note_reader) for module in self.mixed.readers])
 
     def detach(self) -> None:
         """Takes the hooks off the model, and forgets the calls since the last step."""
         self._hooks.remove()
+        self._first_hooks.remove()
         self._depth = 0
         self.step_ends(looks_closely=self._looks_closely)
 
@@ -90,6 +93,8 @@ class ForwardCalls:
         """Says that a step has ended, and whether the graphs of the next one's outputs are looked at."""
         self.outputs, self.sizes, self.values = frozenset(), [], None
         self._looks_closely = looks_closely
+        if not looks_closely:
+            self._first_hooks.remove()
 
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._depth += 1
@@ -125,6 +130,11 @@ class ForwardCalls:
 
     def _end(self, module: torch.nn.Module) -> None:
         self._depth = max(0, self._depth - 1)
+
+    def _note_reader(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if args and self._looks_closely and is_training_forward():
+            with self._stopwatch, self._isolation.guard("watching the model's calls"):
+                self.mixed.reads(module, args[0])
 
     def _note_output(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._depth or not (self._looks_closely and is_training_forward()):

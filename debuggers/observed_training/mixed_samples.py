@@ -6,12 +6,17 @@ from typing import Any
 
 from debuggers.observed_training.graph_nodes import operands, operator, shape_of
 from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.autograd import is_in_transform, saved_value
 
 _MOST_NODES = 256
 _SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
 _VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
 _ATTENTION = "ScaledDotProduct"
+_FIRST = (
+    torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.Embedding, torch.nn.LSTMCell,
+    torch.nn.MultiheadAttention,
+)  # fmt: skip
+"""Layers that may read the inputs themselves."""
 
 
 class MixedSamples:
@@ -19,7 +24,8 @@ class MixedSamples:
 
     It speaks only of models that return one row, of one or two dimensions, for each row that they are given: there the
     first dimension is the batch. What samples share on purpose, as in batch norms, it does not look at. What is done to
-    inputs before the first parameter is in no graph.
+    inputs before the first parameter is in no graph: there, a layer that is given their own memory in another shape
+    shows that it was a view and no transposition.
     """
 
     def __init__(self, model: torch.nn.Module | None) -> None:
@@ -28,7 +34,10 @@ class MixedSamples:
             for name, module in (() if model is None else model.named_modules())
             if isinstance(module, torch.nn.RNNBase) and not module.batch_first
         }
+        self._readers = _readers(model)
         self._calls: dict[str, tuple[int, int]] = {}
+        self._view = ""
+        self._address = 0
         self._given: tuple[int, ...] = ()
         self._returned: tuple[int, ...] = ()
 
@@ -39,7 +48,25 @@ class MixedSamples:
     def call_begins(self, tensor: torch.Tensor | None) -> None:
         """Takes the first tensor that the model is given."""
         self._given = () if tensor is None else tuple(tensor.shape)
-        self._returned, self._calls = (), {}
+        self._address = tensor.data_ptr() if tensor is not None and _is_plain(tensor) else 0
+        self._returned, self._calls, self._view = (), {}, ""
+
+    @property
+    def readers(self) -> list[torch.nn.Module]:
+        """The layers that may read the inputs themselves."""
+        return list(self._readers)
+
+    def reads(self, module: torch.nn.Module, given: Any) -> None:
+        """Takes what one of ``readers`` is given first."""
+        if not self._address or not isinstance(given, torch.Tensor) or not _is_plain(given):
+            return
+        shape = tuple(given.shape)
+        same = given.data_ptr() == self._address and math.prod(shape) == math.prod(self._given)
+        if same and shape != self._given and _moves_batch(self._given, shape, self._given[0]):
+            self._view = (
+                f"{self._readers[module]} is given the inputs {self._given} in the shape {shape} by a view, which "
+                f"deals the elements of a batch of {self._given[0]} out to other samples"
+            )
 
     def call_ends(self, values: torch.Tensor | None) -> None:
         """Takes the first floating-point tensor that it returns."""
@@ -57,12 +84,26 @@ class MixedSamples:
         for name, (steps, batch) in self._calls.items():
             if steps == rows and batch not in (1, rows):
                 return f"{name} has batch_first=False and runs over the {rows} samples of a batch as if they were time"
-        return _in_graph(root, rows)
+        return self._view or _in_graph(root, rows)
 
     def _note_recurrent(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         given = args[0] if args else None
         if isinstance(given, torch.Tensor) and given.ndim == 3 and torch.is_grad_enabled():
             self._calls[self._recurrent[module]] = (given.shape[0], given.shape[1])
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor of two dimensions or more lies in memory in the order of its elements."""
+    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided or is_in_transform(tensor):
+        return False
+    return tensor.ndim > 1 and not tensor.is_meta and tensor.is_contiguous()
+
+
+def _readers(model: torch.nn.Module | None) -> dict[torch.nn.Module, str]:
+    """The layers that may read the inputs: recurrent ones, and the first two others."""
+    named = [] if model is None else [(module, name) for name, module in model.named_modules()]
+    recurrent = [pair for pair in named if isinstance(pair[0], torch.nn.RNNBase)]
+    return dict([*recurrent, *[pair for pair in named if isinstance(pair[0], _FIRST)][:2]])
 
 
 def _in_graph(root: Any, rows: int) -> str:

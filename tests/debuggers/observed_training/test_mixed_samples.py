@@ -29,6 +29,7 @@ def found(model, rows=6, inputs=None):
     """What is said of a model after one pass."""
     mixed, hooks = MixedSamples(model), Hooks()
     hooks.add_forward(mixed.hooks())
+    hooks.add_forward([(one, lambda module, args, _: mixed.reads(module, args[0])) for one in mixed.readers])
     codes = torch.arange(rows * TIME).view(rows, TIME) % 7 if inputs is None else inputs
     mixed.call_begins(codes)
     outputs = model(codes)
@@ -86,3 +87,37 @@ def test_of_outputs_of_other_rows_nothing_is_said():
     language = nn.Sequential(nn.Embedding(7, FEATURES), nn.Softmax(0))
     assert found(language) is None
     assert found(Reader(lambda x: x.mean((0, 1), keepdim=True)[0])) is None
+
+
+class Steps(nn.Module):
+    """Brings (N, time * features) to (time, N, features) for a GRU, and returns (N, 3)."""
+
+    def __init__(self, arrange):
+        super().__init__()
+        self.cell, self.head = nn.GRU(FEATURES, FEATURES), nn.Linear(FEATURES, 3)
+        self.arrange = arrange
+
+    def forward(self, rows):
+        return self.head(self.cell(self.arrange(rows))[0][-1])
+
+
+ARRANGED = {
+    "viewed": lambda rows: rows.view(TIME, -1, FEATURES),
+    "reshaped": lambda rows: rows.view(-1, TIME, FEATURES).reshape(TIME, -1, FEATURES),
+    "transposed": lambda rows: rows.view(-1, TIME, FEATURES).transpose(0, 1),
+    "copied": lambda rows: rows.view(-1, TIME, FEATURES).permute(1, 0, 2).contiguous(),
+}
+
+
+@pytest.mark.parametrize("name", ARRANGED)
+@pytest.mark.parametrize("rows", [6, TIME * FEATURES])
+def test_inputs_in_another_shape_are_a_view_or_transposed(name, rows):
+    text = found(Steps(ARRANGED[name]), inputs=torch.randn(rows, TIME * FEATURES))
+    assert ("by a view" in text) is (name in ("viewed", "reshaped"))
+
+
+def test_pictures_in_another_shape_of_each_sample_are_apart():
+    pictures = torch.randn(6, 8, 8)
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+    convolved = nn.Sequential(nn.Unflatten(1, (1, 8)), nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 3))
+    assert [found(model, inputs=pictures) for model in (linear, convolved)] == ["", ""]
