@@ -104,12 +104,13 @@ def picture_answer(runs: RunList, query: Query) -> Answer:
 def changes_answer(runs: RunList, query: Query) -> Answer:
     """``changes?a=K&a_epoch=E&b=L&b_epoch=F``: what differs from E to F, the largest first.
 
-    ``summary``, ``datapoints`` in both, ``only_in_a``, ``only_in_b``, ``different`` and up to 500 ``changes``; see
-    ``debuggers.page_comparison``.
+    ``summary``, ``datapoints`` in both, ``only_in_a``, ``only_in_b``, ``different``, up to 500 ``changes``, and of each
+    datapoint the ``largest`` finite change; see ``debuggers.page_comparison``. With ``idx=I`` of one datapoint.
     """
     found = [_epoch(runs, query, side, f"{side}_epoch") for side in ("a", "b")]
     sides = [{"folder": folder, "pages": epoch.pages} for folder, epoch in found]
-    return json_answer(json.loads(_comparing.ask({"ask": "changes", "sides": sides})))
+    idx = _idx(query) if "idx" in query.parameters else None
+    return json_answer(json.loads(_comparing.ask({"ask": "changes", "sides": sides, "idx": idx})))
 
 
 def _epoch(runs: RunList, query: Query, run: str = "run", epoch: str = "epoch") -> tuple[str, Epoch]:
@@ -137,17 +138,19 @@ def _listed(epoch: Epoch) -> dict[str, Any]:
 
 
 def _page_of(epoch: Epoch, query: Query) -> tuple[dict[str, Any], int]:
-    text = query.text("idx")
-    try:
-        idx = int(text) if len(text) < 40 else None
-    except ValueError:
-        idx = None
-    if idx is None:
-        raise BadRequest(f"idx is {text[:80]!r}; expected the index of a datapoint")
+    idx = _idx(query)
     if idx not in epoch.page_of:
         raise NotFound(f"epoch {epoch.key} has no datapoint {idx}")
     page = epoch.record_of(idx)
     return {key: page[key] for key in ("page", "size", "sha256")}, idx
+
+
+def _idx(query: Query) -> int:
+    text = query.text("idx")
+    try:
+        return int(text[:40])
+    except ValueError as error:
+        raise BadRequest(f"idx is {text[:80]!r}; expected the index of a datapoint") from error
 
 
 def _judged(folder: str, page: dict[str, Any]) -> list[Any]:

@@ -4,8 +4,10 @@ A request names the folder of a run, and pages by their paths below it with the 
 or an index says; a link is not followed.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +83,11 @@ def _picture(request: Mapping[str, Any], pages: OpenPages) -> bytes:
 
 
 def _changes(request: Mapping[str, Any], _: OpenPages) -> bytes:
-    sides = [PageReader(side["folder"], records=[_record(page) for page in side["pages"]]) for side in request["sides"]]
-    found = compare_pages(*sides)
+    found = compare_pages(*(_reader(side, request["idx"]) for side in request["sides"]))
+    largest: dict[int, float] = {}
+    for difference in found.differences:
+        if math.isfinite(difference.size):
+            largest[difference.datapoint] = max(difference.size, largest.get(difference.datapoint, 0.0))
     return msgspec.json.encode(
         {
             "summary": found.summary(),
@@ -91,9 +96,19 @@ def _changes(request: Mapping[str, Any], _: OpenPages) -> bytes:
             "only_in_b": found.only_in_b[:MOST_CHANGES],
             "values": found.values,
             "different": len(found.differences),
+            "largest": list(largest.items()),
             "changes": [_change(difference) for difference in found.differences[:MOST_CHANGES]],
         }
     )
+
+
+def _reader(side: Mapping[str, Any], idx: int | None) -> PageReader:
+    """The pages of a side; for one datapoint the page that has it last."""
+    records = [_record(page) for page in side["pages"]]
+    if idx is not None:
+        having = [record for record in records if idx in record.datapoints]
+        records = [replace(record, datapoints=(idx,)) for record in having[-1:]]
+    return PageReader(side["folder"], records=records)
 
 
 def _change(difference: OutputDifference) -> dict[str, Any]:

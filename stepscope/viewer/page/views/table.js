@@ -3,7 +3,13 @@
  * @type {import("../context.js").ViewEntry[]}
  */
 import * as charts from "./charts.js";
+import * as datapoints from "./datapoints.js";
+import * as images from "./images.js";
+import * as texts from "./texts.js";
 
 export const VIEWS = [
   { name: "charts", title: "Charts", key: "c", open: charts.open },
+  { name: "images", title: "Images", key: "i", open: images.open },
+  { name: "texts", title: "Texts", key: "x", open: texts.open },
+  { name: "datapoints", title: "Datapoints", key: "d", open: datapoints.open },
 ];

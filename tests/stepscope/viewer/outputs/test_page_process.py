@@ -57,9 +57,12 @@ def test_it_compares_two_epochs(tmp_path, process):
         folder.mkdir()
         page = _page(folder, {n: {"maps": {"mean": float(n + epoch * (n == 4))}} for n in range(8)})
         sides.append({"folder": str(folder), "pages": [page | {"datapoints": list(range(8))}]})
-    found = json.loads(process.ask({"ask": "changes", "sides": sides}))
-    assert (found["datapoints"], found["different"]) == (8, 1)
+    found = json.loads(process.ask({"ask": "changes", "sides": sides, "idx": None}))
+    assert (found["datapoints"], found["different"], found["largest"]) == (8, 1, [[4, 0.25]])
     assert (found["changes"][0]["datapoint"], found["changes"][0]["place"]) == (4, "maps/mean")
+    for idx, different in ((4, 1), (5, 0), (99, 0)):
+        one = json.loads(process.ask({"ask": "changes", "sides": sides, "idx": idx}))
+        assert (one["datapoints"], one["different"]) == (int(idx < 8), different)
 
 
 def test_a_page_that_is_refused_is_one_error_and_the_next_is_shown(tmp_path, process):

@@ -1,0 +1,208 @@
+/** Images of a name at all their steps, several runs side by side, with a series below that marks the step. */
+import { address } from "../address.js";
+import { element, shortened } from "../dom.js";
+import { counted, timeText } from "../format.js";
+import { NameList, namesOf } from "../name_list.js";
+import { viewKeys } from "../row_list.js";
+import { SmallLines } from "../small_lines.js";
+
+const AHEAD = 3;
+const SMALL = 128;
+
+/**
+ * @typedef {{step: number, seq: number, time_ms: number, width: number | null, height: number | null}} Entry
+ */
+
+/** @param {HTMLElement} root @param {import("../context.js").Context} context @returns {import("../context.js").View} */
+export function open(root, context) {
+  return new Images(root, context);
+}
+
+class Images {
+  /** @param {HTMLElement} root @param {import("../context.js").Context} context */
+  constructor(root, context) {
+    this.context = context;
+    /** @type {Map<string, Entry[]>} by run */
+    this.entries = new Map();
+    /** @type {number[]} */
+    this.steps = [];
+    this.name = "";
+    this.names = new NameList("images", (name) => this.set({ name, step: null }, true));
+    this.slider = element("input", { type: "range", min: "0", "aria-label": "step", input: () => this.go(Number(this.slider.value)) });
+    this.said = element("output", { class: "step" });
+    this.size = element("select", { "aria-label": "size of the images", change: () => this.set({ size: this.size.value }) },
+      ...["fit", "1", "2", "4", "8", "16"].map((value) => element("option", { value }, value === "fit" ? "fit" : `${value} ×`)));
+    this.series = element("select", { "aria-label": "series below the images", change: () => this.set({ series: this.series.value }).then(() => this.loadSeries()) });
+    this.figures = element("div", { class: "figures" });
+    this.lines = new SmallLines("series by step", (x) => this.go(nearest(this.steps, x)));
+    const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ run) => element("button", { "aria-label": label, title: label, click: run }, text);
+    this.panel = element("div", { class: "detail" },
+      element("div", { class: "bar" }, button("◀", "previous step (←)", () => this.move(-1)), this.slider, button("▶", "next step (→)", () => this.move(1)), this.said,
+        element("label", null, "size ", this.size), element("label", null, "below ", this.series)),
+      this.figures, this.lines.element);
+    this.nothing = element("p", { class: "note", hidden: true }, "The chosen runs have no images. run.image(name, values, layout=…) records one.");
+    root.append(element("div", { class: "split" }, this.names.element, this.panel), this.nothing);
+    viewKeys({
+      ArrowLeft: () => this.move(-1), ArrowRight: () => this.move(1), Home: () => this.go(0), End: () => this.go(this.steps.length - 1),
+      "[": () => this.other(-1), "]": () => this.other(1),
+    }, context.signal); // prettier-ignore
+    void this.load();
+  }
+
+  /** Sets parameters and shows what they say. @param {Record<string, string | number | null>} changes @param {boolean} [load] */
+  async set(changes, load = false) {
+    this.context.params.set(changes);
+    if (load) await this.load();
+    else this.show();
+  }
+
+  async load() {
+    try {
+      await this.read();
+    } catch (error) {
+      this.context.fail(error);
+    }
+  }
+
+  async read() {
+    const { source, runs, params, signal } = this.context;
+    const known = await namesOf(this.context, ["image", "scalar"]);
+    const names = known.filter(({ kind }) => kind === "image").map(({ name }) => name);
+    this.name = params.get("name") || names[0] || "";
+    this.names.update(names, this.name);
+    this.panel.hidden = this.names.element.hidden = !names.length;
+    this.nothing.hidden = names.length > 0;
+    if (!names.length) return;
+    const answers = await Promise.all(runs.map(({ key }) => source.json(address("images", { run: key, name: this.name }), { signal })));
+    this.entries = new Map(runs.map(({ key }, place) => [key, answers[place].images]));
+    this.steps = [...new Set(answers.flatMap(({ images }) => images.map((/** @type {Entry} */ one) => one.step)))].sort((a, b) => a - b);
+    const scalars = known.filter(({ kind }) => kind === "scalar").map(({ name }) => name);
+    const chosen = params.get("series") || (scalars.find((name) => /(^|[/_.])loss$/i.test(name)) ?? scalars.find((name) => /loss/i.test(name)) ?? "");
+    this.series.replaceChildren(element("option", { value: "" }, "no series"), ...scalars.map((name) => element("option", { value: name }, shortened(name, 50))));
+    this.series.value = chosen;
+    await this.loadSeries();
+    this.show();
+  }
+
+  async loadSeries() {
+    const { source, runs, signal, fail } = this.context;
+    const name = this.series.value;
+    this.lines.element.hidden = !name;
+    if (!name) return;
+    try {
+      const found = await Promise.all(runs.map(async ({ key, name: label }, place) => {
+        const { columns } = await source.columns(address("series", { run: key, name, width: 1000 }), { signal }).catch(() => ({ columns: /** @type {any} */ ({}) }));
+        return { x: columns.step ?? [], y: columns.value ?? columns.last ?? [], colour: runs[place].colour, label };
+      })); // prettier-ignore
+      this.lines.update(found, { x: "step", y: name }, this.step());
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  place() {
+    const wanted = this.context.params.get("step");
+    return wanted ? nearest(this.steps, Number(wanted)) : this.steps.length - 1;
+  }
+
+  step() {
+    return this.steps[this.place()] ?? null;
+  }
+
+  /** @param {number} place among the steps */
+  go(place) {
+    const step = this.steps[Math.min(this.steps.length - 1, Math.max(0, place))];
+    if (step === undefined) return;
+    this.context.params.set({ step }, true);
+    this.show();
+  }
+
+  /** @param {number} by */
+  move(by) {
+    this.go(this.place() + by);
+  }
+
+  /** @param {number} by */
+  other(by) {
+    const name = this.names.beside(by);
+    if (name) void this.set({ name, step: null }, true);
+  }
+
+  show() {
+    const { params, runs } = this.context;
+    const place = this.place();
+    const step = this.steps[place];
+    this.slider.max = String(Math.max(0, this.steps.length - 1));
+    this.slider.value = String(place);
+    this.slider.setAttribute("aria-valuetext", `step ${step}`);
+    this.said.textContent = `step ${step} · ${place + 1} of ${counted(this.steps.length, "step")}`;
+    this.size.value = params.get("size", "fit");
+    this.lines.moveMark(step ?? null);
+    this.figures.replaceChildren(...runs.map((run) => this.figure(run, step)));
+    for (let by = 1; by <= AHEAD; by++) {
+      for (const at of [place + by, place - by]) for (const run of runs) this.at(run.key, this.steps[at]).forEach((one) => (new Image().src = this.url(run.key, one)));
+    }
+  }
+
+  /** The images of a run at a step. @param {string} run @param {number | undefined} step @returns {Entry[]} */
+  at(run, step) {
+    return (this.entries.get(run) ?? []).filter((one) => one.step === step);
+  }
+
+  /** @param {string} run @param {Entry} one */
+  url(run, one) {
+    try {
+      return this.context.source.url(address("image", { run, name: this.name, seq: one.seq }));
+    } catch {
+      return ""; // an export may leave some out
+    }
+  }
+
+  /** @param {import("../context.js").ChosenRun} run @param {number} step */
+  figure(run, step) {
+    const before = (this.entries.get(run.key) ?? []).filter((one) => one.step <= step).at(-1);
+    const shown = this.at(run.key, before?.step);
+    const older = before && before.step !== step ? ` (none at ${step}: this is step ${before.step})` : "";
+    return element("figure", { class: `run-${run.place % 8}` },
+      ...shown.map((one) => this.picture(run, one)),
+      !before && element("p", { class: "note" }, `no image up to step ${step}`),
+      element("figcaption", null, element("span", { class: `swatch run-${run.place % 8}` }), ` ${run.name}${older}`,
+        before && element("span", { class: "note" }, ` ${before.width} × ${before.height}, ${timeText(before.time_ms)}`)));
+  }
+
+  /** @param {import("../context.js").ChosenRun} run @param {Entry} one */
+  picture(run, one) {
+    const [width, height] = [one.width ?? SMALL, one.height ?? SMALL];
+    const size = this.size.value;
+    const factor = size === "fit" ? Math.max(1, Math.ceil((3 * SMALL) / Math.max(width, height))) : Number(size);
+    const text = `${this.name} of ${run.name} at step ${one.step}`.slice(0, 300);
+    const url = this.url(run.key, one);
+    if (!url) return element("p", { class: "note" }, `this export has no image of step ${one.step}`);
+    return element("img", { class: size === "fit" ? "pixels fit" : "pixels", src: url, alt: text, width: width * factor, height: height * factor });
+  }
+
+  /** @param {Set<string>} _changed */
+  refresh(_changed) {
+    void this.load();
+  }
+
+  state() {
+    void this.load();
+  }
+
+  recolour() {
+    this.lines.draw();
+  }
+
+  close() {
+    this.lines.close();
+    this.names.close();
+  }
+}
+
+/** The place of the value that is nearest. @param {number[]} values in ascending order @param {number} wanted */
+function nearest(values, wanted) {
+  let best = 0;
+  for (let place = 1; place < values.length; place++) if (Math.abs(values[place] - wanted) < Math.abs(values[best] - wanted)) best = place;
+  return best;
+}

@@ -1,0 +1,107 @@
+/** Texts, tables, curves, files and alerts of the chosen runs. */
+import { address } from "../address.js";
+import { element } from "../dom.js";
+import { NameList, namesOf } from "../name_list.js";
+import { viewKeys } from "../row_list.js";
+import { alertsPanel } from "./alerts.js";
+import { filesPanel } from "./files.js";
+import { CONTENTS } from "./text_contents.js";
+
+const TABS = { text: "Texts", table: "Tables", curve: "Curves", file: "Files", alert: "Alerts" };
+
+/** @param {HTMLElement} root @param {import("../context.js").Context} context @returns {import("../context.js").View} */
+export function open(root, context) {
+  return new Texts(root, context);
+}
+
+class Texts {
+  /** @param {HTMLElement} root @param {import("../context.js").Context} context */
+  constructor(root, context) {
+    this.context = context;
+    this.loading = 0;
+    /** @type {(() => void)[]} */
+    this.closing = [];
+    this.tabs = Object.entries(TABS).map(([kind, title]) =>
+      element("button", { role: "tab", id: `tab-${kind}`, "aria-controls": "texts-panel", click: () => this.set({ kind, name: null, seq: null }), keydown: (/** @type {KeyboardEvent} */ event) => this.tabKey(event) }, title));
+    this.names = new NameList("names", (name) => this.set({ name, seq: null }));
+    this.content = element("div", { class: "detail" });
+    this.split = element("div", { class: "split", id: "texts-panel", role: "tabpanel" }, this.names.element, this.content);
+    root.append(element("div", { class: "tabs", role: "tablist", "aria-label": "kinds" }, ...this.tabs), this.split);
+    viewKeys({ "[": () => this.other(-1), "]": () => this.other(1) }, context.signal);
+    void this.load();
+  }
+
+  /** @param {KeyboardEvent} event */
+  tabKey(event) {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    const tab = this.tabs[(this.tabs.indexOf(/** @type {any} */ (event.target)) + by + this.tabs.length) % this.tabs.length];
+    tab.click();
+    tab.focus();
+  }
+
+  /** @param {Record<string, string | number | null>} changes */
+  set(changes) {
+    this.context.params.set(changes);
+    void this.load();
+  }
+
+  /** @param {number} by */
+  other(by) {
+    const name = this.names.beside(by);
+    if (name) this.set({ name, seq: null });
+  }
+
+  async load() {
+    const turn = ++this.loading;
+    const { params, fail } = this.context;
+    const kind = params.get("kind", "text");
+    for (const tab of this.tabs) {
+      const isOpen = tab.id === `tab-${kind}`;
+      tab.setAttribute("aria-selected", String(isOpen));
+      tab.tabIndex = isOpen ? 0 : -1;
+    }
+    this.split.setAttribute("aria-labelledby", `tab-${kind}`);
+    try {
+      /** @type {{element: HTMLElement, close?: () => void}} */
+      const made = kind === "file" ? await filesPanel(this.context) : kind === "alert" ? await alertsPanel(this.context) : await this.contents(kind);
+      if (turn !== this.loading) return made.close?.();
+      this.names.element.hidden = kind === "file" || kind === "alert" || !this.names.names.length;
+      this.close();
+      this.closing = made.close ? [made.close] : [];
+      this.content.replaceChildren(made.element);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  /** @param {string} kind @returns {Promise<{element: HTMLElement, close?: () => void}>} */
+  async contents(kind) {
+    const { params, runs, source, signal } = this.context;
+    const known = await namesOf(this.context, [kind]);
+    const name = params.get("name") || known[0]?.name || "";
+    this.names.update(known.map((one) => one.name), name);
+    if (!known.length) return { element: element("p", { class: "note" }, `The chosen runs have no ${TABS[/** @type {"text"} */ (kind)].toLowerCase()}.`) };
+    const having = runs.filter(({ key }) => known.find((one) => one.name === name)?.runs.includes(key));
+    const answers = await Promise.all(having.map(({ key }) => source.json(address(`${kind}s`, { run: key, name }), { signal })));
+    const entries = having.map((run, place) => ({ run, entries: answers[place][`${kind}s`] }));
+    return CONTENTS[/** @type {"text"} */ (kind)](this.context, name, entries);
+  }
+
+  refresh() {
+    void this.load();
+  }
+
+  state() {
+    void this.load();
+  }
+
+  recolour() {
+    void this.load();
+  }
+
+  close() {
+    for (const close of this.closing) close();
+    this.closing = [];
+  }
+}
