@@ -81,13 +81,18 @@ def health_by_area(content: ReportContent) -> Iterator[AreaHealth]:
         findings = [finding for finding in evidence.findings if homes[finding.kind] == name]
         points = sum(len(evidence[signal]) for signal in signals)
         points += sum(len(series) for signal in signals for series in evidence.of_tensors(signal).values())
-        if causes or findings:
-            here = sorted({finding.kind for finding in findings})
+        problems = [finding for finding in findings if finding.is_problem]
+        noted = ", ".join(sorted({finding.kind for finding in findings}))
+        if causes or problems:
+            here = sorted({finding.kind for finding in problems})
             texts = [*(cause.title for cause in causes), *([f"found: {', '.join(here)}"] if here else [])]
-            bad = bool(causes) or any(finding.level == "error" for finding in findings)
+            bad = bool(causes) or any(finding.level == "error" for finding in problems)
             yield AreaHealth(name, "bad" if bad else "warn", "; ".join(texts))
         elif points:
-            yield AreaHealth(name, "good", f"nothing found in {counted(points, 'measured values')}")
+            seen = f"nothing wrong in {counted(points, 'measured values')}; noted: {noted}"
+            yield AreaHealth(name, "good", seen if noted else f"nothing found in {counted(points, 'measured values')}")
+        elif noted:
+            yield AreaHealth(name, "", f"noted: {noted}")
         elif name != _ELSEWHERE:
             yield AreaHealth(name, "", "not measured")
 

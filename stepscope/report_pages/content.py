@@ -79,9 +79,10 @@ class ReportContent:
         word = self.verdict.partition(":")[0].partition("(")[0].partition(",")[0].strip(" .").lower()
         if word == "healthy":
             return "good" if not self.causes else "warn"
-        if word == "critical" or any(finding.level == "error" for finding in self.evidence.findings):
+        problems = [finding for finding in self.evidence.findings if finding.is_problem]
+        if word == "critical" or any(finding.level == "error" for finding in problems):
             return "bad"
-        return "warn" if self.causes or self.evidence.findings or word == "warning" else ""
+        return "warn" if self.causes or problems or word == "warning" else ""
 
     @property
     def measured(self) -> list[str]:

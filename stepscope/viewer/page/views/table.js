@@ -6,8 +6,10 @@ import * as charts from "./charts.js";
 import * as datapoints from "./datapoints.js";
 import * as images from "./images.js";
 import * as texts from "./texts.js";
+import * as verdict from "./verdict.js";
 
 export const VIEWS = [
+  { name: "verdict", title: "Verdict", key: "v", open: verdict.open },
   { name: "charts", title: "Charts", key: "c", open: charts.open },
   { name: "images", title: "Images", key: "i", open: images.open },
   { name: "texts", title: "Texts", key: "x", open: texts.open },
