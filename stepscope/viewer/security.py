@@ -16,18 +16,22 @@ if TYPE_CHECKING:
 COOKIE = "stepscope_token"
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _SAME_MACHINE = "http://127.0.0.1:* http://localhost:*"  # a notebook's server is on another port
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    f"base-uri 'none'; form-action 'none'; frame-ancestors 'self' {_SAME_MACHINE}"
+)
+_ANSWER_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'"
+"""What comes out of a run is never a page or a script of the viewer's, also where somebody opens its address."""
 
 HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-        f"base-uri 'none'; form-action 'none'; frame-ancestors 'self' {_SAME_MACHINE}"
-    ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-"""What every answer says to a browser."""
+"""What every answer says to a browser, beside its policy."""
+SHOWN_TYPES = frozenset({"application/json", "image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"})
+"""Media types of answers that a browser may show; what has another one is bytes to it."""
 
 
 def is_loopback(host: str) -> bool:
@@ -85,7 +89,7 @@ class Guard:
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                extra = dict(HEADERS)
+                extra = _headers(scope["path"])
                 if gives_cookie:
                     extra["set-cookie"] = f"{self.cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
                 message["headers"] = [*message.get("headers", ()), *_encoded(extra.items())]
@@ -148,11 +152,15 @@ class _Headers:
         return found[0].decode("latin-1") if len(found) == 1 else "" if not found else "\0"
 
 
+def _headers(path: str) -> dict[str, str]:
+    return {**HEADERS, "content-security-policy": _ANSWER_POLICY if path.startswith("/api/") else _PAGE_POLICY}
+
+
 def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(key.encode(), value.encode()) for key, value in headers]
 
 
 async def _refuse(send: Send, status: int, text: str) -> None:
-    headers = {**HEADERS, "content-type": "text/plain; charset=utf-8", "cache-control": "no-store"}
+    headers = {**_headers("/api/"), "content-type": "text/plain; charset=utf-8", "cache-control": "no-store"}
     await send({"type": "http.response.start", "status": status, "headers": _encoded(headers.items())})
     await send({"type": "http.response.body", "body": text.encode()})

@@ -17,6 +17,7 @@ PORT = 8765
 PORTS_TRIED = 50
 LEAVE_WITHIN_S = 1
 KEEP_ALIVE_S = 30
+MOST_CONNECTIONS = 256
 INSTALL = "stepscope view needs starlette and uvicorn: pip install 'stepscope[viewer]'"
 
 
@@ -93,6 +94,7 @@ class ViewerServer:
             proxy_headers=False,
             timeout_graceful_shutdown=LEAVE_WITHIN_S,
             timeout_keep_alive=KEEP_ALIVE_S,
+            limit_concurrency=MOST_CONNECTIONS,
         )
         self._server = uvicorn.Server(config)
         shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)

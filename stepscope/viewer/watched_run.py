@@ -45,6 +45,8 @@ class WatchedRun:
         self._stamp: object = None
         self._manifest: Manifest | None = None
         self._index: SealedIndex | None = None
+        self.copied = 0
+        """How often something new was found at the URL, as of the last ``head``."""
         self._looked_s = -REMOTE_LOOK_S
 
     @property
@@ -88,6 +90,8 @@ class WatchedRun:
             index = find_index(RemotePlace(str(self.place)))
             if index is None:
                 raise NotARunError(f"{self.place} holds no stepscope run")
+            if self._index is None or (index.files, index.manifest) != (self._index.files, self._index.manifest):
+                self.copied += 1
             self._index, self._looked_s = index, time.monotonic()
         index = self._index
         live = index.writer is not None and index.writer.is_seen()

@@ -17,11 +17,11 @@ from tracker_adapters.store.reading.record import RunRecord
 from stepscope.runs.places import open_record
 from stepscope.viewer.found_runs import Found, find
 from stepscope.viewer.watched_names import WatchedNames
-from stepscope.viewer.watched_run import REMOTE_LOOK_S, WatchedRun
+from stepscope.viewer.watched_run import WatchedRun
 from stepscope.viewer.watched_series import KeptSeries
 
-MAX_OPEN = 16
-"""Runs that are open at a time; each takes three files a segment."""
+MAX_OPEN = 24
+"""Records that are open at a time, up to two a run; each takes three files a segment."""
 LOOK_EVERY_S = 1.0
 LOOK_SHARE = 20
 """Looking for runs takes at most this part of the time, as its inverse: a folder may lie on a slow disk."""
@@ -40,7 +40,7 @@ class RunList:
         Args:
             given: Each a run's folder, a folder that contains runs at any depth, a pattern as in a shell, or the URL of
                 a run or of a folder of runs.
-            max_open: Runs that are open at a time.
+            max_open: Records that are open at a time, up to two a run.
 
         Raises:
             RunError: Where there is nothing at one of them. A folder may be empty: runs can come.
@@ -56,7 +56,7 @@ class RunList:
         self._runs: dict[str, WatchedRun] = {}
         self._present: list[str] = []
         self._errors: dict[str, str] = {}
-        self._opened: OrderedDict[str, _Opened] = OrderedDict()
+        self._opened: OrderedDict[tuple[str, bool], _Opened] = OrderedDict()
         self._next_look_s = 0.0
         self._take([find(place, must_exist=True) for place in self._given])
 
@@ -92,18 +92,25 @@ class RunList:
             RunError: When the run cannot be read.
         """
         status = self.run(key).head().manifest.info.status
-        with self.opened(key) as record:
+        with self._lent(key, for_position=True) as record:
             return f"{record.position()}-{status}"
 
     @contextmanager
     def opened(self, key: str) -> Iterator[RunRecord]:
         """Lends the open record of a run; another thread that asks for the same run waits meanwhile.
 
+        Who needs two runs at once asks for them in the order of their keys, so that no two threads wait for each other.
+
         Raises:
             RunError: When the run cannot be read.
         """
-        run = self.run(key)
-        opened = self._borrow(run)
+        with self._lent(key, for_position=False) as record:
+            yield record
+
+    @contextmanager
+    def _lent(self, key: str, *, for_position: bool) -> Iterator[RunRecord]:
+        """A record; how far a run is shall be known also while another thread reads it, so that has its own."""
+        opened = self._borrow(self.run(key), for_position=for_position)
         try:
             with opened.lock:
                 try:
@@ -137,15 +144,15 @@ class RunList:
             self._present = [*runs, *kept]
             self._errors = {one.place: one.error for one in found if one.error}
 
-    def _borrow(self, run: WatchedRun) -> _Opened:
+    def _borrow(self, run: WatchedRun, *, for_position: bool) -> _Opened:
         with self._lock:
-            opened = self._opened.setdefault(run.key, _Opened(run, self.series))
-            self._opened.move_to_end(run.key)
+            opened = self._opened.setdefault(
+                (run.key, for_position), _Opened(run, None if for_position else self.series)
+            )
+            self._opened.move_to_end((run.key, for_position))
             opened.users += 1
-            spare = [one for one in self._opened.values() if not one.users]
-            too_many = spare[: max(0, len(self._opened) - self._max_open)]
-            for one in too_many:
-                del self._opened[one.run.key]
+            spare = [other for other, one in self._opened.items() if not one.users]
+            too_many = [self._opened.pop(spared) for spared in spare[: max(0, len(self._opened) - self._max_open)]]
         for one in too_many:
             one.close()
         return opened
@@ -158,7 +165,7 @@ class RunList:
 class _Opened:
     """A run that is open, or will be; ``lock`` is held by the thread that reads it."""
 
-    def __init__(self, run: WatchedRun, series: KeptSeries) -> None:
+    def __init__(self, run: WatchedRun, series: KeptSeries | None) -> None:
         self.run = run
         self._series = series
         self.lock = threading.RLock()
@@ -180,12 +187,13 @@ class _Opened:
         if self._record is not None:
             self._record.close()
             self._record = None
-        self._series.forget(self.run.key)
+        if self._series is not None:
+            self._series.forget(self.run.key)
 
     def _stamp_now(self) -> object:
         head = self.run.head()
         if self.run.folder is None:
-            return (head.manifest.info.id, int(time.monotonic() / REMOTE_LOOK_S) if head.live else head.manifest)
+            return self.run.copied
         try:
             status = (self.run.folder / layout.STORE).stat()
         except FileNotFoundError:
