@@ -13,6 +13,7 @@ from debuggers.instrumentation.training_pass import holds_values, is_training_fo
 from debuggers.observed_training.graph_nodes import dtypes_of_products
 from debuggers.observed_training.loss_view import output_nodes
 from debuggers.observed_training.mixed_samples import MixedSamples
+from debuggers.observed_training.random_calls import RandomCalls
 from debuggers.observed_training.validations import Validations
 from debuggers.signals.modes import acts_in_training
 from debuggers.signals.passes import observable
@@ -40,6 +41,7 @@ class ForwardCalls:
         products: The dtypes of matrix products in the last call that was looked at closely.
         sizes: The lengths of the batches since the last step.
         validations: Counts them.
+        random: Says whether dropout goes on in evaluation.
         mixed: Says whether samples of the last call that was looked at closely are mixed.
     """
 
@@ -64,6 +66,7 @@ class ForwardCalls:
         self.sizes: list[int] = []
         self.validations = Validations()
         self.mixed = MixedSamples(self._model)
+        self.random = RandomCalls(self._model)
         self._looks_closely = True
         self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
@@ -108,6 +111,7 @@ class ForwardCalls:
             elif not torch.is_grad_enabled() and backward_pass_id() == NO_BACKWARD_PASS and holds_values():
                 tensor = _first_tensor((args, kwargs))
                 self._batch = None if tensor is None else weakref.ref(tensor)
+                self.random.call_begins(tensor)
                 looks = module.training and self.validations.wants_mode
                 self.validations.see_call(acted=looks and any(map(acts_in_training, module.modules())))
 
@@ -115,6 +119,7 @@ class ForwardCalls:
         tensor = _first_tensor((args, kwargs))
         if tensor is not None and self._batch is not None and self._batch() is tensor:
             self.validations.forget_calls()
+        self.random.training_goes_on()
         self._given = None if tensor is None else weakref.ref(tensor)
         if tensor is not None and tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
             self.sizes.append(tensor.shape[0])
@@ -130,6 +135,9 @@ class ForwardCalls:
 
     def _end(self, module: torch.nn.Module) -> None:
         self._depth = max(0, self._depth - 1)
+        if not self._depth and not torch.is_grad_enabled():
+            with self._stopwatch, self._isolation.guard("watching the model's calls"):
+                self.random.call_ends()
 
     def _note_reader(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if args and self._looks_closely and is_training_forward():

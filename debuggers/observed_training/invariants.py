@@ -52,6 +52,13 @@ INVARIANTS: Final = (
         breaks=1,
     ),
     Invariant(
+        "no_dropout_in_validation",
+        "in evaluation mode no dropout is at work",
+        "the model draws random numbers in evaluation mode, and has dropout that is no module: expected "
+        "functional.dropout(x, p, self.training)",
+        breaks=1,
+    ),
+    Invariant(
         "eval_mode_in_training",
         "a model with dropout or batch norm is in training mode at the steps of the optimizer",
         "the model took training steps in eval mode, without dropout, or with batch norm's running statistics; "

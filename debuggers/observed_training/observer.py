@@ -227,6 +227,7 @@ class TrainingObserver:
         else:
             self._arrivals.take_arrived()
         self._unused.judge(self.passes, self._invariants)
+        self.calls.random.judge(self._invariants)
 
     def _before_pass(self, roots: tuple[torch.Tensor, ...], number: float | None) -> None:
         if not self._looks_closely:
@@ -250,6 +251,7 @@ class TrainingObserver:
 
     def _check_graph(self, loss: torch.Tensor) -> None:
         mixed = self.calls.mixed.found(loss.grad_fn)
+        self.calls.random.look(loss.grad_fn)
         held = () if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         unknown = self._unregistered.look(loss.grad_fn, self.calls.outputs, self.calls.given, held)
         for name, found in (("samples_are_apart", mixed), ("weights_are_registered", unknown)):

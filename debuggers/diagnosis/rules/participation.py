@@ -211,4 +211,11 @@ def wrong_mode(evidence: Evidence) -> Argument:
             "mode: dropout is on, and batch norm learns from the validation data",
         )
         argument.advice = "Call model.eval() before validation and model.train() after it."
+    if any(one.name == "no_dropout_in_validation" and one.broken for one in facts.invariants):
+        argument.add(
+            0.85,
+            "the model draws random numbers in evaluation mode, too, and its training has masks of dropout that come "
+            "from no module: functional.dropout drops unless it is told self.training",
+        )
+        argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
     return argument

@@ -1,0 +1,95 @@
+"""Sees dropout that goes on in evaluation: random numbers are drawn there, and the training has masks of its own."""
+
+import weakref
+from typing import Any
+
+from debuggers.instrumentation.random_state import RandomStates
+from debuggers.observed_training.graph_nodes import constant_operand, operands, operator
+from debuggers.observed_training.invariants import InvariantLog
+from debuggers.torch_import import torch
+
+_MOST_CALLS = 8
+_MOST_NODES = 512
+_SAMPLED = 4096
+_NEAR = 0.1
+_FUSED = frozenset(["NativeDropout", "FusedDropout"])
+
+
+class RandomCalls:
+    """Compares the state of torch's generator on the host around the first calls of a model in evaluation mode.
+
+    That numbers are drawn there says little: a variational autoencoder draws its codes. It is dropout where the graph
+    of the training's loss has more masks than the model has dropout modules, which do rest in evaluation. A model that
+    is called with one tensor again and again is left out: its outputs are meant to differ. Draws on a device are not
+    seen.
+    """
+
+    def __init__(self, model: torch.nn.Module | None) -> None:
+        """Takes the model; nothing is seen of None."""
+        self._model = model
+        self._calls = self._draws = 0
+        self._masks: int | None = None
+        self._before: torch.Tensor | None = None
+        self._last: weakref.ref[torch.Tensor] | None = None
+
+    def call_begins(self, given: torch.Tensor | None) -> None:
+        """Takes a call without gradients, and the first tensor that the model is given."""
+        self._before = None
+        if self._model is None or self._model.training or self._calls >= _MOST_CALLS:
+            return
+        again = given is not None and self._last is not None and self._last() is given
+        self._last = None if given is None else weakref.ref(given)
+        if again:
+            self._calls, self._draws = _MOST_CALLS, 0
+        else:
+            self._before = RandomStates.now(host_only=True).host
+
+    def training_goes_on(self) -> None:
+        """Takes a call with gradients: the same tensor may come to a validation after it."""
+        self._last = None
+
+    def call_ends(self) -> None:
+        """Says that the call has returned."""
+        before, self._before = self._before, None
+        if before is not None:
+            self._calls += 1
+            self._draws += not torch.equal(before, RandomStates.now(host_only=True).host)
+
+    def look(self, root: Any) -> None:
+        """Counts the masks between a loss and its model's inputs, once."""
+        if self._masks is None and self._model is not None:
+            rests = sum(_drops(module) for module in self._model.modules())
+            self._masks = max(0, _masks(root) - rests)
+
+    def judge(self, invariants: InvariantLog) -> None:
+        """Enters the invariant ``no_dropout_in_validation``, if that can be told by now."""
+        if self._masks and self._calls >= 2:
+            invariants.state("no_dropout_in_validation", 0, broken=2 * self._draws > self._calls)
+
+
+def _drops(module: torch.nn.Module) -> bool:
+    return isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0
+
+
+def _masks(root: Any) -> int:
+    """How many operators multiply with a random mask: some zeros, and else one number that makes up for them."""
+    waiting, seen, found = [root], {root}, 0
+    while waiting:
+        node = waiting.pop()
+        found += operator(node) in _FUSED or (operator(node) == "Mul" and _is_mask(constant_operand(node)))
+        if len(seen) < _MOST_NODES:
+            new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
+            seen.update(new)
+            waiting += new
+    return found
+
+
+def _is_mask(constant: Any) -> bool:
+    if not isinstance(constant, torch.Tensor) or not constant.is_cpu or constant.numel() < 64:
+        return False
+    values = constant.detach().flatten()
+    values = values[:: -(-len(values) // _SAMPLED)].double()
+    largest, zeros = float(values.amax()), float((values == 0).double().mean())
+    if not 0 < zeros < 1 or not bool(((values == 0) | (values == largest)).all()):
+        return False
+    return abs(largest * (1 - zeros) - 1) < _NEAR + 3 * (zeros / len(values) / (1 - zeros)) ** 0.5
