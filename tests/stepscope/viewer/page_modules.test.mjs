@@ -1,0 +1,120 @@
+// The modules of the page that need no browser; test_page.py runs this file with node --test.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+const PAGE = new URL("../../../stepscope/viewer/page/", import.meta.url);
+const { formatHash, parseHash, address, staticKey } = await import(new URL("address.js", PAGE));
+const { decodeColumns } = await import(new URL("columns.js", PAGE));
+const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
+const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("charts/line.js", PAGE));
+const { cells, union } = await import(new URL("charts/joined.js", PAGE));
+const { csvOf } = await import(new URL("charts/files.js", PAGE));
+const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
+const { numberText } = await import(new URL("format.js", PAGE));
+const { shortened } = await import(new URL("dom.js", PAGE));
+const { staticSource } = await import(new URL("source.js", PAGE));
+
+const points = (step, value) => lineOf({ meta: { form: "points" }, columns: { step: Float64Array.from(step), time_ms: Float64Array.from(step, (one) => 1000 * one), value: Float64Array.from(value) } });
+
+test("a hash is read back as it was written", () => {
+  const state = { view: "charts", runs: ["a1", "b2"], params: new URLSearchParams({ search: "/lo+ss&=%/", zoom: "0,500", pin: '["a,b"]' }) };
+  const read = parseHash(formatHash(state));
+  assert.deepEqual([read.view, read.runs, [...read.params]], [state.view, state.runs, [...state.params]]);
+  assert.deepEqual(parseHash("").runs, null);
+  assert.deepEqual(parseHash("#/charts?runs=").runs, []);
+});
+
+test("an address leaves out what is empty and keeps any name", () => {
+  const name = "a&b=c?#/ü<img>";
+  assert.equal(new URLSearchParams(address("series", { run: "k", name, first: null, rank: "" }).split("?")[1]).get("name"), name);
+  assert.equal(address("runs"), "runs");
+});
+
+test("an export's key has neither a range nor an order", () => {
+  assert.equal(staticKey("series?name=a%20b&run=k&first=1&last=2&width=9&since=3&rank=0"), staticKey("series?run=k&name=a+b"));
+  assert.notEqual(staticKey("series?run=k&name=a&rank=1"), staticKey("series?run=k&name=a"));
+});
+
+test("an export answers as a server does", async () => {
+  const source = staticSource({ "runs": ["application/json", "text", '{"runs": []}'], "image?run=k&step=1": ["image/png", "base64", "AAAA"] });
+  assert.deepEqual(await source.json("runs"), { runs: [] });
+  assert.equal(source.url("image?step=1&run=k"), "data:image/png;base64,AAAA");
+  await assert.rejects(source.json("verdict?run=k"), /does not have verdict/);
+});
+
+test("columns that are cut off or of an unknown kind are named", () => {
+  const wire = (header, rest) => {
+    const text = new TextEncoder().encode(JSON.stringify(header));
+    const bytes = new Uint8Array(Math.ceil((4 + text.length) / 8) * 8 + rest);
+    new DataView(bytes.buffer).setUint32(0, text.length, true);
+    bytes.set(text, 4);
+    return bytes.buffer;
+  };
+  const header = (dtype) => ({ meta: {}, columns: [{ name: "x", dtype, shape: [2] }] });
+  assert.deepEqual([...decodeColumns(wire(header("float64"), 16)).columns.x], [0, 0]);
+  assert.throws(() => decodeColumns(wire(header("float64"), 8)), /cut off in x/);
+  assert.throws(() => decodeColumns(wire(header("int64"), 16)), /dtype int64/);
+  assert.throws(() => decodeColumns(new ArrayBuffer(2)), /2 bytes/);
+});
+
+test("smoothing is TensorBoard's, passes over what is not finite, and leaves a constant as it is", () => {
+  const [weight, values] = [0.6, [1, NaN, 3, 2]];
+  const steady = [1, (0.4 * 0.6 * 1 + 0.4 * 3) / (1 - 0.6 ** 2)];
+  const third = (0.6 * (0.4 * 0.6 * 1 + 0.4 * 3) + 0.4 * 2) / (1 - 0.6 ** 3);
+  const result = smoothed(values, weight);
+  assert.ok(Number.isNaN(result[1]));
+  for (const [at, wanted] of [[0, steady[0]], [2, steady[1]], [3, third]]) assert.ok(Math.abs(result[at] - wanted) < 1e-12);
+  assert.deepEqual([...smoothed([5, 5, 5], 0.9)], [5, 5, 5]);
+  assert.deepEqual([...smoothed([1, 2], 0)], [1, 2]);
+});
+
+test("NaN and infinities are gaps with a mark", () => {
+  const line = points([0, 1, 2, 3], [1, NaN, Infinity, -Infinity]);
+  assert.deepEqual(line.bad.map(({ index, nan, pinf, ninf }) => [index, nan, pinf, ninf]), [[1, 1, 0, 0], [2, 0, 1, 0], [3, 0, 0, 1]]);
+  assert.deepEqual(extremes(line), { least: 1, most: 1, last: 1 });
+});
+
+test("ranges keep their extremes, and new points continue them", () => {
+  const column = (...numbers) => Float64Array.from(numbers);
+  const ranges = lineOf({ meta: { form: "ranges" }, columns: { step: column(0, 64), time_ms: column(0, 64), mean: column(1, 2), min: column(-9, 0), max: column(9, 3), nan: column(0, 2) } });
+  assert.deepEqual(extremes(ranges), { least: -9, most: 9, last: 2 });
+  const longer = extended(ranges, points([128, 129], [7, NaN]));
+  assert.deepEqual([...longer.step], [0, 64, 128, 129]);
+  assert.deepEqual([...longer.high.slice(0, 3)], [9, 3, 7]);
+  assert.deepEqual(longer.bad.map(({ index }) => index), [1, 3]);
+  assert.deepEqual([...extended(points([0, 1, 2], [1, 2, 3]), points([1, 2], [8, 9])).value], [1, 8, 9]);
+});
+
+test("times that repeat ascend on the axis", () => {
+  const line = points([0, 1, 2], [1, 1, 1]);
+  line.time.set([5000, 5000, 5000]);
+  const [first, second, third] = placesOf(line, "relative", 4000);
+  assert.ok(first === 1 && first < second && second < third && third < 1.001);
+});
+
+test("lines of several runs share one axis", () => {
+  const { x, at } = union([[0, 2, 4], [1, 2]]);
+  assert.deepEqual(x, [0, 1, 2, 4]);
+  assert.deepEqual(cells([1, NaN, 3], at[0], 4, false), [1, undefined, null, 3]);
+  assert.deepEqual(cells([-1, 5], at[1], 4, true), [undefined, null, 5, undefined]);
+  assert.deepEqual([nearest([0, 10, 20], 14), nearest([0, 10, 20], 99), nearest([], 1)], [1, 2, -1]);
+});
+
+test("a search is of words in any order or an expression", () => {
+  const { found } = matcher("LOSS train");
+  assert.deepEqual(["train/loss", "val/loss"].map(found), [true, false]);
+  assert.deepEqual(["train/loss", "val/loss"].map(matcher("/^(train|test)/").found), [true, false]);
+  assert.match(matcher("/(/").error, /no regular expression/);
+  assert.deepEqual(["a/b/c", "loss", "/x"].map(groupOf), ["a", "", ""]);
+});
+
+test("a file reads back as the numbers", () => {
+  const answer = { columns: { step: [0, 1], time_ms: [5, 6], value: [0.1, NaN] } };
+  assert.equal(csvOf('a,"b"', [{ run: "r", answer }]), 'run,name,step,time_ms,value,min,max\nr,"a,""b""",0,5,0.1,,\nr,"a,""b""",1,6,nan,,\n');
+});
+
+test("texts are short and telling", () => {
+  assert.deepEqual([0, 1234567, 1.23456789, 1e-7, NaN, -Infinity, null].map(numberText), ["0", "1234567", "1.2346", "1.000e-7", "NaN", "−∞", "–"]);
+  assert.equal(shortened("layers.".padEnd(4096, "x"), 21).length, 21);
+  assert.ok(!/\p{Surrogate}/u.test(shortened("😀".repeat(50), 20)));
+});
