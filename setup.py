@@ -34,7 +34,7 @@ def page_digest() -> str:
     """Returns the SHA-256 of all that the page is built from; times of files say nothing after a checkout."""
     digest = hashlib.sha256()
     for path in sorted(PAGE.rglob("*")):
-        if "node_modules" not in path.parts and path.is_file():
+        if "node_modules" not in path.parts and path.is_file() and not path.name.startswith("."):
             digest.update(f"{path.relative_to(PAGE).as_posix()}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 

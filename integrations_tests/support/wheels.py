@@ -18,7 +18,7 @@ def pip(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 def copy_of_sources(folder: Path) -> Path:
     """Copies the sources: what an earlier build left in the checkout would find its way into the wheel."""
-    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so")
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so", "node_modules")
     return shutil.copytree(ROOT, folder / "source", ignore=left_out)
 
 

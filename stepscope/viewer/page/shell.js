@@ -79,10 +79,8 @@ export class Shell {
       if (state.error) this.messages.fail(`${name} cannot be read: ${state.error} What the page shows of it was read before.`, key);
       else this.messages.clear(key);
     }
-    if (Date.now() - this.lookedForRuns > LOOK_FOR_RUNS_MS) {
-      const before = this.runs.length;
-      void this.lookForRuns().then(() => before || this.route());
-    }
+    if (!this.runs.length) void this.lookForRuns().then(() => this.route());
+    else if (Date.now() - this.lookedForRuns > LOOK_FOR_RUNS_MS) void this.lookForRuns();
     if (keys.size) this.view?.refresh(keys);
   }
 
@@ -179,7 +177,7 @@ export class Shell {
       if (value === null || value === undefined || value === "" || value === false) state.params.delete(name);
       else state.params.set(name, value === true ? "1" : String(value));
     }
-    const hash = formatHash(state);
+    const hash = formatHash({ ...state, view: this.opened.split(" ")[0] });
     if (hash !== location.hash) history[replace ? "replaceState" : "pushState"](null, "", hash);
   }
 

@@ -48,7 +48,7 @@ export class Catalogue {
   }
 
   /**
-   * The groups of what a search finds, the pinned ones first.
+   * The groups of what a search finds: the pinned ones first, then names without a group.
    * @param {(name: string) => boolean} found
    * @param {Set<string>} pinned
    * @returns {Group[]}
@@ -56,8 +56,11 @@ export class Catalogue {
   groups(found, pinned) {
     /** @type {Map<string, Group>} */
     const groups = new Map();
+    /** @type {Group} */
+    const general = { title: "", entries: [] };
     const first = this.sorted.filter(({ name }) => pinned.has(name));
     if (first.length) groups.set(`/${PINNED}`, { title: PINNED, entries: first });
+    groups.set("", general);
     for (const entry of this.sorted) {
       if (!found(entry.name)) continue;
       const title = groupOf(entry.name);
@@ -65,7 +68,7 @@ export class Catalogue {
       if (group) group.entries.push(entry);
       else groups.set(title, { title, entries: [entry] });
     }
-    return [...groups.values()];
+    return [...groups.values()].filter(({ entries }) => entries.length);
   }
 }
 

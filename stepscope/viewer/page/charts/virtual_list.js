@@ -90,14 +90,25 @@ export class VirtualList {
       }
     }
     for (const [key, item] of this.items) {
-      if (seen.has(key) || item.element.contains(document.activeElement)) {
-        if (!seen.has(key)) seen.set(key, item);
+      if (seen.has(key)) continue;
+      if (item.element.contains(document.activeElement)) {
+        seen.set(key, item);
         continue;
       }
       item.close();
       item.element.remove();
     }
     this.items = seen;
+    this.order();
+  }
+
+  /** The keyboard and screen readers go through the elements as they are seen. */
+  order() {
+    let next = this.canvas.firstChild;
+    for (const { element } of this.items.values()) {
+      if (element === next) next = next.nextSibling;
+      else this.canvas.insertBefore(element, next);
+    }
   }
 
   /**
@@ -112,7 +123,7 @@ export class VirtualList {
     style.transform = `translate(${left}px, ${row.top}px)`;
     style.width = `${width}px`;
     style.height = `${row.height}px`;
-    if (!known) this.canvas.append(item.element);
+    if (!known) this.canvas.append(item.element); // its place among the others is found when all are there
     item.resize(width, row.height);
   }
 

@@ -1,0 +1,253 @@
+"""What a person sees and does in the viewer's charts: real runs, a real server, a real browser."""
+
+import csv
+import math
+import re
+import shutil
+import time
+
+import pytest
+from playwright.sync_api import expect
+from viewer_pages import NEEDS_THE_PAGE, serious_findings, viewer, viewer_page
+
+import stepscope
+
+pytestmark = NEEDS_THE_PAGE
+HOSTILE = "<img src=x onerror=alert(1)>/\"&'"
+LONG = "layers." + "x" * 993
+LIVE_WITHIN_S = 2.0
+
+
+def record(folder, *, steps=300, names=()):
+    with stepscope.open_run(folder, sinks=[]) as run:
+        for step in range(steps):
+            loss = {50: math.nan, 60: math.inf}.get(step, 1 / (step + 1))
+            run.log({"train/loss": loss, "train/accuracy": step / steps, "lr": 0.1}, step=step)
+        for name in (*names, HOSTILE, LONG):
+            run.scalar(name, 1.0, step=0)
+        run.alert("nan", "train/loss is NaN", step=50, level="error")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    record(folder / "first")
+    record(folder / "second", steps=200)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(runs):
+    with viewer(runs) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with viewer_page(tmp_path_factory.mktemp("browser")) as both:
+        yield both
+
+
+@pytest.fixture
+def page(browser):
+    page, complaints = browser
+    complaints.clear()
+    page.goto("about:blank")
+    yield page
+    assert not complaints
+
+
+def chart(page, name):
+    return page.locator(f'.board .card[data-name="{name}"]')
+
+
+def keys_of(page, url):
+    listed = page.request.get(f"{url}api/runs").json()["runs"]
+    return {run["name"]: run["key"] for run in listed}
+
+
+def drawn(page, name):
+    expect(chart(page, name).locator("canvas")).to_have_count(1)
+    expect(chart(page, name).locator(".legend")).to_contain_text("step")
+    return chart(page, name)
+
+
+def test_all_series_show_by_group_and_names_are_text(page, served):
+    page.goto(served)
+    drawn(page, "train/loss")
+    groups = page.locator("h2.group").all_text_contents()
+    assert [text.split()[1].rstrip("0123456789") for text in groups] == ["general", "<img", "train"]
+    assert page.locator(".board img").count() == 0
+    long = page.locator(f'.name[title="{LONG}"]')
+    assert "…" in long.text_content()
+    assert len(long.text_content()) < 50
+    words = drawn(page, "train/loss").locator(".offscreen").text_content()
+    assert "last 0.0033333, lowest 0.0033333, highest 1, up to step 299, 2 not finite" in words or "step 199" in words
+    assert "1 alerts about it" in words
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(page, served, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.goto(served)
+    drawn(page, "train/loss")
+    assert serious_findings(page) == []
+    page.keyboard.press("r")
+    expect(page.locator(".runs li")).to_have_count(2)
+    assert serious_findings(page) == []
+    page.keyboard.press("Escape")
+    chart(page, "train/loss").press("Enter")
+    expect(page.locator("dialog.large canvas")).to_have_count(1)
+    assert serious_findings(page) == []
+
+
+def test_a_link_shows_the_same_and_back_goes_back(page, served):
+    keys = keys_of(page, served)
+    link = f"{served}#/charts?runs={keys['second']},{keys['first']}&search=loss&x=relative&smooth=0.6&log=1"
+    page.goto(link)
+    legend = drawn(page, "train/loss").locator(".legend")
+    assert "second" in legend.text_content()
+    assert "first" in legend.text_content()
+    assert page.locator(".board .card").count() == 1
+    assert page.locator(".toolbar output").text_content() == "0.60"
+    expect(page.get_by_role("button", name="Time")).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("button", name="Log y")).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Clock").click()
+    assert "x=wall" in page.url
+    page.go_back()
+    expect(page.get_by_role("button", name="Time")).to_have_attribute("aria-pressed", "true")
+    page.reload()
+    drawn(page, "train/loss")
+    assert page.url == link
+
+
+def test_a_selection_zooms_all_charts_and_asks_for_that_part(page, served):
+    page.goto(served)
+    over = drawn(page, "train/loss").locator(".u-over")
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.25, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle, steps=4)
+    page.mouse.up()
+    page.wait_for_url("**zoom=*")
+    low, high = (float(part) for part in page.url.split("zoom=")[1].split("&")[0].split(","))
+    assert low == pytest.approx(0.25 * 299, rel=0.1) or low == pytest.approx(0.25 * 199, rel=0.1)
+    assert high == pytest.approx(2 * low, rel=0.1)
+    page.mouse.move(box["x"] + box["width"] / 2, middle)
+    centre = round((low + high) / 2)
+    near = re.compile("|".join(f"step {step}" for step in (centre - 1, centre, centre + 1)))
+    expect(drawn(page, "train/accuracy").locator(".legend")).to_contain_text(near)
+    page.get_by_role("button", name="Whole range").click()
+    expect(page.get_by_role("button", name="Whole range")).to_be_hidden()
+
+
+def test_the_keyboard_reaches_everything(page, served):
+    page.goto(served)
+    drawn(page, "train/loss")
+    page.keyboard.press("?")
+    expect(page.locator("dialog.keys")).to_contain_text("search in the view")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("/acc|LOSS$/")
+    expect(page.locator(".board .card")).to_have_count(2)
+    page.keyboard.press("Escape")
+    chart(page, "train/loss").focus()
+    page.keyboard.press("+")
+    expect(page.get_by_role("button", name="Whole range")).to_be_visible()
+    page.keyboard.press("0")
+    expect(page.get_by_role("button", name="Whole range")).to_be_hidden()
+    page.keyboard.press("p")
+    expect(page.locator("h2.group").first).to_contain_text("Pinned")
+    chart(page, "train/loss").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog.large")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog.large")).to_be_hidden()
+    assert "large" not in page.url
+
+
+def test_a_chart_is_saved_with_all_its_points(page, served, tmp_path):
+    keys = keys_of(page, served)
+    page.goto(f"{served}#/charts?runs={keys['first']}&search=loss")
+    card = drawn(page, "train/loss")
+    with page.expect_download() as saving:
+        card.get_by_role("button", name="save as CSV").click()
+    saving.value.save_as(tmp_path / "loss.csv")
+    rows = list(csv.DictReader((tmp_path / "loss.csv").open()))
+    assert [float(row["value"]) for row in rows[:2]] == [1.0, 0.5]
+    assert [row["value"] for row in rows if row["step"] in {"50", "60"}] == ["nan", "inf"]
+    assert len(rows) == 300
+    with page.expect_download() as saving:
+        card.get_by_role("button", name="save as PNG").click()
+    saving.value.save_as(tmp_path / "loss.png")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_new_points_show_while_the_training_writes(page, tmp_path):
+    with stepscope.open_run(tmp_path / "live", sinks=[]) as run, viewer(tmp_path) as url:
+        run.scalar("loss", 1.0, step=0)
+        run.flush_store()
+        page.goto(url)
+        expect(drawn(page, "loss").locator(".legend")).to_contain_text("step 0")
+        expect(page.locator(".chooser")).to_contain_text("live")
+        for step in range(1, 4):
+            run.scalar("loss", 1.0, step=step)
+            run.flush_store()
+            start = time.monotonic()
+            expect(chart(page, "loss").locator(".legend")).to_contain_text(f"step {step}")
+            assert time.monotonic() - start < LIVE_WITHIN_S
+        run.scalar("val/loss", 2.0, step=4)
+        expect(chart(page, "val/loss").locator("canvas")).to_have_count(1)
+        page.goto("about:blank")
+
+
+def test_of_thousands_of_series_only_the_visible_exist(page, tmp_path):
+    with stepscope.open_run(tmp_path / "many", sinks=[]) as run:
+        for step in range(3):
+            run.log({f"grad/layers.{layer}.norm": layer + step for layer in range(2000)}, step=step)
+    with viewer(tmp_path) as url:
+        page.goto(url)
+        drawn(page, "grad/layers.0.norm")
+        assert page.locator(".board .card").count() < 20
+        page.keyboard.press("End")
+        drawn(page, "grad/layers.1999.norm")
+        assert page.locator(".board .card").count() < 20
+        page.get_by_role("searchbox", name="search series").fill("layers.77.")
+        drawn(page, "grad/layers.77.norm")
+        expect(page.locator(".board .card")).to_have_count(1)
+        page.goto("about:blank")
+
+
+def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
+    page, complaints = browser
+    record(tmp_path / "gone", steps=20)
+    with viewer(tmp_path) as url:
+        page.goto(url)
+        drawn(page, "train/loss")
+        shutil.rmtree(tmp_path / "gone")
+        expect(page.locator(".errors")).to_contain_text("gone cannot be read")
+        assert chart(page, "train/loss").locator("canvas").count() == 1
+        page.goto("about:blank")
+    complaints.clear()
+
+
+def test_a_viewer_that_ended_is_said_once_and_what_was_read_stays(browser, runs):
+    page, complaints = browser
+    with viewer(runs) as url:
+        page.goto(url)
+        drawn(page, "train/loss")
+    expect(page.locator(".errors p")).to_have_text("the viewer does not answer: is stepscope view still running?×")
+    assert chart(page, "train/loss").locator("canvas").count() == 1
+    page.goto("about:blank")
+    complaints.clear()
+
+
+def test_without_a_run_it_says_what_to_do_and_shows_the_first_by_itself(page, tmp_path):
+    with viewer(tmp_path) as url:
+        page.goto(url)
+        expect(page.locator(".empty")).to_contain_text("stepscope.open_run")
+        record(tmp_path / "new", steps=5)
+        drawn(page, "train/loss")
+        page.goto("about:blank")
