@@ -1,0 +1,168 @@
+"""The application: answers with entity tags, errors in one line, and no file but the page's."""
+
+import json
+import shutil
+import sqlite3
+
+import pytest
+from starlette.testclient import TestClient
+from tracker_adapters.store.layout import rank_folder, segments
+
+import stepscope
+from stepscope.viewer import app as app_module
+from stepscope.viewer import watched_runs
+from stepscope.viewer.app import make_app
+from stepscope.viewer.watched_runs import RunList
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with one run."""
+    with stepscope.open_run(tmp_path / "runs" / "exp", sinks=[]) as run:
+        for step in range(50):
+            run.scalar("loss", step, step=step)
+        run.alert("<img onerror=x>", "text <b>", step=3)
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def client(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(watched_runs, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(watched_runs, "LOOK_SHARE", 0)
+    for name, text in (("page/index.html", "<p>page"), ("page/source.js", "no"), ("built/page.js", "1"), ("key", "no")):
+        path = tmp_path / "viewer" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    runs = RunList([folder])
+    with TestClient(make_app(runs, page=tmp_path / "viewer" / "page", built=tmp_path / "viewer" / "built")) as client:
+        yield client
+    runs.close()
+
+
+def key_of(client):
+    (run,) = client.get("/api/runs").json()["runs"]
+    return run["key"]
+
+
+def test_the_page_is_served_and_no_other_file(client):
+    assert client.get("/").text == "<p>page"
+    script = client.get("/page.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+    for path in ("/source.js", "/../key", "/%2e%2e/key", "/..%2fkey", "/built/page.js", "/index.htm", "/.hidden", "/x"):
+        assert client.get(path).status_code == 404, path
+
+
+def test_a_page_that_was_not_built_says_how(client, tmp_path):
+    (tmp_path / "viewer" / "built" / "page.js").unlink()
+    answer = client.get("/")
+    assert (answer.status_code, answer.text) == (503, app_module.NOT_BUILT)
+
+
+def test_an_answer_is_not_sent_again_until_the_run_has_more(client, folder):
+    address = f"/api/series?run={key_of(client)}&name=loss"
+    first = client.get(address)
+    tag = {"if-none-match": first.headers["etag"]}
+    assert client.get(address, headers=tag).status_code == 304
+    assert client.get(address).content == first.content
+    with stepscope.open_run(folder / "exp", sinks=[], resume=True) as run:
+        run.scalar("loss", 1.0, step=99)
+    again = client.get(address, headers=tag)
+    assert (again.status_code, len(again.content)) == (200, len(first.content) + 24)
+
+
+def test_errors_are_one_line_of_json(client):
+    key = key_of(client)
+    for address, status in (
+        ("series?run=nope&name=loss", 404),
+        (f"series?run={key}&name=lose", 404),
+        (f"series?run={key}", 400),
+        (f"series?run={key}&name=loss&width=x", 400),
+        ("nothing", 404),
+        ("%2e%2e/%2e%2e/etc/passwd", 404),
+        ("positions", 400),
+    ):
+        answer = client.get(f"/api/{address}")
+        assert answer.status_code == status, address
+        assert "\n" not in answer.json()["error"]
+        assert answer.headers["content-type"] == "application/json"
+
+
+def test_hostile_names_arrive_as_they_are(client):
+    (alert,) = client.get(f"/api/alerts?run={key_of(client)}").json()["alerts"]
+    assert (alert["name"], alert["message"], alert["step"]) == ("<img onerror=x>", "text <b>", 3)
+
+
+def test_a_run_that_was_deleted_answers_that_it_is_gone_and_the_rest_goes_on(client, folder):
+    key = key_of(client)
+    address = f"/api/series?run={key}&name=loss"
+    assert client.get(address).status_code == 200
+    shutil.rmtree(folder / "exp")
+    gone = client.get(address)
+    assert (gone.status_code, "exp" in gone.json()["error"]) == (410, True)
+    assert client.get(f"/api/positions?runs={key}").json()[key]["status"] == "unreadable"
+    assert client.get("/api/runs").json() == {"runs": [], "unreadable": []}
+
+
+def damaged_manifest(folder):
+    (folder / "run.json").write_text("{")
+
+
+def newer_schema(folder):
+    manifest = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(manifest | {"schema_version": 999}))
+
+
+def damaged_store(folder):
+    path = segments(rank_folder(folder, 0))[0]
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 8000)
+
+
+def other_tables(folder):
+    with sqlite3.connect(segments(rank_folder(folder, 0))[0]) as connection:
+        connection.execute("CREATE VIEW v AS SELECT 1")
+    connection.close()
+
+
+def empty(folder):
+    shutil.rmtree(folder / "store")
+
+
+def linked_store(folder):
+    (folder / "store").rename(folder.parent.parent / "elsewhere")
+    (folder / "store").symlink_to(folder.parent.parent / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [damaged_manifest, newer_schema, damaged_store, other_tables, empty, linked_store],
+    ids=lambda one: one.__name__,
+)
+def test_a_run_that_cannot_be_read_is_one_error_and_hides_no_other(client, folder, harm):
+    key = key_of(client)
+    with stepscope.open_run(folder / "sound", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+    harm(folder / "exp")
+    listed = client.get("/api/runs").json()
+    assert "sound" in [run["name"] for run in listed["runs"]]
+    assert len(listed["runs"]) + len(listed["unreadable"]) == 2
+    for path in ("series", "names", "alerts", "positions", "verdict", "run"):
+        answer = client.get(f"/api/{path}?run={key}&runs={key}&name=loss")
+        assert answer.status_code in (200, 404, 410), (path, answer.text)
+        found = answer.json()
+        if answer.status_code != 200:
+            assert "\n" not in found["error"]
+    assert client.get(f"/api/series?run={key}&name=loss").status_code != 200
+    (sound,) = [run["key"] for run in listed["runs"] if run["name"] == "sound"]
+    assert client.get(f"/api/series?run={sound}&name=loss").status_code == 200
+
+
+def test_fifty_runs_are_asked_for_at_once(client, folder):
+    for number in range(50):
+        with stepscope.open_run(folder / f"run{number}", sinks=[]) as run:
+            run.scalar("loss", number, step=0)
+    keys = [run["key"] for run in client.get("/api/runs").json()["runs"]]
+    assert len(keys) == 51
+    positions = client.get(f"/api/positions?runs={','.join(keys)}").json()
+    assert all(state["status"] == "finished" for state in positions.values())
+    for key in keys:
+        assert client.get(f"/api/series?run={key}&name=loss").status_code == 200
