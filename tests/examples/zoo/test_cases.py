@@ -41,6 +41,8 @@ def test_labels_are_of_the_vocabulary():
 def test_the_zoo_is_large_enough():
     assert Counter(bool(case.cause) for case in TUNED)[True] >= 220
     assert Counter(bool(case.cause) for case in TUNED)[False] >= 60
+    assert Counter(bool(case.cause) for case in HELD_OUT)[True] >= 60
+    assert Counter(bool(case.cause) for case in HELD_OUT)[False] >= 30
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns of a shape: that is the case's point
