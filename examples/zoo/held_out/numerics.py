@@ -213,7 +213,7 @@ def an_augmentation_that_costs_more_than_the_model(watch: Watch, *, seed: int, s
     )
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
     session, trained, begun = watch(net, optimizer), 0.0, time.perf_counter()
-    for _ in range(5):
+    for _ in range(3):
         for x, y in DataLoader(rows, 16, shuffle=True):
             ready = time.perf_counter()
             out = net(x)
