@@ -15,6 +15,8 @@ import { staticKey } from "./address.js";
 import { decodeColumns } from "./columns.js";
 
 const KEPT_ANSWERS = 400;
+/** Browsers open six connections to a server; what waits here can still be given up. */
+const MOST_AT_ONCE = 6;
 
 /** An answer that is an error: ``status`` is that of HTTP, 0 if the server does not answer. */
 export class AnswerError extends Error {
@@ -35,6 +37,42 @@ async function errorOf(response) {
   }
 }
 
+/** Lets a few at once go on, and the others in the order of their coming, unless they are given up before. */
+export class Turns {
+  /** @param {number} most */
+  constructor(most) {
+    this.free = most;
+    /** @type {(() => void)[]} */
+    this.waiting = [];
+  }
+
+  /** @param {AbortSignal} [signal] @returns {Promise<void>} */
+  take(signal) {
+    if (this.free > 0) {
+      this.free -= 1;
+      return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => {
+      const begin = () => {
+        signal?.removeEventListener("abort", giveUp);
+        resolve();
+      };
+      const giveUp = () => {
+        this.waiting.splice(this.waiting.indexOf(begin), 1);
+        reject(/** @type {AbortSignal} */ (signal).reason);
+      };
+      this.waiting.push(begin);
+      signal?.addEventListener("abort", giveUp, { once: true });
+    });
+  }
+
+  give() {
+    const next = this.waiting.shift();
+    if (next) next();
+    else this.free += 1;
+  }
+}
+
 /**
  * Answers over HTTP. An answer that the server has not changed since (its ETag) is not sent or decoded again.
  * @param {string} root
@@ -43,9 +81,21 @@ async function errorOf(response) {
 export function liveSource(root = "api/") {
   /** @type {Map<string, {etag: string, value: any}>} in the order of their use */
   const kept = new Map();
+  const turns = new Turns(MOST_AT_ONCE);
 
   /** @param {string} address @param {(response: Response) => Promise<any>} decode @param {AbortSignal | undefined} signal */
   async function answer(address, decode, signal) {
+    signal?.throwIfAborted();
+    await turns.take(signal);
+    try {
+      return await asked(address, decode, signal);
+    } finally {
+      turns.give();
+    }
+  }
+
+  /** @param {string} address @param {(response: Response) => Promise<any>} decode @param {AbortSignal | undefined} signal */
+  async function asked(address, decode, signal) {
     const known = kept.get(address);
     /** @type {Response} */
     let response;

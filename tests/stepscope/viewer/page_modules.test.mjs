@@ -12,7 +12,7 @@ const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
 const { numberText } = await import(new URL("format.js", PAGE));
 const { shortened } = await import(new URL("dom.js", PAGE));
-const { staticSource } = await import(new URL("source.js", PAGE));
+const { Turns, staticSource } = await import(new URL("source.js", PAGE));
 
 const points = (step, value) => lineOf({ meta: { form: "points" }, columns: { step: Float64Array.from(step), time_ms: Float64Array.from(step, (one) => 1000 * one), value: Float64Array.from(value) } });
 
@@ -117,4 +117,18 @@ test("texts are short and telling", () => {
   assert.deepEqual([0, 1234567, 1.23456789, 1e-7, NaN, -Infinity, null].map(numberText), ["0", "1234567", "1.2346", "1.000e-7", "NaN", "−∞", "–"]);
   assert.equal(shortened("layers.".padEnd(4096, "x"), 21).length, 21);
   assert.ok(!/\p{Surrogate}/u.test(shortened("😀".repeat(50), 20)));
+});
+
+test("who gives up while waiting takes no turn", async () => {
+  const turns = new Turns(1);
+  await turns.take();
+  const giving = new AbortController();
+  const first = turns.take(giving.signal);
+  const second = turns.take();
+  giving.abort();
+  await assert.rejects(first, { name: "AbortError" });
+  turns.give();
+  await second;
+  turns.give();
+  assert.equal(turns.free, 1);
 });

@@ -6,6 +6,8 @@ import { firstAtLeast } from "./line.js";
 import { moved, scaled } from "./moving.js";
 import { Plot } from "./plot.js";
 
+/** Charts that are scrolled past are neither drawn nor loaded. */
+const SETTLED_MS = 60;
 const NEAR = 0.015;
 const HEAD_AND_LEGEND = 74;
 
@@ -23,7 +25,7 @@ export class Card {
     this.closing = new AbortController();
     this.loading = false;
     this.again = false;
-    this.drawnOnce = false;
+    this.starting = 0;
     const { name } = entry;
     const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ click) =>
       element("button", { class: "icon", title: label, "aria-label": `${label}: ${shortened(name, 80)}`, click }, text);
@@ -57,8 +59,11 @@ export class Card {
   /** @param {number} width @param {number} height */
   resize(width, height) {
     this.plot.resize(width - 12, height - HEAD_AND_LEGEND);
-    if (this.drawnOnce) return;
-    this.drawnOnce = true;
+    if (this.starting) return;
+    this.starting = window.setTimeout(() => this.start(), SETTLED_MS);
+  }
+
+  start() {
     if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, this.board.rank))) this.draw();
     void this.load(false);
   }
@@ -171,6 +176,7 @@ export class Card {
   }
 
   close() {
+    clearTimeout(this.starting);
     this.closing.abort();
     this.plot.close();
   }

@@ -78,7 +78,7 @@ export class VirtualList {
     }
     /** @type {Map<string, Item>} */
     const seen = new Map();
-    const width = (this.width - GAP * ((this.columns ?? 1) - 1)) / (this.columns ?? 1);
+    const width = Math.floor((this.width - GAP * ((this.columns ?? 1) - 1)) / (this.columns ?? 1));
     for (let place = low; place < this.rows.length && this.rows[place].top < below; place++) {
       const row = this.rows[place];
       if (row.heading) {
