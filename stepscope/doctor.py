@@ -16,6 +16,7 @@ from tracker_adapters.registry import SinkSpec, known_sinks, load_sink
 from tracker_adapters.store.log_probe import why_no_log
 
 from debuggers.detectors.signals.plugins import DetectorPlugin, detector_plugins
+from stepscope.viewer.serving import why_not as why_not_viewed
 
 CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "psutil")
 
@@ -25,6 +26,7 @@ def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
     yield "training", [("torch", _torch()), ("measuring", _measuring()), *_measuring_on_devices()]
     yield "run store", [("SQLite", sqlite3.sqlite_version), (f"WAL in {Path.cwd()}", _wal())]
+    yield "viewer", [("stepscope view", why_not_viewed() or "works")]
     distributions = packages_distributions()
     yield "sinks", [(name, _sink(name, spec, distributions)) for name, spec in sorted(known_sinks().items())]
     if detectors := sorted((plugin.name, _detector(plugin)) for plugin in detector_plugins()):

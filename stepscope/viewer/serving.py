@@ -7,6 +7,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 
 from tracker_adapters.errors import MissingPackageError, RunError
 
@@ -47,6 +48,15 @@ def listen(host: str, port: int | None) -> socket.socket:
             raise RunError(f"cannot listen at {host}:{number}: {error.strerror or error}") from error
         return listener
     raise RunError(f"the ports {PORT} to {PORT + PORTS_TRIED - 1} are in use; choose another with --port")
+
+
+def why_not() -> str:
+    """Returns why there is no viewer here; empty when there is one."""
+    if any(find_spec(package) is None for package in ("starlette", "uvicorn")):
+        return INSTALL
+    from stepscope.viewer.app import BUILT, NOT_BUILT
+
+    return "" if (BUILT / "page.js").is_file() else NOT_BUILT
 
 
 def new_token() -> str:
