@@ -1,6 +1,7 @@
 """What is said of an array in numbers: its statistics and its distribution. Needs no torch."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
 
 BINS = 32
 """The bars of a small histogram."""
-_CHUNK = 1 << 20
+_CHUNK = 1 << 17
 _NARROW = frozenset(NARROW_FLOATS.values())
 
 Array = npt.NDArray[Any]
@@ -45,21 +46,20 @@ def statistics(array: Array) -> dict[str, Any]:
     are none. ``histogram`` has ``low``, ``high`` and the counts of ``BINS`` equal bins from the one to the other,
     both ends included; None with no finite value, one value throughout, or a range beyond float64.
     """
-    found: dict[str, Any] = {"elements": int(array.size)}
     nan = positive = negative = zero = count = 0
     total, low, high = 0.0, np.inf, -np.inf
-    for part in _parts(array):
-        finite = part[np.isfinite(part)]
-        nan += int(np.isnan(part).sum())
-        positive += int((part == np.inf).sum())
-        negative += int((part == -np.inf).sum())
-        zero += int((finite == 0).sum())
-        count += finite.size
+    for part, finite in _parts(array):
+        if finite.size < part.size:
+            nan += int(np.isnan(part).sum())
+            positive += int((part == np.inf).sum())
+            negative += int((part == -np.inf).sum())
         if finite.size:
+            zero += finite.size - int(np.count_nonzero(finite))
             with np.errstate(over="ignore"):
                 total += float(finite.sum())
             low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-    found |= {"nan": nan, "pinf": positive, "ninf": negative, "zero": zero}
+        count += finite.size
+    found: dict[str, Any] = {"elements": int(array.size), "nan": nan, "pinf": positive, "ninf": negative, "zero": zero}
     if not count:
         return found | dict.fromkeys(("min", "max", "mean", "std", "histogram"))
     mean = total / count
@@ -69,11 +69,19 @@ def statistics(array: Array) -> dict[str, Any]:
     return found | {"histogram": histogram}
 
 
+def finite_range(array: Array) -> tuple[float, float]:
+    """Returns the smallest and the largest finite value; (0, 1) without one."""
+    low, high = np.inf, -np.inf
+    for _, finite in _parts(array):
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    return (low, high) if low <= high else (0.0, 1.0)
+
+
 def _second_pass(array: Array, mean: float, low: float, high: float) -> tuple[float, npt.NDArray[np.int64] | None]:
     bins = np.zeros(BINS, np.int64) if low < high and np.isfinite(high - low) else None
     squares = 0.0
-    for part in _parts(array):
-        finite = part[np.isfinite(part)]
+    for _, finite in _parts(array):
         with np.errstate(over="ignore", invalid="ignore"):
             squares += float(np.square(finite - mean).sum())
         if bins is not None:
@@ -82,7 +90,10 @@ def _second_pass(array: Array, mean: float, low: float, high: float) -> tuple[fl
     return squares, bins
 
 
-def _parts(array: Array) -> Any:
+def _parts(array: Array) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
+    """Pieces of an array as float64, each with its finite values."""
     flat = array.reshape(-1)
     for start in range(0, flat.size, _CHUNK):
-        yield as_floats(flat[start : start + _CHUNK])
+        part = as_floats(flat[start : start + _CHUNK])
+        is_finite = np.isfinite(part)
+        yield part, part if is_finite.all() else part[is_finite]

@@ -13,8 +13,6 @@ import struct
 import sys
 from typing import BinaryIO
 
-from tracker_adapters.child_process import step_back
-
 from debuggers.errors import PageError
 from stepscope.viewer.outputs.nodes import PlaceError
 from stepscope.viewer.outputs.page_requests import OpenPages, answer
@@ -27,18 +25,23 @@ def main() -> None:
     _set_limits(int(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what anything prints is no answer
-    step_back()
     pages = OpenPages()
     for line in sys.stdin.buffer:
         _allow_time()
         try:
             _send(answers, 0, answer(json.loads(line), pages))
         except (PageError, PlaceError) as error:
+            if isinstance(error.__cause__, MemoryError):
+                _end()
             _send(answers, 1, str(error).encode(errors="replace"))
         except MemoryError:
-            os.kill(os.getpid(), signal.SIGKILL)  # what is left of the memory may not suffice for more
+            _end()
         except Exception as error:  # whatever a hostile page makes of our own code is an error of that page
             _send(answers, 1, f"the page cannot be shown: {type(error).__name__}: {error}".encode(errors="replace"))
+
+
+def _end() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)  # what is left of the memory may not suffice for more
 
 
 def _set_limits(nbytes: int) -> None:

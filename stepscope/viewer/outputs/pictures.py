@@ -8,7 +8,7 @@ import numpy.typing as npt
 from tracker_adapters.values.png import encode
 
 from debuggers.pictures.colours import HEAT, INFINITE_COLOUR, NAN_COLOUR, viridis
-from stepscope.viewer.outputs.arrays import Array, as_floats
+from stepscope.viewer.outputs.arrays import Array, as_floats, finite_range
 
 MAX_MAPS = 64
 """So many maps are shown in one picture."""
@@ -96,24 +96,17 @@ def sheet_of(maps: Array, first: int = 0) -> Sheet:
     )
 
 
-def finite_range(array: Array) -> tuple[float, float]:
-    """Returns the smallest and the largest finite value; (0, 1) without one."""
-    values = as_floats(array)
-    finite = values[np.isfinite(values)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-
-
 def maps_png(maps: Array, first: int = 0) -> bytes:
     """Returns maps (N, H, W) side by side in viridis, on one scale from the smallest to the largest of all N.
 
     NaN and infinities have colours of their own. The gaps between maps are transparent.
     """
     sheet, low_high = sheet_of(maps, first), finite_range(maps)
-    shown = as_floats(maps[first : first + sheet.count])
+    shown = maps[first : first + sheet.count]
     for axis, length in ((1, shown.shape[1]), (2, shown.shape[2])):
         if sheet.block > 1:  # the largest; NaN stays visible
             shown = np.maximum.reduceat(shown, np.arange(0, length, sheet.block), axis=axis)
-    colours = _coloured(shown, *low_high).repeat(sheet.factor, 1).repeat(sheet.factor, 2)
+    colours = _coloured(as_floats(shown), *low_high).repeat(sheet.factor, 1).repeat(sheet.factor, 2)
     rows = math.ceil(sheet.count / sheet.columns)
     cells = np.zeros((rows * sheet.columns, sheet.cell_height + _GAP, sheet.cell_width + _GAP, 4), np.uint8)
     cells[: sheet.count, :-_GAP, :-_GAP, :3] = colours

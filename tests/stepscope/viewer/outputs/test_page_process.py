@@ -91,12 +91,11 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path, process):
 
 def test_a_page_that_takes_too_much_memory_ends_the_process_and_nothing_else(tmp_path):
     process = PageProcess(memory_bytes=200 << 20)
-    large = _page(tmp_path, {0: {"d": np.zeros((1, 9000, 9000), np.uint8)}}, "large.pkl")  # 650 MB as float64
+    large = _page(tmp_path, {0: {"d": "x" * (300 << 20)}}, "large.pkl")
     small = _page(tmp_path, {0: {"d": 1.0}}, "small.pkl")
-    ask = {"ask": "picture", "folder": str(tmp_path), "place": [0], "form": "maps", "first": 0, "idx": 0}
     try:
         with pytest.raises(PageError, match=r"large\.pkl: the process that opens pages took more than 200 MB"):
-            process.ask(ask | {"page": large})
+            process.ask({"ask": "datapoint", "folder": str(tmp_path), "page": large, "idx": 0})
         assert process.ask({"ask": "datapoint", "folder": str(tmp_path), "page": small, "idx": 0})
     finally:
         process.close()
@@ -108,6 +107,18 @@ def test_a_request_that_takes_too_long_ends_the_process(tmp_path):
     try:
         with pytest.raises(PageError, match=r"took longer than 0\.001 s"):
             process.ask({"ask": "datapoint", "folder": str(tmp_path), "page": page, "idx": 0})
+    finally:
+        process.close()
+
+
+def test_a_large_array_is_described_and_drawn_in_little_memory(tmp_path):
+    process = PageProcess(memory_bytes=300 << 20)
+    page = _page(tmp_path, {0: {"d": np.zeros((1, 8000, 8000), np.uint8)}})  # 512 MB as float64
+    request = {"folder": str(tmp_path), "page": page, "idx": 0}
+    try:
+        (node,) = json.loads(process.ask({"ask": "datapoint", **request}))["debug"]
+        assert node["pictures"][0]["block"] == 11
+        assert process.ask({"ask": "picture", "place": [0], "form": "maps", "first": 0, **request})[1:4] == b"PNG"
     finally:
         process.close()
 

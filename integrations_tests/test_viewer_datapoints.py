@@ -1,0 +1,308 @@
+"""Datapoints, images, texts, tables, curves, files and alerts as a person sees them in the viewer's page."""
+
+import os
+
+import joblib
+import numpy as np
+import psutil
+import pytest
+import torch
+from digits_data import digits_data
+from tracker_adapters.artifacts import PageEntry
+from viewer_pages import NEEDS_THE_PAGE, serious_findings, viewer, viewer_page
+from waiting import until
+
+import stepscope
+from debuggers.attention import AttentionDebugger
+from debuggers.feature_map import FeatureMapDebugger
+from debuggers.gradcam import GradCAMDebugger
+from debuggers.page_files.saving import write_page
+from debuggers.wrappers.sequential_debugger import SequentialDebugger
+
+pytestmark = NEEDS_THE_PAGE
+COUNT = 48
+STEPS = 30
+MANY = 10_000
+SCRIPT = "<img src=x onerror=alert(1)>"
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU())
+        self.down = torch.nn.Conv2d(8, 8, 2, 2)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+        self.head = torch.nn.Linear(8, 10)
+
+    def forward(self, images):
+        tokens = self.down(self.conv(images)).flatten(2).transpose(1, 2)
+        return self.head((tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]).mean(1))
+
+
+CONFIG = [
+    {"name": "maps", "debugger_config": {"class": FeatureMapDebugger, "args": {"layer_name": "conv"}}},
+    {"name": "attention", "debugger_config": {"class": AttentionDebugger, "args": {"layer_name": "attention"}}},
+    {"name": "cam", "debugger_config": {"class": GradCAMDebugger, "args": {"target_layer": "conv"}}},
+]
+
+
+def _train(path, seed):
+    torch.manual_seed(seed)
+    rows, classes = digits_data()
+    images = torch.tensor(rows[:COUNT]).float().reshape(-1, 1, 8, 8) / 16
+    labels = torch.tensor(classes[:COUNT])
+    model = Network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    kept = ["inputs", "labels", "outputs", "scores", "meta_info"]
+    with (
+        stepscope.open_run(path, sinks=[]) as run,
+        SequentialDebugger(CONFIG, model, emitter=run.scoped("validation"), keep=kept) as debugger,
+    ):
+        for epoch in range(2):
+            debugger.enabled = False
+            for step in range(epoch * STEPS // 2, (epoch + 1) * STEPS // 2):
+                loss = torch.nn.functional.cross_entropy(model(images), labels)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                run.at(step).scalar("train/loss", loss.item())
+                weights = model.conv[0].weight.detach()[:, 0].reshape(-1, 3)
+                run.at(step).image("weights", weights, layout="HW", value_range=(-0.5, 0.5))
+            debugger.enabled, debugger.step = True, step
+            debugger.begin_epoch(run.path / f"epoch_{epoch}/debugger")
+            with torch.no_grad():
+                outputs = model(images)
+            scores = {"loss": torch.nn.functional.cross_entropy(outputs, labels, reduction="none")}
+            meta_info = {"idx": torch.arange(COUNT), "file": SCRIPT}
+            batch = {"inputs": images, "labels": labels, "outputs": outputs, "scores": scores, "meta_info": meta_info}
+            debugger(batch, model)
+            debugger.save_all()
+        _record_the_rest(run, path.parent / "notes.html")
+    return run.path
+
+
+def _record_the_rest(run, notes):
+    for step in (0, 10):
+        run.at(step).text("notes", f"# Step {step}\n\n**bold** {SCRIPT} [bad](javascript:alert(1))")
+        run.at(step).table("classes", ["class", "count"], [[SCRIPT, 3], ["b", 20 + step], ["c", 1]])
+        run.at(step).curve("roc", [0.0, 0.5, 1.0], [0.0, 0.7, 1.0], x_label="fpr", y_label="tpr")
+    notes.write_text("<script>alert(1)</script>", encoding="utf-8")
+    run.at(3).file(notes, media_type="text/html")
+    run.at(7).alert("plateau", f"The loss stays. {SCRIPT}", level="warning")
+    run.at(9).alert("nan_gradient", "NaN in conv.0.weight", level="error")
+
+
+class _Runs:
+    """A page that would make a folder when it is loaded."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("viewer")
+    for seed in range(2):
+        _train(folder / f"runs/digits-{seed}", seed)
+    with stepscope.open_run(folder / "runs/many", sinks=[]) as run:
+        outputs = np.array([0.0, 1.0], np.float32)
+        datapoints = {
+            idx: {"stats": {"mean": float(idx)}, "datapoint": {"outputs": outputs, "labels": int(idx % 4 > 0)}}
+            for idx in range(MANY)
+        }
+        (folder / "many").mkdir()
+        record = write_page(folder / "many", 0, datapoints)
+        contents = [PageEntry(datapoint=idx, debugger="stats", summary="") for idx in datapoints]
+        run.at(1).page(folder / "many" / record.page, contents=contents, sha256=record.sha256)
+    with stepscope.open_run(folder / "runs/hostile", sinks=[]) as run:
+        joblib.dump({0: {"bad": _Runs(folder / "executed")}}, folder / "page_0.pkl")
+        run.at(1).page(folder / "page_0.pkl", contents=[PageEntry(datapoint=0, debugger="bad", summary="")])
+        joblib.dump({0: {"fine": 0.5}}, folder / "page_1.pkl")
+        run.at(1).page(folder / "page_1.pkl", contents=[PageEntry(datapoint=1, debugger="fine", summary="")])
+    with viewer(folder / "runs") as address, viewer_page(folder) as (page, complaints):
+        runs = page.request.get(f"{address}api/runs").json()["runs"]
+        keys = {run["name"]: run["key"] for run in runs}
+
+        def show(view, names, **params):
+            query = "&".join(f"{key}={value}" for key, value in params.items())
+            page.goto("about:blank")
+            page.goto(f"{address}#/{view}?runs={','.join(keys[name] for name in names)}&{query}")
+            return page
+
+        show.keys, show.complaints, show.page, show.address, show.folder = keys, complaints, page, address, folder
+        yield show
+
+
+@pytest.fixture(autouse=True)
+def _no_complaints(page):
+    page.complaints.clear()
+    yield
+    assert page.complaints == []
+
+
+def test_a_datapoint_shows_its_four_sections_with_pictures(page):
+    shown = page("datapoints", ["digits-0"], idx=5)
+    shown.get_by_role("heading", name="Datapoint 5").wait_for()
+    for heading in ("Inputs", "Labels and outputs", "Meta information", "Debug outputs"):
+        assert shown.get_by_role("heading", name=heading).is_visible()
+    until(lambda: shown.evaluate("[...document.images].every((image) => image.complete)"))
+    sizes = shown.eval_on_selector_all(".pictures img", "all => all.map((one) => [one.alt, one.naturalWidth])")
+    assert all(width > 0 for _, width in sizes)
+    alts = [alt for alt, _ in sizes]
+    assert "gradcam: over the input" in alts
+    assert "attention_map: attention to each place of the input" in alts
+    assert "feature_map: map" in alts
+    assert SCRIPT in shown.locator(".meta_info").inner_text()
+
+
+def test_keys_move_and_filters_leave_the_wrong_ones_and_the_address_keeps_both(page):
+    shown = page("datapoints", ["digits-0"])
+    shown.get_by_role("heading", name="Datapoint 0").wait_for()
+    shown.keyboard.press("ArrowRight")
+    shown.get_by_role("heading", name="Datapoint 1").wait_for()
+    shown.keyboard.press("k")
+    shown.get_by_role("heading", name="Datapoint 0").wait_for()
+    shown.get_by_label("show", exact=True).select_option("wrong")
+    shown.get_by_label("order").select_option("loss")
+    rows = shown.locator(".row .bad").filter(has_text="✗")
+    rows.first.wait_for()
+    assert rows.count() == shown.locator(".row").count()
+    first = shown.locator(".row .idx").first.inner_text()
+    shown.locator(".row").first.click()
+    shown.get_by_role("heading", name=f"Datapoint {first}", exact=True).wait_for()
+    address = shown.url
+    assert "show=wrong" in address
+    assert f"idx={first}" in address
+    shown.goto("about:blank")
+    shown.goto(address)
+    shown.get_by_role("heading", name=f"Datapoint {first}", exact=True).wait_for()
+    assert shown.get_by_label("show", exact=True).input_value() == "wrong"
+
+
+def test_a_debugger_and_a_label_can_be_chosen(page):
+    shown = page("datapoints", ["digits-0"], debugger="cam")
+    shown.locator(".outputs.debug .node > summary").first.wait_for()
+    assert shown.locator(".outputs.debug > .nodes > .node > summary").all_inner_texts() == ["cam"]
+    shown.get_by_label("label", exact=True).select_option("7")
+    until(lambda: shown.evaluate("document.querySelectorAll('.row').length < 10"))
+    assert all("7 →" in text for text in shown.locator(".row").all_inner_texts())
+
+
+def test_two_epochs_lie_side_by_side_with_what_changed_most(page):
+    run = page.keys["digits-0"]
+    shown = page("datapoints", ["digits-0", "digits-1"], epoch=f"{run}:0.0", beside=f"{run}:0.1", sort="changed", idx=3)
+    shown.get_by_role("columnheader", name="relative").wait_for()
+    assert shown.locator(".side-column").count() == 2
+    titles = shown.locator("h3.side").all_inner_texts()
+    assert ["epoch_0" in titles[0], "epoch_1" in titles[1]] == [True, True]
+    assert "datapoint/outputs" in shown.locator(".changes").inner_text()
+    shown.locator(".row", has_text="Δ").first.wait_for()
+    other = page.keys["digits-1"]
+    shown = page("datapoints", ["digits-0", "digits-1"], epoch=f"{run}:0.1", beside=f"{other}:0.1", idx=3)
+    shown.locator("h3.side").nth(1).wait_for()
+    assert ["digits-0" in text for text in shown.locator("h3.side").all_inner_texts()] == [True, False]
+
+
+def test_ten_thousand_datapoints_scroll_and_filter(page):
+    shown = page("datapoints", ["many"])
+    shown.get_by_text("2,500 of 10,000 judged are wrong").wait_for()
+    assert shown.locator(".row").count() < 100
+    shown.locator(".row-list").focus()
+    shown.keyboard.press("End")
+    shown.get_by_role("heading", name="Datapoint 9999").wait_for()
+    shown.get_by_label("search an index").fill("77")
+    shown.get_by_text("111 datapoints of 10,000").wait_for()
+
+
+def test_a_hostile_page_is_one_error_and_a_crash_of_what_opens_pages_is_none(page):
+    shown = page("datapoints", ["hostile"], idx=0)
+    shown.get_by_text("page_0.pkl").or_(shown.get_by_text("refused")).first.wait_for()
+    assert not (page.folder / "executed").exists()
+    shown.locator(".row").nth(1).click()
+    shown.get_by_role("heading", name="Datapoint 1").wait_for()
+    opening = [one for one in psutil.Process().children() if "stepscope.viewer.outputs.page_child" in one.cmdline()]
+    assert opening
+    for one in opening:
+        one.kill()
+        one.wait()
+    shown.locator(".row").nth(0).click()
+    shown.locator(".detail .bad", has_text="refused").first.wait_for()
+    page.complaints[:] = [text for text in page.complaints if "410" not in text]  # the browser's word for the refusal
+
+
+def test_images_of_every_step_with_the_loss_below(page):
+    shown = page("images", ["digits-0", "digits-1"], name="weights", step=0)
+    shown.get_by_text("step 0 · 1 of 30 steps").wait_for()
+    pictures = shown.locator(".figures img")
+    assert pictures.count() == 2
+    first = pictures.first.get_attribute("src")
+    shown.keyboard.press("ArrowRight")
+    shown.get_by_text("step 1 · 2 of 30 steps").wait_for()
+    assert pictures.first.get_attribute("src") != first
+    shown.keyboard.press("End")
+    shown.get_by_text("step 29 · 30 of 30 steps").wait_for()
+    until(lambda: shown.evaluate("[...document.images].every((image) => image.naturalWidth === 3)"))
+    assert pictures.first.evaluate("one => getComputedStyle(one).imageRendering") == "pixelated"
+    assert pictures.first.bounding_box()["height"] > 200
+    canvas = shown.get_by_role("img", name="series by step")
+    assert "digits-1: 30 points" in canvas.get_attribute("aria-label")
+    canvas.click(position={"x": 70, "y": 50})
+    shown.get_by_text("step 0 · 1 of 30 steps").wait_for()
+
+
+def test_texts_are_markdown_and_never_html(page):
+    shown = page("texts", ["digits-0"])
+    shown.get_by_role("heading", name="Step 10", exact=True).wait_for()
+    assert shown.locator(".markdown strong").inner_text() == "bold"
+    assert SCRIPT in shown.locator(".markdown").inner_text()
+    assert shown.locator(".markdown a, .markdown img").count() == 0
+    shown.get_by_label("as plain text").check()
+    shown.get_by_text("# Step 10").wait_for()
+
+
+def test_tables_sort_and_curves_are_drawn(page):
+    shown = page("texts", ["digits-0"], kind="table")
+    shown.get_by_role("button", name="count").click()
+    assert shown.locator("tbody td.number").all_inner_texts() == ["1", "3", "30"]
+    shown.get_by_role("button", name="count").click()
+    assert shown.locator("tbody td.number").all_inner_texts() == ["30", "3", "1"]
+    shown.get_by_role("tab", name="Curves").click()
+    shown.get_by_role("img", name="roc. digits-0: 3 points, last 1").wait_for()
+
+
+def test_a_file_is_saved_and_not_shown(page):
+    shown = page("texts", ["digits-0"], kind="file")
+    link = shown.get_by_role("link", name="notes.html")
+    with shown.expect_download() as download:
+        link.click()
+    assert download.value.suggested_filename == "notes.html"
+    answer = shown.request.get(f"{page.address}{link.get_attribute('href')}")
+    assert answer.headers["content-disposition"].startswith("attachment;")
+    assert answer.headers["content-type"] == "application/octet-stream"
+
+
+def test_alerts_are_filtered_by_level_and_lead_to_the_charts(page):
+    shown = page("texts", ["digits-0"], kind="alert")
+    shown.get_by_text("NaN in conv.0.weight").wait_for()
+    shown.get_by_label("warning (1)").uncheck()
+    shown.get_by_text("1 alert of 2").wait_for()
+    assert SCRIPT not in shown.locator(".alerts").inner_text()
+    link = shown.get_by_role("link", name="step 9").get_attribute("href")
+    assert link.startswith("#/charts?")
+    assert "zoom=0,59" in link
+
+
+@pytest.mark.parametrize(
+    ("view", "params"),
+    [("datapoints", {"idx": 2}), ("images", {"name": "weights"}), ("texts", {}), ("texts", {"kind": "alert"})],
+)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(page, view, params, scheme):
+    page.page.emulate_media(color_scheme=scheme)
+    shown = page(view, ["digits-0"], **params)
+    shown.locator(".row, .alerts li").first.wait_for()
+    shown.wait_for_load_state("networkidle")
+    assert serious_findings(shown) == []
