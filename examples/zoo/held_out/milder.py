@@ -3,12 +3,11 @@
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
-from torch.utils.data import DataLoader
 
 from examples.zoo import datasets, samples
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data
-from examples.zoo.loops import accuracy, fit, r_squared
+from examples.zoo.loops import accuracy, fit
 
 
 def _numerals(seed: int) -> Data:
@@ -121,26 +120,6 @@ def a_replay_memory_with_graphs(watch: Watch, *, seed: int, sick: bool) -> float
         if not sick:
             past = past[-10:]
     return sum(not one.requires_grad for one, _ in past) / len(past)
-
-
-@sick("unshuffled_data", margin=0.05)
-def rows_in_the_order_of_their_targets(watch: Watch, *, seed: int, sick: bool) -> float:
-    """A table sorted by progression is read from top to bottom, epoch after epoch."""
-    data = datasets.diabetes(seed)
-    order = data.targets.squeeze(1).argsort()
-    rows = torch.utils.data.TensorDataset(data.inputs[order], data.targets[order])
-    net = nn.Sequential(nn.Linear(10, 24), nn.ReLU(), nn.Linear(24, 1))
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.03, momentum=0.9)
-    session = watch(net, optimizer)
-    for _ in range(20):
-        for x, y in DataLoader(rows, 20, shuffle=not sick):
-            out = net(x)
-            loss = F.mse_loss(out, y)
-            optimizer.zero_grad()
-            loss.backward()
-            session.step(loss, inputs=x, outputs=out, targets=y)
-            optimizer.step()
-    return r_squared(net, data)
 
 
 @sick("gradients_not_zeroed", margin=0.05)
