@@ -20,7 +20,7 @@ def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"]) as run:
         run.scalar("loss", 1.0, step=0)
         assert run.flush(60)
-        (event_file,) = (tmp_path / "run" / "tensorboard").glob("events.out.tfevents.*")
+        (event_file,) = (tmp_path / "run").glob("events.out.tfevents.*")
 
         def delay(step):
             size = event_file.stat().st_size

@@ -49,9 +49,9 @@ def scalars(name, steps):
 
 
 class TestOptions:
-    def test_the_default_is_a_folder_of_the_run(self, tmp_path, monkeypatch):
+    def test_the_default_is_the_folder_of_the_run(self, tmp_path, monkeypatch):
         monkeypatch.delenv("TENSORBOARD_LOGGING_DIR", raising=False)
-        assert TensorBoardSink.resolve({}, tmp_path / "exp1") == {"target": str(tmp_path / "exp1/tensorboard")}
+        assert TensorBoardSink.resolve({}, tmp_path / "exp1") == {"target": str(tmp_path / "exp1")}
 
     def test_the_environment_names_a_shared_folder(self, tmp_path, monkeypatch):
         monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "shared"))

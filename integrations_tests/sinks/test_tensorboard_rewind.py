@@ -128,9 +128,9 @@ def test_a_resumed_run_shows_the_latest_attempt_as_the_record_does(tmp_path):
             assert run.flush(60)
     with stepscope.read_run(tmp_path / "run") as record:
         stored = record.scalars("loss")
-    shown = points(tmp_path / "run" / "tensorboard", "loss")
+    shown = points(tmp_path / "run", "loss")
     assert shown == list(zip(stored.steps.tolist(), stored.values.tolist(), strict=True))
-    assert [step for step, _ in points(tmp_path / "run" / "tensorboard", "grad")] == list(range(25))
+    assert [step for step, _ in points(tmp_path / "run", "grad")] == list(range(25))
 
 
 # Anything, with crashes.

@@ -16,6 +16,7 @@ from tensorboard.data.provider import BlobSequenceDatum, DataProvider
 from tensorboard.data.server_ingester import get_server_binary
 from tensorboard.plugin_util import markdown_to_safe_html
 from tensorboard.util import tensor_util
+from tracker_adapters.sinks.tensorboard.dashboards import TAGS
 from tracker_adapters.testing.contract import Shown, pixel_digest
 
 _EVERYTHING = dict.fromkeys(("scalars", "histograms", "compressedHistograms", "images", "audio", "tensors"), 0)
@@ -98,7 +99,7 @@ def read_with_python(folder: Path) -> dict[tuple[str, str], TagContents]:
         events = accumulator.Images(tag)
         points = [(e.step, e.wall_time, (e.width, e.height, e.encoded_image_string)) for e in events]
         take("images", tag, points)
-    for tag in tags["tensors"]:
+    for tag in set(tags["tensors"]) - TAGS:
         events = accumulator.Tensors(tag)
         take("text", tag, [(e.step, e.wall_time, _texts(tensor_util.make_ndarray(e.tensor_proto))) for e in events])
     return found

@@ -1,14 +1,14 @@
 """What runs are compared by: configuration, metrics, verdict and causes, one run after the other."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from tracker_adapters.metric_names import by_weight, metrics_first
 from tracker_adapters.store.reading.record import NameInfo, RunRecord, ScalarSeries
 
 from debuggers.diagnosis.rules.diagnose import diagnose
-from debuggers.diagnosis.signals import PREFIX
 from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
 from stepscope.diagnosing.stored_reports import stored_reports
 from stepscope.report_pages.content import ReportContent
@@ -20,9 +20,6 @@ MOST_METRICS = 24
 MOST_NAMES = 1000
 MOST_VALUES = 200_000
 """Beyond so many values of a metric its extremes come from the roll-ups, which know no step of theirs."""
-_FIRST = ("loss", "validation/loss", "validation/accuracy", "accuracy", "learning_rate", "total_norm/gradients")
-_OF_TENSORS = ("gradient_norm/", "weight_norm/", "update_norm/", "update_ratio/", "activations/", "stability/")
-"""How names begin that a session records of single tensors: too many for a table of runs."""
 
 
 def compare_answer(runs: RunList, query: Query) -> Answer:
@@ -68,7 +65,7 @@ def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict
     """Returns the row of one run; see ``compare_answer``."""
     manifest, names = record.manifest, record.names(0)
     scalars = {info.name: info for info in names if info.kind == "scalar"}
-    chosen = [name for name in wanted if name in scalars] if wanted else _first_metrics(scalars)
+    chosen = [name for name in wanted if name in scalars] if wanted else metrics_first(scalars, MOST_METRICS)
     ended_ns = manifest.ended_ns
     reports = [ReportContent(title="", text=report.text) for report in stored_reports(record)]
     return {
@@ -82,26 +79,8 @@ def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict
         "state": next((state for state in ("bad", "warn", "good") if state in {one.state for one in reports}), ""),
         "last_step": max((info.last_step for info in names), default=None),
         "metrics": _metrics(record, [scalars[name] for name in chosen], at),
-        "names": _by_weight(scalars)[:MOST_NAMES],
+        "names": by_weight(scalars)[:MOST_NAMES],
     }
-
-
-def _first_metrics(scalars: dict[str, NameInfo]) -> list[str]:
-    found = [name for name in _by_weight(scalars) if not _is_of_tensor(name) and name.count("/") <= 1]
-    return found[:MOST_METRICS]
-
-
-def _by_weight(scalars: Iterable[str]) -> list[str]:
-    """What a person asks for first at the beginning: losses and metrics, shallow names before deep ones."""
-    return sorted(scalars, key=lambda name: (_place(name), _is_of_tensor(name), name.count("/"), name))
-
-
-def _place(name: str) -> int:
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
-
-
-def _is_of_tensor(name: str) -> bool:
-    return f"/{PREFIX}" in f"/{name}" or any(f"/{start}" in f"/{name}" for start in _OF_TENSORS)
 
 
 def _metrics(record: RunRecord, infos: Sequence[NameInfo], at: float | None) -> dict[str, dict[str, Any]]:

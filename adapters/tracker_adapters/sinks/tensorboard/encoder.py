@@ -14,8 +14,9 @@ from tensorboard.compat.proto.types_pb2 import DT_STRING
 
 from tracker_adapters.artifacts import Artifact, Image
 from tracker_adapters.formats.protobuf import delimited
-from tracker_adapters.sink import Batch, HistogramRows, ScalarColumns
+from tracker_adapters.sink import Batch, HistogramRows, RunInfo, RunStatus, ScalarColumns
 from tracker_adapters.sinks.tensorboard import wire
+from tracker_adapters.sinks.tensorboard.dashboards import first_events, last_events
 from tracker_adapters.sinks.tensorboard.event_file import EventFile
 from tracker_adapters.sinks.tensorboard.histograms import histogram_protos
 from tracker_adapters.sinks.tensorboard.markdown import to_markdown
@@ -44,21 +45,32 @@ class Encoder:
         self.began = began
         self._progressed = progressed
         self._index = SeriesIndex()
+        self._last_s = 0.0
+        """The time of the last event, in seconds since the epoch."""
 
-    def start(self, created_ns: int) -> None:
-        """Writes the events that begin a file: its version, and that what readers had of this run is void.
+    def start(self, info: RunInfo) -> None:
+        """Writes the events that begin a file: its version, that what readers had of this run is void, its dashboards.
 
         TensorBoard's Python loader forgets the run at the second ``START`` that it sees, so when it moves on to a file
         that takes the place of another one. Its data server goes by the steps alone.
         """
-        version = Event(wall_time=created_ns / 1e9, file_version="brain.Event:2")
-        session = Event(wall_time=created_ns / 1e9, session_log=SessionLog(status=SessionLog.START))
-        self.file.append([version.SerializeToString(), session.SerializeToString()])
+        wall_time = info.created_ns / 1e9
+        version = Event(wall_time=wall_time, file_version="brain.Event:2")
+        session = Event(wall_time=wall_time, session_log=SessionLog(status=SessionLog.START))
+        self.file.append([version.SerializeToString(), session.SerializeToString(), *first_events(info)])
+
+    def finish(self, info: RunInfo, status: RunStatus) -> None:
+        """Writes the events that end a file; they lie behind what a token stands for, and go when the run goes on."""
+        tags = [series.tag for series in self._index.of_kind("scalar").values()]
+        self.file.append(last_events(info, status, self._last_s or info.created_ns / 1e9, tags))
+        self.file.sync()
 
     def replay(self) -> None:
         """Reads what the file holds, and goes on from there."""
         for offset, data in self._records():
-            self._index.replay(Event.FromString(data), of_this_attempt=offset >= self.began)
+            event = Event.FromString(data)
+            self._last_s = max(self._last_s, event.wall_time)
+            self._index.replay(event, of_this_attempt=offset >= self.began)
 
     def begin_attempt(self, attempt: int) -> None:
         """From here on the events are those of a later attempt."""
@@ -81,7 +93,7 @@ class Encoder:
     def moved_to(self, file: EventFile, superseded: Mapping[str, int]) -> Encoder:
         """Copies everything but what is superseded to an empty file; returns an encoder that goes on there."""
         moved = Encoder(file, self._progressed, attempt=self.attempt)
-        moved._index = self._index.emptied()
+        moved._index, moved._last_s = self._index.emptied(), self._last_s
         began: int | None = None
         kept: list[bytes] = []
         for offset, data in self._records():
@@ -109,6 +121,8 @@ class Encoder:
         group_seqs = np.array([seq for seq, _ in groups], np.int64)
         seqs = np.concatenate([batch.scalars.seqs, np.asarray(batch.histograms.seqs, np.int64), group_seqs])
         order = np.argsort(seqs, kind="stable").tolist()
+        times = (batch.scalars.times_ns, histograms.times_ns, [group[0].time_ns for _, group in groups])
+        self._last_s = max([self._last_s, *(int(max(some)) / 1e9 for some in times if len(some))])
         self.file.append([data for place in order if (data := events[place])])
         sizes = [*[1] * (len(events) - len(groups)), *(len(group) for _, group in groups)]
         return sum(size for data, size in zip(events, sizes, strict=True) if not data)

@@ -13,12 +13,12 @@ _BESIDE_RUNS = ("mlartifacts", "mlruns", "wandb")
 def log_option(target: Path) -> tuple[str, str]:
     """Returns the option that gives a run the most telling name and searches nothing else, and its value.
 
-    That is ``--logdir`` with the folder of the runs, ``runs``, where ``target`` lies in the run's own folder and beside
-    that are at most 50 folders, all of runs: TensorBoard then says ``exp1/tensorboard``. Beside anything else it is
-    ``--logdir_spec`` with the run's name and folder, and TensorBoard says the same. A target elsewhere is called
-    by its own name.
+    That is ``--logdir`` with the folder of the runs, ``runs``, where ``target`` is the run's folder and beside that are
+    at most 50 folders, all of runs: TensorBoard then says ``exp1``. Beside anything else it is ``--logdir_spec`` with
+    the run's name and folder, and TensorBoard says the same. A target elsewhere is called by its own name, one in the
+    run's folder by both names.
     """
-    run = target.parent
+    run = target if (target / _RUN).is_file() else target.parent
     if not (run / _RUN).is_file():
         return "--logdir", str(run)
     if _holds_only_runs(run.parent):

@@ -18,6 +18,7 @@ from tensorboard.compat.proto.summary_pb2 import (
 
 from tracker_adapters.artifacts import Curve, Image
 from tracker_adapters.formats.protobuf import delimited
+from tracker_adapters.sinks.tensorboard.dashboards import TAGS
 from tracker_adapters.sinks.tensorboard.wire import METADATA, scalar_head, tag_field
 
 MAX_FURTHER_TAGS = 1000
@@ -114,6 +115,8 @@ class SeriesIndex:
     def replay(self, event: Event, *, of_this_attempt: bool) -> None:
         """Takes an event that is in the file already into account."""
         for value in event.summary.value:
+            if value.tag in TAGS:
+                continue
             series = self._tags.get(value.tag)
             if series is None:
                 kind = value.metadata.summary_description or _KIND_OF_FIELD[value.WhichOneof("value")]
@@ -132,7 +135,7 @@ class SeriesIndex:
     def _free_tag(self, kind: str, name: str) -> str:
         base = _ESCAPED_IN_JSON.sub(lambda match: quote(match[0], safe=""), name) if kind in PICTURES else name
         tag, number = base, 1
-        while tag in self._tags:
+        while tag in self._tags or tag in TAGS:
             tag = f"{base} ({kind} {number})" if number > 1 else f"{base} ({kind})"
             number += 1
         return tag

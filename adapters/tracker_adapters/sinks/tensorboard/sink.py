@@ -62,7 +62,9 @@ class TensorBoardSink:
 
     TensorBoard itself shows a sample of a long series; the command that ``look`` returns raises its limits.
 
-    TensorBoard has no place for a run's configuration, tags and status; they are not written.
+    The run's configuration and status are on the page HPARAMS, with the last value of its losses and metrics; values
+    that are not finite are texts there. The page CUSTOM SCALARS has the losses first and the gradients' health in one
+    dashboard. TensorBoard has no place for a run's tags; they are not written.
 
     Args:
         target: The folder for the event file, absolute.
@@ -75,6 +77,7 @@ class TensorBoardSink:
     def __init__(self, target: str) -> None:
         self.target = target
         self.progressed: Callable[[], object] = lambda: None
+        self._info: RunInfo | None = None
         self._folder: EventFolder | None = None
         self._encoder: Encoder | None = None
         self._superseded: list[Path] = []
@@ -84,12 +87,12 @@ class TensorBoardSink:
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
         """Completes ``target``, a local folder.
 
-        By default it is ``tensorboard`` in the run's folder, or, where the environment variable
+        By default it is the run's folder, whose name TensorBoard then shows, or, where the environment variable
         TENSORBOARD_LOGGING_DIR is set, a folder in there with the name of the run's folder.
         """
         given = checked_options("tensorboard", options, {"target": str})
         shared = os.environ.get("TENSORBOARD_LOGGING_DIR")
-        default = Path(shared) / run_folder.name if shared else run_folder / "tensorboard"
+        default = Path(shared) / run_folder.name if shared else run_folder
         target = given.get("target", str(default))
         return {"target": local_folder("tensorboard", target, run_folder)}
 
@@ -112,6 +115,7 @@ class TensorBoardSink:
         from tracker_adapters.sinks.tensorboard.event_file import EventFile
         from tracker_adapters.sinks.tensorboard.folder import EventFolder
 
+        self._info = info
         with folder_errors("tensorboard", self.target):
             folder = self._folder = EventFolder(Path(self.target), info)
             if token is not None:
@@ -123,7 +127,7 @@ class TensorBoardSink:
             else:
                 encoder = self._encoder = Encoder(folder.create(), self.progressed)
                 folder.remove_all_but(encoder.file.path)
-                encoder.start(info.created_ns)
+                encoder.start(info)
 
     def write(self, batch: Batch) -> Unshown:
         """Appends a batch, in the order of emission, so that a replay gives the same bytes.
@@ -153,9 +157,12 @@ class TensorBoardSink:
             return json.dumps(place | {"attempt": encoder.attempt, "began": encoder.began}).encode()
 
     def finish(self, status: RunStatus) -> None:
-        """Only tidies up: TensorBoard knows no state of a run."""
+        """Writes how the run ended, for the page HPARAMS, and tidies up."""
         with folder_errors("tensorboard", self.target):
             self._remove_what_no_token_names()
+            _, encoder = self._opened()
+            if self._info is not None:
+                encoder.finish(self._info, status)
 
     def close(self) -> None:
         """Closes the file."""

@@ -1,0 +1,33 @@
+"""Which of a run's scalars a person asks for first: losses and metrics, not what is measured of single tensors."""
+
+from collections.abc import Iterable
+
+FIRST = ("loss", "validation/loss", "validation/accuracy", "accuracy", "learning_rate", "total_norm/gradients")
+_OF_TENSORS = (
+    "diagnosis/",
+    "gradient_norm/",
+    "weight_norm/",
+    "update_norm/",
+    "update_ratio/",
+    "activations/",
+    "stability/",
+)
+"""How names begin that a session records, behind its scope: too many for a table of runs."""
+
+
+def by_weight(names: Iterable[str]) -> list[str]:
+    """Returns names with what a person asks for first at the beginning; shallow names come before deep ones."""
+    return sorted(names, key=lambda name: (_place(name), _is_of_tensor(name), name.count("/"), name))
+
+
+def metrics_first(names: Iterable[str], most: int) -> list[str]:
+    """Returns at most so many names, the losses and metrics among them, in the order of ``by_weight``."""
+    return [name for name in by_weight(names) if not _is_of_tensor(name) and name.count("/") <= 1][:most]
+
+
+def _place(name: str) -> int:
+    return FIRST.index(name) if name in FIRST else len(FIRST)
+
+
+def _is_of_tensor(name: str) -> bool:
+    return any(f"/{start}" in f"/{name}" for start in _OF_TENSORS)
