@@ -1,6 +1,7 @@
 """``stepscope view``: a web page that shows runs, live or later."""
 
 import webbrowser
+from pathlib import Path
 
 import click
 
@@ -14,13 +15,22 @@ from stepscope.commands.common import echo, one_line_errors
               "addresses need the token in the URL.")  # fmt: skip
 @click.option("--token", is_flag=True, help="Ask for a token, also at a loopback address: other users share them.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@click.option("--export", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+              help="Write the page with its data there instead: to open from a file.")  # fmt: skip
 @one_line_errors
-def command(runs: tuple[str, ...], *, port: int | None, host: str, token: bool, no_browser: bool) -> None:
+def command(
+    runs: tuple[str, ...], *, port: int | None, host: str, token: bool, no_browser: bool, export: Path | None
+) -> None:
     """Open a page that shows each RUN: what is wrong, every series, histogram, picture and datapoint.
 
     RUN is a run's folder, a folder that contains runs, a pattern, or the URL of either. Runs may be written meanwhile,
     and new ones are found. Only the runs are served, and nothing is written. Ctrl-C ends it.
     """
+    if export is not None:
+        from stepscope.viewer.export import export_page
+
+        echo(f"wrote {export_page(runs, export)}")
+        return
     from stepscope.viewer.serving import ViewerServer
     from stepscope.viewer.watched_runs import RunList
 

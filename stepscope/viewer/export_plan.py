@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from tracker_adapters.metric_names import by_weight
+from tracker_adapters.values.metric_names import by_weight
 
 from stepscope.viewer.answers.answer import Answer
 from stepscope.viewer.answers.table import ANSWERS
@@ -91,7 +91,7 @@ def _series(run: str, names: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
 def _layers(run: str, ask: Ask) -> Iterator[tuple[str, str]]:
     listed = _json(ask, _address("layers", run=run))
     for statistic in listed.get("statistics", ()):
-        name = statistic.get("name") if isinstance(statistic, dict) else statistic
+        name = statistic["key"]
         yield "layers", _address("layers", run=run, statistic=name, width=SERIES_WIDTH)
 
 
@@ -123,16 +123,14 @@ def _datapoints(run: str, ask: Ask) -> Iterator[tuple[str, str]]:
         judged = _json(ask, _address("judged", run=run, epoch=epoch["key"])).get("correct", ())
         wrong = [idx for idx, correct in zip(listed, judged, strict=False) if correct is False]
         chosen = dict.fromkeys([*wrong[: MOST_DATAPOINTS // 2], *_spread(listed)])
-        for idx in list(chosen)[:MOST_DATAPOINTS]:
+        order = {idx: place for place, idx in enumerate(listed)}
+        for idx in sorted(list(chosen)[:MOST_DATAPOINTS], key=order.__getitem__):  # a page is opened once
             address = _address("datapoint", run=run, epoch=epoch["key"], idx=idx)
             yield "datapoints", address
             for picture in _addresses(_json(ask, address)):
                 yield "pictures of datapoints", picture
         for _ in listed[MOST_DATAPOINTS:]:
             yield "datapoints", ""
-    if len(epochs) > 1:
-        ends = {"a_epoch": epochs[0]["key"], "b_epoch": epochs[-1]["key"]}
-        yield "comparisons", _address("changes", a=run, b=run, **ends)
 
 
 def _addresses(value: Any) -> Iterator[str]:

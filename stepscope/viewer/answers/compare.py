@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tracker_adapters.metric_names import by_weight, metrics_first
 from tracker_adapters.store.reading.record import NameInfo, RunRecord, ScalarSeries
+from tracker_adapters.values.metric_names import by_weight, metrics_first
 
 from debuggers.diagnosis.rules.diagnose import diagnose
 from stepscope.diagnosing.stored_evidence import scopes, stored_evidence

@@ -7,12 +7,14 @@
  * @property {(address: string, options?: {signal?: AbortSignal}) => Promise<import("./columns.js").Columns>} columns
  * @property {(address: string) => string} url what an <img> or a link needs
  *
- * @typedef {[type: string, encoding: "text" | "base64" | "gzip" | "file", data: string]} StaticAnswer
- *   ``gzip`` is base64 of gzip, ``file`` the path of a file beside the page
+ * @typedef {[type: string, encoding: "text" | "base64" | "gzip" | "file" | "script", data: string]} StaticAnswer
+ *   ``gzip`` is base64 of gzip, ``file`` the path of a picture beside the page, ``script`` that of a script with more
+ *   answers, which puts them into ``STEPSCOPE_DATA`` under its name: fetch does not work from file://
  * @typedef {Record<string, StaticAnswer>} StaticAnswers by address
  */
 import { staticKey } from "./address.js";
 import { decodeColumns } from "./columns.js";
+import { element } from "./dom.js";
 
 const KEPT_ANSWERS = 400;
 /** Browsers open six connections to a server; what waits here can still be given up. */
@@ -138,11 +140,35 @@ export function liveSource(root = "api/") {
 /** @param {string} text */
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
-/** @param {StaticAnswer} answer @returns {Promise<ArrayBuffer>} */
-async function buffer([, encoding, data]) {
+/** @type {Map<string, Promise<StaticAnswers>>} */
+const scripts = new Map();
+
+/** Loads a script with more answers. @param {string} path @returns {Promise<StaticAnswers>} */
+function answersOf(path) {
+  const known = scripts.get(path);
+  if (known) return known;
+  const loaded = new Promise((resolve, reject) => {
+    const script = element("script", { src: path });
+    script.addEventListener("load", () => {
+      script.remove();
+      resolve(/** @type {any} */ (globalThis).STEPSCOPE_DATA?.[path.split("/").at(-1) ?? ""] ?? {});
+    });
+    script.addEventListener("error", () => {
+      script.remove();
+      scripts.delete(path);
+      reject(new AnswerError(`${path} is not beside this page: it was moved without its folder data`, 404));
+    });
+    document.head.append(script);
+  });
+  scripts.set(path, loaded);
+  return loaded;
+}
+
+/** @param {StaticAnswer} answer @param {string} address @returns {Promise<ArrayBuffer>} */
+async function buffer([, encoding, data], address) {
+  if (encoding === "script") return buffer((await answersOf(data))[address], address);
   if (encoding === "text") return /** @type {ArrayBuffer} */ (new TextEncoder().encode(data).buffer);
   if (encoding === "base64") return bytesOf(data).buffer;
-  if (encoding === "file") return (await fetch(data)).arrayBuffer();
   const unpacked = new Blob([bytesOf(data)]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(unpacked).arrayBuffer();
 }
@@ -153,21 +179,21 @@ async function buffer([, encoding, data]) {
  * @returns {Source}
  */
 export function staticSource(answers) {
-  const byKey = new Map(Object.entries(answers).map(([address, answer]) => [staticKey(address), answer]));
+  const byKey = new Map(Object.entries(answers).map(([address, answer]) => [staticKey(address), { address, answer }]));
   /** @type {Map<string, Promise<any>>} */
   const decoded = new Map();
 
   /** @param {string} address */
   function find(address) {
     const found = byKey.get(staticKey(address));
-    if (!found) throw new AnswerError(`this export does not have ${address.slice(0, 200)}`, 404);
+    if (!found) throw new AnswerError(`this export left out ${address.slice(0, 200)}`, 404);
     return found;
   }
   /** @param {string} address @param {(bytes: ArrayBuffer) => any} decode */
   async function once(address, decode) {
     const key = staticKey(address);
-    const answer = find(address);
-    if (!decoded.has(key)) decoded.set(key, buffer(answer).then(decode));
+    const found = find(address);
+    if (!decoded.has(key)) decoded.set(key, buffer(found.answer, found.address).then(decode));
     return decoded.get(key);
   }
   return {
@@ -175,9 +201,9 @@ export function staticSource(answers) {
     json: (address) => once(address, (bytes) => JSON.parse(new TextDecoder().decode(bytes))),
     columns: (address) => once(address, decodeColumns),
     url(address) {
-      const [type, encoding, data] = find(address);
+      const [type, encoding, data] = find(address).answer;
       if (encoding === "file") return data;
-      if (encoding === "gzip") throw new AnswerError(`${address} is packed: an address of a picture is not`, 500);
+      if (encoding === "gzip" || encoding === "script") throw new AnswerError(`${address} is packed: an address of a picture is not`, 500);
       return encoding === "text" ? `data:${type},${encodeURIComponent(data)}` : `data:${type};base64,${data}`;
     },
   };

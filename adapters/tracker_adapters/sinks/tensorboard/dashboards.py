@@ -15,7 +15,7 @@ from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams_metadata
 
 from tracker_adapters.artifacts import Cell, RunInfo, RunStatus
-from tracker_adapters.metric_names import metrics_first
+from tracker_adapters.values.metric_names import metrics_first
 
 TAGS = frozenset(
     {

@@ -1,0 +1,16 @@
+/** Says below an exported page when it was made, and what it left out. */
+import { element } from "./dom.js";
+import { counted, timeText } from "./format.js";
+
+/**
+ * @param {HTMLElement} body
+ * @param {import("./source.js").Source} source
+ */
+export async function showExport(body, source) {
+  const { made_ms: made, left_out: leftOut } = await source.json("export");
+  const parts = Object.entries(leftOut).map(([part, count]) => counted(Number(count), part, part));
+  const missing = parts.length ? ` Left out for its size: ${parts.join(", ")}. ` : " Nothing was left out. ";
+  body.append(
+    element("footer", { class: "export-note" }, `Exported ${timeText(made)}. Long series are shown by ranges with their extremes.${missing}`, "The whole run: ", element("code", null, "stepscope view RUN")),
+  );
+}
