@@ -77,6 +77,10 @@ OF_A_STEP: Final = (
     Signal("top_predicted_share", "share of the batch whose largest output is the most frequent one"),
     Signal("minority_accuracy", "the accuracy over targets that are not of the batch's most frequent class"),
     Signal("inputs/top_row_share", "share of the batch's rows that equal the most frequent one of it"),
+    Signal(
+        "evaluation/entropy",
+        "mean entropy of the classes' probabilities, in nats, in the first call after a step that needs no gradients",
+    ),
     Signal("baseline_loss", "loss of the best constant output, for a loss that is known: entropy or variance"),
     Signal("correlation", "Pearson's correlation of outputs and targets over the batch, for a regression"),
     Signal("gradient_cosine", "cosine between sampled elements of this step's gradients and those of the step before"),

@@ -51,11 +51,16 @@ class ForwardCalls:
         isolation: Isolation,
         stopwatch: Stopwatch,
         on_training: Callable[[], None] = lambda: None,
+        on_evaluation: Callable[[torch.Tensor], None] = lambda outputs: None,
     ) -> None:
-        """Observes nothing before ``attach``; ``on_training`` is called in the thread of each training call."""
+        """Observes nothing before ``attach``.
+
+        ``on_training`` is called in the thread of each training call; ``on_evaluation`` gets the outputs of the first
+        call after a step that is made without gradients, of a model none of whose layers is in training mode.
+        """
         self._model = observable(model)
         self._isolation, self._stopwatch = isolation, stopwatch
-        self._on_training = on_training
+        self._on_training, self._on_evaluation = on_training, on_evaluation
         self._hooks, self._first_hooks = Hooks(), Hooks()
         self.outputs: frozenset[int] = frozenset()
         self.inputs: BatchFacts | None = None
@@ -145,7 +150,14 @@ class ForwardCalls:
                 self.mixed.reads(module, args[0])
 
     def _note_output(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        if self._depth or not (self._looks_closely and is_training_forward()):
+        if self._depth:
+            return
+        if not torch.is_grad_enabled() and self.validations.calls == 1 and not self.validations.acted:
+            with self._stopwatch, self._isolation.guard("looking at the outputs of a validation"):
+                values = next((one for one in tensors_in(output) if is_dense(one) and one.is_floating_point()), None)
+                if values is not None:
+                    self._on_evaluation(values)
+        if not (self._looks_closely and is_training_forward()):
             return
         with self._stopwatch, self._isolation.guard("watching the model's calls"):
             found = [one for one in tensors_in(output) if is_dense(one)]

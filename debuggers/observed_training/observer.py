@@ -67,13 +67,15 @@ class TrainingObserver:
         on_backward_end: Callable[[], None] = lambda: None,
         on_step_end: Callable[[], None] = lambda: None,
         on_broken_batch: Callable[[int, int], None] = lambda step, count: None,
+        on_evaluation: Callable[[int, torch.Tensor], None] = lambda step, outputs: None,
     ) -> None:
         """Sets it up.
 
         ``on_loss`` gets what the graph of a loss shows, at the steps at which it is looked at; ``on_backward_end`` is
         called after each backward pass of the model; ``on_step_end`` after each step of the optimizer;
         ``on_broken_batch`` gets the step of the first loss that is not
-        finite, where it is known on the host and the step is not sampled, and how many of the inputs are not finite.
+        finite, where it is known on the host and the step is not sampled, and how many of the inputs are not finite;
+        ``on_evaluation`` gets the last step and the outputs of the first call without gradients after it.
         """
         self._model, self._optimizer = model, optimizer
         self._isolation, self._stopwatch = isolation, stopwatch
@@ -85,7 +87,9 @@ class TrainingObserver:
         # An optimizer of another model holds none of them: their gradients show that it does.
         trained = [one for one in trainable if held is None or id(one) in held] or trainable
         self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end)
-        self.calls = ForwardCalls(model, isolation, stopwatch, self.passes.trains_here)
+        self.calls = ForwardCalls(
+            model, isolation, stopwatch, self.passes.trains_here, lambda values: on_evaluation(self._last_step, values)
+        )
         self.error = ""
         self._invariants, self._graphs = InvariantLog(), KeptGraphs()
         self._hooks, self._arrivals = Hooks(), ArrivalQueue()

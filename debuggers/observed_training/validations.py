@@ -21,6 +21,11 @@ class Validations:
         self._single: list[bool] = []
 
     @property
+    def acted(self) -> bool:
+        """Whether a layer was in training mode in the calls since the last step."""
+        return self._acted
+
+    @property
     def wants_mode(self) -> bool:
         """Whether the modes of the layers are worth a look at the next call."""
         return not self._acted and self.calls < 2

@@ -92,6 +92,12 @@ def _agreement(aligned: Aligned, loss_kind: str) -> dict[str, torch.Tensor]:
     return found
 
 
+def mean_entropy(logits: torch.Tensor) -> torch.Tensor:
+    """Returns the mean entropy in nats of the probabilities that logits (n, classes) stand for."""
+    logarithms = logits.double().log_softmax(1)
+    return -(logarithms.exp() * logarithms).sum(1).mean()
+
+
 def _of_classes(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
     counts = targets != IGNORED
     right = ((predicted == targets) & counts).sum()

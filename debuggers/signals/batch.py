@@ -9,13 +9,14 @@ import numpy as np
 from debuggers.host_arrays.graph_capture import is_capturing
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
-from debuggers.signals.agreement import agreement, align
+from debuggers.signals.agreement import agreement, align, mean_entropy
 from debuggers.signals.batch_memory import BatchMemory
 from debuggers.signals.batch_statistics import (
     Statistics,
     TargetColumns,
     input_statistics,
     output_statistics,
+    sampled_positions,
     target_statistics,
 )
 from debuggers.signals.deferred_values import DeferredValues
@@ -24,6 +25,8 @@ from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 
+EVALUATED_EVERY = 5
+"""Steps at least between two calls without gradients that are looked at: a teacher is called at each."""
 MOST_HELD = 1 << 22
 """Elements of an output that are held until its targets are known: of larger ones, some rows."""
 
@@ -37,7 +40,7 @@ class BatchSignals:
     def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
         self._log, self._arrivals = log, arrivals
         self._memory = BatchMemory()
-        self._loss_kind = ""
+        self._loss_kind, self._evaluated = "", -EVALUATED_EVERY
         self.forget()
 
     def forget(self) -> None:
@@ -80,6 +83,17 @@ class BatchSignals:
             values = [value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None]
             if values:
                 self._see_targets(values[0])
+
+    def see_evaluation(self, step: int, outputs: torch.Tensor) -> None:
+        """Takes outputs for inputs that are not trained on at a step, if they are the logits of classes."""
+        is_wanted = self._loss_kind == "cross_entropy" and step >= self._evaluated + EVALUATED_EVERY
+        values = usable(outputs) if is_wanted else None
+        if values is None or values.ndim != 2 or values.shape[1] < 2 or is_capturing():
+            return
+        self._evaluated = step
+        with quiet_computation(values.device.type):
+            deferred = DeferredValues({"evaluation/entropy": mean_entropy(sampled_positions(values))})
+        self._arrivals.push(deferred, partial(self._take_evaluation, step, time.time_ns(), deferred))
 
     def end_step(self, step: int) -> None:
         """Ends a sampled step: keeps and emits what was seen, as soon as it is on the host."""
@@ -132,6 +146,9 @@ class BatchSignals:
             return None
         with quiet_computation(output.device.type):
             return output[::stride].clone(), stride  # a view would keep all of it
+
+    def _take_evaluation(self, step: int, time_ns: int, deferred: DeferredValues) -> None:
+        self._log.put(step, {name: float(value) for name, value in deferred.resolve().items()}, time_ns)
 
     def _take(self, step: int, time_ns: int, loss_kind: str, deferred: DeferredValues) -> None:
         arrays = deferred.resolve()

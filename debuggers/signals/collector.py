@@ -116,6 +116,10 @@ class Signals:
         """Takes how many inputs were NaN or infinite at a step that is not sampled, whose loss is not finite."""
         self._log.put(step, {"inputs/non_finite": float(count)})
 
+    def evaluation(self, step: int, outputs: torch.Tensor) -> None:
+        """Takes the outputs of a call without gradients after a step, where those of a training are logits."""
+        self._batch.see_evaluation(step, outputs)
+
     def backward_ends(self) -> None:
         """Says that a backward pass of the training has ended."""
         self._passes_backward += 1

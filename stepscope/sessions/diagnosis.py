@@ -74,6 +74,7 @@ class SessionDiagnosis:
                 on_backward_end=self.signals.backward_ends,
                 on_step_end=self.signals.after_step,
                 on_broken_batch=self.signals.broken_batch,
+                on_evaluation=self.signals.evaluation,
             )
 
     @property

@@ -12,6 +12,8 @@ from debuggers.diagnosis.series import Series
 GAP = 0.1
 """Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
 DROPOUT = 0.75
+UNSURE = 0.2
+"""Share of a constant output's loss from which an entropy is far above that of a training that is nearly sure."""
 CAPACITY = 100.0
 """Weights for each row from which a model can keep its rows one by one."""
 
@@ -63,10 +65,30 @@ def overfitting(evidence: Evidence) -> Argument:
 
 
 def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Argument:
-    """Without a validation loss: a handful of rows, learnt to the last by a model that is large enough to keep them."""
+    """Without a validation loss: a handful of rows, learnt to the last by a model that is large enough to keep them.
+
+    Or outputs that are far less sure in a call without gradients than in training: the loss of a model that is no surer
+    than it is right is its entropy, and one that overfits is surer.
+    """
     seen, again = visits(evidence), evidence["inputs/repeated"]
     known = len(evidence["baseline_loss"]) > 0 and progress.learnt > 0.95
-    if seen is None or not known or seen.rows > FEW_ROWS or seen.each < MANY_VISITS:
+    if seen is None or not known or seen.each < MANY_VISITS:
+        return argument
+    entropy, level = evidence["evaluation/entropy"].finite, _level(evidence, progress)
+    sure = (
+        seen.each > 2 * MANY_VISITS
+        and progress.last < 0.1 * level
+        and not any("Dropout" in layer.kind for layer in evidence.facts.layers)
+    )
+    if sure and len(entropy) and float(entropy.values[-1]) > max(UNSURE * level, 8 * progress.last):
+        argument.add(
+            0.6,
+            f"in a call without gradients after step {entropy.steps[-1]} the outputs have an entropy of "
+            f"{entropy.values[-1]:.2g}, which the loss is hardly below there; the training loss is {progress.last:.2g}",
+            since=int(entropy.steps[-1]),
+        )
+    argument.advice = "Train on more rows, and pass session.validation(loss) of others: what is learnt is these rows."
+    if seen.rows > FEW_ROWS:
         return argument
     if not len(again) or float(np.mean(again.values[1:])) > 0.5:  # one batch over and over is a trial of the loop
         return argument
@@ -77,7 +99,6 @@ def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Arg
             f"about {seen.rows:.0f} rows have come {seen.each:.0f} times each, and {size:,.0f} weights have learnt "
             f"them by heart: the training loss is at {progress.last:.2g}",
         )
-    argument.advice = "Train on more rows, and pass session.validation(loss) of others: what is learnt is these rows."
     return argument
 
 

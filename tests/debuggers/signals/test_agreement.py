@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from debuggers.signals.agreement import agreement, align
+from debuggers.signals.agreement import agreement, align, mean_entropy
 
 
 def accuracy(outputs, targets, *, soft=False, kind=""):
@@ -87,3 +87,8 @@ def test_the_minority_has_an_accuracy_of_its_own():
     assert accuracy(one_hot(answers, 3), ignored)["minority_accuracy"] == 0
     rare = torch.tensor([[0.0], [0.0], [0.0], [1.0], [1.0]])
     assert accuracy(torch.tensor([[-1.0], [-1.0], [-1.0], [-1.0], [1.0]]), rare)["minority_accuracy"] == 0.5
+
+
+def test_equal_logits_have_the_entropy_of_a_uniform_guess():
+    assert float(mean_entropy(torch.zeros(3, 8))) == pytest.approx(math.log(8))
+    assert float(mean_entropy(torch.tensor([[0.0, 60.0, 0.0]]))) == pytest.approx(0, abs=1e-9)

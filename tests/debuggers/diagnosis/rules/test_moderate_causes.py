@@ -80,6 +80,9 @@ CASES = [
      evidence(to(0.05), facts=WIDE, inputs__rows_so_far=42.0, inputs__repeated_rows=1.0, **ROWS)),
     ("overfitting", evidence(to(0.05), facts=WIDE, inputs__rows_so_far=40.0, inputs__repeated_rows=1.0, **ROWS),
      evidence(to(0.05), facts=WIDE, inputs__rows_so_far=40.0, inputs__repeated_rows=1.0, **ROWS | ONE_BATCH)),
+    ("overfitting",
+     evidence(to(0.05), evaluation__entropy=0.48, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0, **ROWS),
+     evidence(to(0.05), evaluation__entropy=0.44, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0, **ROWS)),
     ("no_update", evidence(to(2.2), facts=UNUSED), evidence(to(2.2))),
     ("parameters_not_in_optimizer", evidence(to(2.2), facts=STRANGERS), evidence(to(2.2))),
 ]  # fmt: skip
