@@ -13,6 +13,7 @@ from debuggers.torch_import import torch
 SAMPLES = 64
 _GOLDEN = 0.6180339887498949
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_HOST = torch.device("cpu")
 _TAKEN = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
@@ -29,6 +30,13 @@ def sample_elements(tensor: torch.Tensor) -> torch.Tensor | None:
     They are always at the same places: multiples of the golden ratio modulo 1, times the number of elements, so that
     they fall on all rows and columns.
     """
+    if type(tensor) in _PLAIN and tensor.is_cpu and tensor.dtype in _TAKEN and tensor.layout is torch.strided:
+        # Most by far, and of each several are taken at a step: a third of the calls of the general way.
+        elements = tensor.numel()
+        if not elements or tensor.is_nested or not tensor.untyped_storage().nbytes():
+            return None
+        with_gradient = tensor.requires_grad and torch.is_grad_enabled()
+        return torch.take(tensor.detach() if with_gradient else tensor, _places(elements, _HOST))
     if not can_be_sampled(tensor):
         return None
     is_plain = type(tensor) in _PLAIN and not tensor.is_nested
@@ -39,7 +47,7 @@ def sample_elements(tensor: torch.Tensor) -> torch.Tensor | None:
     return torch.take(values, _places(elements, values.device))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _places(elements: int, device: torch.device) -> torch.Tensor:
     """Where the elements are, int64, ascending."""
     if elements <= SAMPLES:

@@ -5,9 +5,11 @@ from types import TracebackType
 from typing import Any
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import set_gradients
 from debuggers.torch_internals.dispatch import number_of_modes, without_modes, without_overrides
 
 _NOTHING = nullcontext()
+_WITH_AUTOCAST = frozenset({"cpu", "cuda"})
 
 
 def outside_modes() -> AbstractContextManager[Any]:
@@ -40,22 +42,25 @@ class _QuietComputation:
         self._overrides.__enter__()
         self._had_gradients = torch.is_grad_enabled()
         if self._had_gradients:
-            torch.set_grad_enabled(False)
+            set_gradients(False)
         kind = self._device_type
         # Where it is off there is nothing to switch off, and leaving its context would clear its cache.
-        is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        has_autocast = kind in _WITH_AUTOCAST or torch.amp.is_autocast_available(kind)
+        is_on = has_autocast and torch.is_autocast_enabled(kind)
         self._autocast = torch.autocast(kind, enabled=False) if is_on else None
         if self._autocast is not None:
             self._autocast.__enter__()  # type: ignore[no-untyped-call]
-        self._modes = outside_modes()
-        self._modes.__enter__()
+        self._modes = without_modes() if number_of_modes() else None
+        if self._modes is not None:
+            self._modes.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._modes.__exit__(kind, error, trace)
+        if self._modes is not None:
+            self._modes.__exit__(kind, error, trace)
         if self._autocast is not None:
             self._autocast.__exit__(kind, error, trace)
         if self._had_gradients:
-            torch.set_grad_enabled(True)
+            set_gradients(True)
         self._overrides.__exit__(kind, error, trace)

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
-from debuggers.gradients.weight_movement import WeightMovement
+from debuggers.gradients.element_samples import sample_elements
+from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.invariants import InvariantLog
+from debuggers.signals.deferred_values import DeferredValues
 from debuggers.torch_import import torch
 
 _WATCHED = 4
@@ -16,11 +18,12 @@ class StepMovement:
 
     def __init__(self, invariants: InvariantLog, arrivals: ArrivalQueue) -> None:
         self._invariants, self._arrivals = invariants, arrivals
-        self._kept: tuple[int, WeightMovement, dict[str, torch.Tensor]] | None = None
+        self._step = 0
+        self._kept: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def forget(self) -> None:
         """Drops what was kept for a step that does not come."""
-        self._kept = None
+        self._kept = []
 
     def keep(self, step: int, optimizer: torch.optim.Optimizer | None, trained: Sequence[torch.Tensor]) -> None:
         """Keeps elements of some parameters that have a gradient."""
@@ -28,23 +31,31 @@ class StepMovement:
             return  # a warm-up may begin at zero
         chosen = [one for one in trained if one.grad is not None and one.grad.layout is torch.strided]
         stride = max(1, len(chosen) // _WATCHED)
-        named = {str(place): one for place, one in enumerate(chosen[::stride][:_WATCHED])}
-        movement = WeightMovement()
-        movement.keep(named)
-        self._kept = (step, movement, named) if named else None
+        with quiet_computation("cpu"):
+            elements = [(one, sample_elements(one)) for one in chosen[::stride][:_WATCHED]]
+        self._step, self._kept = step, [(one, before) for one, before in elements if before is not None]
 
     def compare(self, *, scaled: bool) -> None:
         """Compares them after the step; ``scaled`` says that a GradScaler may have left it out."""
-        if self._kept is None:
+        if not self._kept:
             return
-        (step, before, named), self._kept = self._kept, None
-        moved = before.compare(named)
+        step, kept, self._kept = self._step, self._kept, []
+        befores, afters = [], []
+        with quiet_computation("cpu"):
+            for parameter, before in kept:
+                after = sample_elements(parameter)
+                if after is not None and before.shape == after.shape and before.device == after.device:
+                    befores.append(before)
+                    afters.append(after)
+            named = {f"before/{place}": one for place, one in enumerate(befores)}
+            moved = DeferredValues(named | {f"after/{place}": one for place, one in enumerate(afters)})
 
         def take() -> None:
-            changes = [change for change, _ in moved.resolve().values()]
-            still = not any(changes)
+            values = moved.resolve()
+            pairs = [(values[f"before/{place}"], values[f"after/{place}"]) for place in range(len(befores))]
+            still = not any((before != after).any() for before, after in pairs)
             # Complex weights and those without values cannot be compared; a fused optimizer leaves out what overflowed.
-            if changes and not (still and scaled):
+            if pairs and not (still and scaled):
                 self._invariants.check("step_changes_weights", step, broken=still)
 
         self._arrivals.push(moved, take)

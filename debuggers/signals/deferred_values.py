@@ -17,19 +17,26 @@ class DeferredValues:
 
     __slots__ = ("_known", "_parts")
 
-    def __init__(self, values: Mapping[str, torch.Tensor | float]) -> None:
-        """Takes numbers, and tensors of any shape and real dtype, which become float64."""
+    def __init__(self, values: Mapping[str, torch.Tensor | list[torch.Tensor] | float]) -> None:
+        """Takes numbers, and tensors of any shape and real dtype, which become float64.
+
+        A list of tensors of one shape and device becomes one array with a row for each.
+        """
         self._known: dict[str, Floats] = {}
         self._parts: list[tuple[list[tuple[str, tuple[int, ...]]], DeferredTensor]] = []
-        devices: dict[torch.device, dict[str, torch.Tensor]] = {}
+        devices: dict[torch.device, tuple[list[tuple[str, tuple[int, ...]]], list[torch.Tensor]]] = {}
         for name, value in values.items():
             if isinstance(value, torch.Tensor):
-                devices.setdefault(value.device, {})[name] = value
+                shapes, flat = devices.setdefault(value.device, ([], []))
+                shapes.append((name, tuple(value.shape)))
+                flat.append(value.reshape(-1))
+            elif isinstance(value, list):
+                shapes, flat = devices.setdefault(value[0].device, ([], []))
+                shapes.append((name, (len(value), *value[0].shape)))
+                flat += [one.reshape(-1) for one in value]
             else:
                 self._known[name] = np.array(value, np.float64)
-        for device, group in devices.items():
-            shapes = [(name, tuple(value.shape)) for name, value in group.items()]
-            flat = [value.reshape(-1) for value in group.values()]
+        for device, (shapes, flat) in devices.items():
             if device.type == "cpu":  # conversion and copy in one pass
                 array = np.empty(sum(map(torch.numel, flat)))
                 torch.cat(flat, out=torch.from_numpy(array))

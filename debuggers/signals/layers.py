@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,13 +30,10 @@ MOST_LAYERS = 500
 MOST_ELEMENTS = 1 << 14
 RECTIFIERS = (torch.nn.ReLU, torch.nn.ReLU6)
 NEAR = 0.01
+SIGNALS = ("output_zeros", "output_mean", "output_std", "output_batch_std", "saturated", "dead_units")
+_MOST_TOGETHER = 1 << 13
+"""Elements of samples that are described together."""
 _TANH, _SIGMOID = math.atanh(1 - NEAR), math.log(1 / NEAR - 1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Layer:
-    name: str
-    kind: str
 
 
 class LayerSignals:
@@ -70,7 +67,8 @@ class LayerSignals:
     def forget(self) -> None:
         """Drops what was taken since the last step."""
         self.takes = False
-        self._values: dict[str, torch.Tensor | float] = {}
+        self._values: dict[str, torch.Tensor | list[torch.Tensor] | float] = {}
+        self._samples: dict[str, torch.Tensor] = {}
         self._kinds: dict[str, str] = {}
         self._nodes: dict[int, str] = {}
 
@@ -111,11 +109,21 @@ class LayerSignals:
 
     def end_step(self, step: int) -> None:
         """Ends a sampled step: keeps and emits what was taken, as soon as it is on the host."""
-        values, kinds, readers = self._values, self._kinds, self._readers or {}
+        values, samples, kinds, readers = self._values, self._samples, self._kinds, self._readers or {}
         self.forget()
-        if values:
-            deferred = DeferredValues(values)
-            self._arrivals.push(deferred, partial(self._take, step, time.time_ns(), kinds, readers, deferred))
+        if not samples:
+            return
+        groups = _of_one_shape(samples)
+        on_host: dict[int, list[torch.Tensor]] = {}
+        for place, names in enumerate(groups):
+            tensors = [samples[name] for name in names]
+            if tensors[0].is_cpu:
+                on_host[place] = tensors
+            else:
+                values[f"group/{place}"] = tensors
+        readers = {name: kinds[name] or readers.get(name, "") for name in samples}
+        taken = _Taken(step, time.time_ns(), kinds, readers, groups, on_host, DeferredValues(values))
+        self._arrivals.push(taken.deferred, partial(self._take, taken))
 
     def _see(self, name: str, module: torch.nn.Module, args: Any, output: Any) -> None:
         if not self.takes or is_capturing():
@@ -124,7 +132,7 @@ class LayerSignals:
             self._values[f"again/{name}"] = 1.0
             return
         with self._stopwatch, self._isolation.guard("looking at a layer"):
-            found = _first_float(tensors_in(output))
+            found = _first_float((output,) if isinstance(output, torch.Tensor) else tensors_in(output))
             if found is None:
                 return
             given, values = found
@@ -136,48 +144,93 @@ class LayerSignals:
             with quiet_computation(values.device.type):
                 # A copy: what comes after may change it in place.
                 sample = sampled_rows(values, MOST_ELEMENTS)
-                self._values[f"sample/{name}"] = sample.to(torch.float64, copy=True)
+                self._samples[name] = sample.clone() if sample.is_cpu else sample.to(torch.float64, copy=True)
                 if kind == "relu" or (not kind and (self._readers is None or self._readers.get(name) == "relu")):
                     self._values[f"dead/{name}"] = _dead_units(values)
 
-    def _take(
-        self, step: int, time_ns: int, kinds: dict[str, str], readers: dict[str, str], deferred: DeferredValues
-    ) -> None:
-        arrays = deferred.resolve()
-        signals: dict[str, dict[str, float]] = {}
-        for name, kind in kinds.items():
-            sample = arrays.get(f"sample/{name}")
-            if sample is None:
-                continue
-            reader = kind or readers.get(name, "")
-            for signal, value in _statistics(sample, kind, reader).items():
-                if (
-                    signal != "output_zeros" or f"again/{name}" not in arrays
-                ):  # a recurrence begins with a state of zeros
-                    signals.setdefault(signal, {})[name] = value
+    def _take(self, taken: "_Taken") -> None:
+        arrays = taken.deferred.resolve()
+        signals: dict[str, dict[str, float]] = {signal: {} for signal in SIGNALS}
+        for place, names in enumerate(taken.groups):
+            samples = _stacked(taken.on_host[place]) if place in taken.on_host else arrays[f"group/{place}"]
+            for signal, values in _statistics(samples).items():
+                signals[signal].update(zip(names, values.tolist(), strict=True))
+            for name, sample in zip(names, samples, strict=True):
+                if (near := _saturated(sample, taken.kinds[name], taken.readers[name])) is not None:
+                    signals["saturated"][name] = float(np.count_nonzero(near) / near.size)
+        for name, reader in taken.readers.items():
             if reader == "relu" and f"dead/{name}" in arrays:
-                signals.setdefault("dead_units", {})[name] = float(arrays[f"dead/{name}"])
-        for signal, values in signals.items():
-            self._log.put_tensors(step, signal, tuple(values), list(values.values()), time_ns)
+                signals["dead_units"][name] = float(arrays[f"dead/{name}"])
+            if f"again/{name}" in arrays:  # a recurrence begins with a state of zeros
+                del signals["output_zeros"][name]
+        for signal, of_layers in signals.items():
+            found = tuple(name for name in taken.readers if name in of_layers)
+            self._log.put_tensors(taken.step, signal, found, [of_layers[name] for name in found], taken.time_ns)
 
 
-def _statistics(sample: Floats, kind: str, reader: str) -> dict[str, float]:
-    rows, size = len(sample), sample.size
-    found = {"output_zeros": float((size - np.count_nonzero(sample)) / size)}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Taken:
+    """What was taken at one step.
+
+    Attributes:
+        step: The step.
+        time_ns: When it ended.
+        kinds: See ``_kind_of``, by layer.
+        readers: The kind, or else what reads the output, by layer.
+        groups: Layers whose samples have one shape.
+        on_host: By the place of the group, samples that lie there.
+        deferred: The rest.
+    """
+
+    step: int
+    time_ns: int
+    kinds: dict[str, str]
+    readers: dict[str, str]
+    groups: list[list[str]]
+    on_host: dict[int, list[torch.Tensor]]
+    deferred: DeferredValues
+
+
+def _of_one_shape(samples: Mapping[str, torch.Tensor]) -> list[list[str]]:
+    """The names by the shapes of their samples; few together, so that their memory is small and is used again."""
+    groups: list[list[str]] = []
+    last: dict[tuple[object, ...], list[str]] = {}
+    for name, sample in samples.items():
+        key = (sample.shape, sample.device)
+        group = last.get(key)
+        if group is None or (len(group) + 1) * sample.numel() > _MOST_TOGETHER:
+            group = last[key] = []
+            groups.append(group)
+        group.append(name)
+    return groups
+
+
+def _stacked(samples: list[torch.Tensor]) -> Floats:
+    array = np.empty((len(samples), *samples[0].shape))
+    torch.cat([one.reshape(-1) for one in samples], out=torch.from_numpy(array.reshape(-1)))
+    return array
+
+
+def _statistics(samples: Floats) -> dict[str, Floats]:
+    """Statistics of samples (layers, rows, columns), each (layers,)."""
+    layers, rows, columns = samples.shape
+    size = rows * columns
+    flat = samples.reshape(layers, size)
+    found = {"output_zeros": (size - np.count_nonzero(flat, axis=1)) / size}
     with np.errstate(all="ignore"):
-        # The bits of ``mean`` and ``std``, without what NumPy does around them.
-        mean = np.add.reduce(sample, axis=None) / size
-        found["output_mean"] = float(mean)
+        # ``mean`` and ``std``, without what NumPy does around them.
+        mean = np.add.reduce(flat, axis=1) / size
+        found["output_mean"] = mean
         if size > 1:
-            centred = sample - mean
+            centred = flat - mean[:, None]
             centred *= centred
-            found["output_std"] = math.sqrt(np.add.reduce(centred, axis=None) / size)
+            found["output_std"] = np.sqrt(np.add.reduce(centred, axis=1) / size)
         if rows > 1:
-            columns = sample - np.add.reduce(sample, axis=0) / rows
-            columns *= columns
-            found["output_batch_std"] = float(np.sqrt(np.add.reduce(columns, axis=0) / rows).mean())
-        if (flat := _saturated(sample, kind, reader)) is not None:
-            found["saturated"] = float(flat.mean())
+            centred = np.subtract(
+                samples, (np.add.reduce(samples, axis=1) / rows)[:, None], out=centred.reshape(samples.shape)
+            )
+            centred *= centred
+            found["output_batch_std"] = np.add.reduce(np.sqrt(np.add.reduce(centred, axis=1) / rows), axis=1) / columns
     return found
 
 

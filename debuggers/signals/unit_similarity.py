@@ -7,6 +7,8 @@ from debuggers.signals.sampling import row_hashes, usable
 from debuggers.torch_import import torch
 
 MOST_ROWS, MOST_COLUMNS, COMPARED = 1024, 4096, 32
+FEWER = 8
+"""Of so many of these elements one is compared first."""
 MOST_WEIGHTS = 200
 
 
@@ -18,15 +20,15 @@ def unit_similarities(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch
     samples: dict[str, torch.Tensor] = {}
     with quiet_computation("cpu"):
         for name, parameter in parameters.items():
-            values = usable(parameter) if parameter.ndim > 1 and 1 < parameter.shape[0] <= MOST_ROWS else None
+            if parameter.ndim < 2 or not 1 < parameter.shape[0] <= MOST_ROWS:
+                continue
+            values = usable(parameter)
             if values is None or not values.is_floating_point() or values.ndim < 2:
                 continue
             rows = values.shape[0]
             if not rows > 1 or values.numel() // rows > MOST_COLUMNS or len(samples) >= MOST_WEIGHTS:
                 continue
-            flat = values.flatten(1)
-            stride = -(-flat.shape[1] // COMPARED)
-            samples[name] = flat[:, :: stride + (stride % 2 == 0)] if stride > 1 else flat
+            samples[name] = values.flatten(1) if values.ndim > 2 else values
         alike: dict[tuple[object, ...], list[str]] = {}
         for name, sample in samples.items():
             alike.setdefault((sample.shape, sample.dtype, sample.device), []).append(name)
@@ -39,10 +41,21 @@ def unit_similarities(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch
 
 def _shares_of_twins(samples: list[torch.Tensor]) -> torch.Tensor:
     """The share of rows that equal another one, in each of several samples of one shape."""
-    hashes = row_hashes(torch.cat(samples)).view(len(samples), -1)
-    ordered = hashes.sort().values
+    if samples[0].is_cpu:
+        # Where no two rows share a few of these elements, as in most layers, none are the same.
+        few = _hashes(samples, FEWER)
+        if not bool((few[:, 1:] == few[:, :-1]).any()):
+            return torch.zeros(len(samples), dtype=torch.float64)
+    ordered = _hashes(samples, 1)
     same = ordered[:, 1:] == ordered[:, :-1]
     twins = torch.zeros_like(ordered, dtype=torch.bool)
     twins[:, 1:] |= same
     twins[:, :-1] |= same
     return twins.double().mean(1)
+
+
+def _hashes(samples: list[torch.Tensor], fewer: int) -> torch.Tensor:
+    """Hashes (samples, rows), ascending: of at most 32 elements of each row, or of one in so many of them."""
+    stride = -(-samples[0].shape[1] // COMPARED)
+    stride = (stride + (stride % 2 == 0)) * fewer
+    return row_hashes(torch.cat([one[:, ::stride] for one in samples])).view(len(samples), -1).sort().values

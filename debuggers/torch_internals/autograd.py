@@ -22,6 +22,8 @@ is_tracing: Callable[[], Any] = torch._C._is_tracing
 is_profiling: Callable[[], bool] = torch._C._autograd._profiler_enabled
 """Returns whether any profiler of torch runs in this thread; a second one would raise."""
 
+set_gradients: Callable[[bool], None] = torch._C._set_grad_enabled
+"""Switches gradients on or off in this thread. ``torch.set_grad_enabled`` is public, and takes far longer."""
 next_node_number: Callable[[], int] = getattr(torch._C._autograd, "_get_sequence_nr", lambda: 0)
 """Returns the number that the next node made in this thread gets; always 0 where torch does not expose it."""
 current_node: Callable[[], Any] = getattr(torch._C, "_current_autograd_node", lambda: None)
