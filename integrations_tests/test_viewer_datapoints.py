@@ -253,6 +253,19 @@ def test_images_of_every_step_with_the_loss_below(page):
     shown.get_by_text("step 0 · 1 of 30 steps").wait_for()
 
 
+def test_images_of_a_training_that_runs_come_without_a_reload(page):
+    with stepscope.open_run(page.folder / "runs/live", sinks=[]) as run:
+        run.at(0).image("weights", np.zeros((3, 3), np.uint8), layout="HW")
+        run.flush()
+        runs = page.page.request.get(f"{page.address}api/runs").json()["runs"]
+        page.keys["live"] = next(one["key"] for one in runs if one["name"] == "live")
+        shown = page("images", ["live"])
+        shown.get_by_text("step 0 · 1 of 1 step").wait_for()
+        run.at(5).image("weights", np.ones((3, 3), np.uint8), layout="HW")
+        run.flush()
+        shown.get_by_text("step 5 · 2 of 2 steps").wait_for()
+
+
 def test_texts_are_markdown_and_never_html(page):
     shown = page("texts", ["digits-0"])
     shown.get_by_role("heading", name="Step 10", exact=True).wait_for()

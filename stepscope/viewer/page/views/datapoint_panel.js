@@ -24,7 +24,7 @@ export async function datapointPanel(context, contents, idx, { only, move }) {
       element("h2", null, `Datapoint ${idx}`),
       element("button", { "aria-label": "next datapoint", title: "next (→)", click: () => move(1) }, "▶"),
       verdictLine(contents, idx)),
-    contents.beside && changesPart(contents, idx, context.fail),
+    contents.beside && changesPart(contents, idx),
     element("div", { class: "sides" }, ...columns));
 }
 
@@ -48,8 +48,8 @@ function column({ source }, side, found, only, named) {
   return element("div", { class: "side-column" }, title, ...parts, empty);
 }
 
-/** @param {import("./datapoint_list.js").EpochContents} contents @param {number} idx @param {(error: unknown) => void} fail */
-function changesPart(contents, idx, fail) {
+/** @param {import("./datapoint_list.js").EpochContents} contents @param {number} idx */
+function changesPart(contents, idx) {
   const inner = element("div", null, element("p", { class: "note" }, "comparing …"));
   const part = element("details", { class: "changes", open: true }, element("summary", null, "What changed most"), inner);
   contents.changesOf(idx).then((found) => {
@@ -57,6 +57,6 @@ function changesPart(contents, idx, fail) {
     inner.replaceChildren(
       element("p", { class: "note" }, rows.length ? `${found.different} of ${found.values} values differ; relative is ‖b − a‖ / ‖a‖` : "Nothing differs."),
       ...(rows.length ? [dataTable(["where", "change", "relative", "largest", "cosine", "a", "b"], rows)] : []));
-  }, (error) => (fail(error), inner.replaceChildren(element("p", { class: "bad" }, error.message))));
+  }, (error) => inner.replaceChildren(element("p", { class: "bad" }, error.message)));
   return part;
 }
