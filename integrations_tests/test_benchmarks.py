@@ -37,9 +37,9 @@ def watched_step(folder, *arguments):
     return printed, json.loads((folder / "found.json").read_text(encoding="utf-8"))["cases"]
 
 
-def last_line(folder, name):
+def last_line(folder, name, *arguments):
     """Runs a benchmark that leaves no file and ends with a line of JSON; returns that."""
-    printed, _ = run(folder, name, "--tiny", "--threads", "1")
+    printed, _ = run(folder, name, "--tiny", "--threads", "1", *arguments)
     assert list(folder.iterdir()) == []
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return found
@@ -135,3 +135,14 @@ def test_without_a_gpu_its_benchmark_says_so_in_a_line(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     printed, errors = run(tmp_path, "on_gpu.py")
     assert (printed, errors) == ("no CUDA device: nothing to measure on a GPU here\n", "")
+
+
+@pytest.mark.slow
+def test_viewers_answer_on_the_same_data(tmp_path):
+    found = last_line(tmp_path, "viewer.py", "--sides", "stepscope,trackio")
+    assert found["points"] == 2000
+    for side in {"stepscope", "trackio"} & found.keys():
+        assert found[side]["first chart, s"] > 0
+        assert found[side]["bytes of a chart"] > 100
+    assert found["stepscope"]["memory of the server, MB"] < 300
+    assert found["a training"]["CPU of a step alone, µs"] > 0
