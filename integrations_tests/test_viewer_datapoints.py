@@ -123,8 +123,12 @@ def page(tmp_path_factory):
         joblib.dump({0: {"fine": 0.5}}, folder / "page_1.pkl")
         run.at(1).page(folder / "page_1.pkl", contents=[PageEntry(datapoint=1, debugger="fine", summary="")])
     with viewer(folder / "runs") as address, viewer_page(folder) as (page, complaints):
-        runs = page.request.get(f"{address}api/runs").json()["runs"]
-        keys = {run["name"]: run["key"] for run in runs}
+        keys = {}
+
+        def find_runs():
+            runs = page.request.get(f"{address}api/runs").json()["runs"]
+            keys.update({run["name"]: run["key"] for run in runs})
+            return runs
 
         def show(view, names, **params):
             query = "&".join(f"{key}={value}" for key, value in params.items())
@@ -132,6 +136,8 @@ def page(tmp_path_factory):
             page.goto(f"{address}#/{view}?runs={','.join(keys[name] for name in names)}&{query}")
             return page
 
+        find_runs()
+        show.find_runs = find_runs
         show.keys, show.complaints, show.page, show.address, show.folder = keys, complaints, page, address, folder
         yield show
 
@@ -257,8 +263,7 @@ def test_images_of_a_training_that_runs_come_without_a_reload(page):
     with stepscope.open_run(page.folder / "runs/live", sinks=[]) as run:
         run.at(0).image("weights", np.zeros((3, 3), np.uint8), layout="HW")
         run.flush()
-        runs = page.page.request.get(f"{page.address}api/runs").json()["runs"]
-        page.keys["live"] = next(one["key"] for one in runs if one["name"] == "live")
+        until(lambda: page.find_runs() and "live" in page.keys)
         shown = page("images", ["live"])
         shown.get_by_text("step 0 · 1 of 1 step").wait_for()
         run.at(5).image("weights", np.ones((3, 3), np.uint8), layout="HW")
