@@ -1,8 +1,8 @@
 /** A chart as a file: CSV of all its points, PNG of what is seen. */
 import { cssColour } from "../dom.js";
 
-/** @param {string} text */
-const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+/** A cell of CSV. @param {string} text */
+export const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 /** A number that reads back as the same. @param {number} value */
 const exact = (value) => (value === Infinity ? "inf" : value === -Infinity ? "-inf" : Number.isNaN(value) ? "nan" : String(value));

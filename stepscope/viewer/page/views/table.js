@@ -3,8 +3,10 @@
  * @type {import("../context.js").ViewEntry[]}
  */
 import * as charts from "./charts.js";
+import * as compare from "./compare.js";
 import * as datapoints from "./datapoints.js";
 import * as images from "./images.js";
+import * as run from "./run.js";
 import * as texts from "./texts.js";
 import * as verdict from "./verdict.js";
 
@@ -14,4 +16,6 @@ export const VIEWS = [
   { name: "images", title: "Images", key: "i", open: images.open },
   { name: "texts", title: "Texts", key: "x", open: texts.open },
   { name: "datapoints", title: "Datapoints", key: "d", open: datapoints.open },
+  { name: "compare", title: "Compare", key: "m", open: compare.open },
+  { name: "run", title: "Run", key: "n", open: run.open },
 ];

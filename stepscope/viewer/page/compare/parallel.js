@@ -1,0 +1,107 @@
+/** Parallel coordinates: an axis for each number that differs, a line for each run; dragging on an axis selects. */
+import { numberText } from "../format.js";
+import { shortened } from "../dom.js";
+
+const NS = "http://www.w3.org/2000/svg";
+const [WIDTH, HEIGHT, TOP, SIDE] = [1200, 260, 34, 70];
+export const MOST_AXES = 9;
+
+/**
+ * @param {string} tag @param {Record<string, string | number>} attributes @param {...(Node | string)} children
+ * @returns {SVGElement}
+ */
+function svg(tag, attributes, ...children) {
+  const made = /** @type {SVGElement} */ (document.createElementNS(NS, tag));
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  made.append(...children);
+  return made;
+}
+
+/**
+ * @typedef {object} Axis
+ * @property {string} id
+ * @property {string} title
+ * @property {(number | null)[]} values of each run; null for none
+ *
+ * @typedef {Record<string, [number, number]>} Brushes the chosen range of each axis that has one
+ */
+
+/** A logarithmic axis where positive values span more than two decades. @param {Axis} axis */
+function scaleOf({ values }) {
+  const finite = /** @type {number[]} */ (values.filter((value) => value !== null && Number.isFinite(value)));
+  const [low, high] = [Math.min(...finite), Math.max(...finite)];
+  const log = low > 0 && high / low > 100;
+  const forward = log ? Math.log10 : (/** @type {number} */ value) => value;
+  const back = log ? (/** @type {number} */ value) => 10 ** value : (/** @type {number} */ value) => value;
+  const [from, to] = [forward(low), forward(high)];
+  const bottom = HEIGHT - 22;
+  return {
+    low,
+    high,
+    log,
+    y: (/** @type {number} */ value) => (to === from ? (TOP + bottom) / 2 : bottom - ((forward(value) - from) / (to - from)) * (bottom - TOP)),
+    value: (/** @type {number} */ y) => back(from + ((bottom - Math.min(bottom, Math.max(TOP, y))) / (bottom - TOP)) * (to - from)),
+  };
+}
+
+/**
+ * @param {Axis[]} axes
+ * @param {{key: string, name: string, place: number, passes: boolean}[]} runs
+ * @param {Brushes} brushes
+ * @param {(id: string, range: [number, number] | null) => void} brushed
+ * @returns {SVGElement}
+ */
+export function parallelCoordinates(axes, runs, brushes, brushed) {
+  const label = `parallel coordinates of ${runs.length} runs over ${axes.map(({ title }) => title).join(", ").slice(0, 300)}; the table below has the same numbers`;
+  const root = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "parallel", role: "img", "aria-label": label });
+  const scales = axes.map(scaleOf);
+  const x = (/** @type {number} */ place) => SIDE + (place * (WIDTH - 2 * SIDE)) / Math.max(1, axes.length - 1);
+  for (const [index, run] of runs.entries()) {
+    const points = axes.map(({ values }, place) => [values[index], place]).filter(([value]) => value !== null && Number.isFinite(value));
+    if (points.length < 2) continue;
+    const path = points.map(([value, place]) => `${x(Number(place)).toFixed(1)},${scales[Number(place)].y(Number(value)).toFixed(1)}`).join(" ");
+    root.append(svg("polyline", { points: path, class: `run run-${run.place % 8}${run.passes ? "" : " away"}` }, svg("title", {}, run.name)));
+  }
+  for (const [place, axis] of axes.entries()) {
+    const scale = scales[place];
+    const at = x(place);
+    const group = svg("g", { class: "axis" });
+    group.append(
+      svg("line", { x1: at, x2: at, y1: TOP, y2: HEIGHT - 22 }),
+      svg("text", { x: at, y: 12, class: "title" }, shortened(axis.title, 22), svg("title", {}, axis.title)),
+      svg("text", { x: at, y: 27 }, numberText(scale.high)),
+      svg("text", { x: at, y: HEIGHT - 6 }, `${numberText(scale.low)}${scale.log ? " (log)" : ""}`),
+    );
+    const range = brushes[axis.id];
+    if (range) group.append(svg("rect", { x: at - 9, width: 18, y: scale.y(range[1]), height: Math.max(2, scale.y(range[0]) - scale.y(range[1])), class: "brush" }));
+    const grip = svg("rect", { x: at - 14, width: 28, y: TOP, height: HEIGHT - 22 - TOP, class: "grip" });
+    drag(grip, root, scale.value, (ends) => brushed(axis.id, ends));
+    group.append(grip);
+    root.append(group);
+  }
+  return root;
+}
+
+/**
+ * @param {SVGElement} grip @param {SVGElement} root @param {(y: number) => number} valueAt
+ * @param {(ends: [number, number] | null) => void} done a click takes the range away
+ */
+function drag(grip, root, valueAt, done) {
+  const y = (/** @type {PointerEvent} */ event) => {
+    const box = root.getBoundingClientRect();
+    return ((event.clientY - box.top) / box.height) * HEIGHT;
+  };
+  grip.addEventListener("pointerdown", (down) => {
+    const from = y(down);
+    grip.setPointerCapture(down.pointerId);
+    grip.addEventListener(
+      "pointerup",
+      (up) => {
+        const to = y(up);
+        const [one, other] = [valueAt(from), valueAt(to)];
+        done(Math.abs(to - from) < 4 ? null : [Math.min(one, other), Math.max(one, other)]);
+      },
+      { once: true },
+    );
+  });
+}

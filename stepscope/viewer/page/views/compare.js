@@ -1,0 +1,200 @@
+/** Runs side by side: configuration, metrics and causes in a table, parallel coordinates, and where two runs part. */
+import { address } from "../address.js";
+import { quoted } from "../charts/files.js";
+import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/columns.js";
+import { MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
+import { partingOf } from "../compare/parting.js";
+import { afterPause, append, download, element, shortened } from "../dom.js";
+import { counted, durationText, numberText } from "../format.js";
+
+const AT_ONCE = 6;
+const DRAWN_AFTER_MS = 100;
+
+/** @typedef {import("../compare/columns.js").Row} Row @typedef {import("../compare/columns.js").Column} Column */
+
+/** @param {HTMLElement} root @param {import("../context.js").Context} context @returns {import("../context.js").View} */
+export function open(root, context) {
+  const view = new Comparison(root, context);
+  return { refresh: (changed) => void view.load([...changed]), state: () => view.restate(), close: () => undefined };
+}
+
+class Comparison {
+  /** @param {HTMLElement} root @param {import("../context.js").Context} context */
+  constructor(root, context) {
+    this.context = context;
+    /** @type {Map<string, Row>} */
+    this.rows = new Map();
+    /** @type {import("../compare/parallel.js").Brushes} */
+    this.brushes = {};
+    const { params } = context;
+    const typed = afterPause(() => (params.set({ filter: this.filter.value }, true), this.draw()), 200);
+    this.filter = element("input", { type: "search", class: "wide", placeholder: "filter: lr > 0.01, status = finished", "aria-label": "filter runs", input: typed });
+    this.statistic = element("select", { "aria-label": "value of metrics", change: () => this.setStatistic() },
+      ...Object.entries(STATISTICS).map(([value, title]) => element("option", { value }, title)));
+    this.at = element("input", { type: "number", min: "0", class: "step", "aria-label": "step of the values", change: () => this.setStatistic() });
+    this.equal = element("input", { type: "checkbox", change: () => (params.set({ equal: this.equal.checked }, true), this.draw()) });
+    this.count = element("span", { class: "note", role: "status" });
+    this.plot = element("div", { class: "parallel-host" });
+    this.table = element("div", { class: "scrolled runs-table", tabIndex: 0, role: "region", "aria-label": "runs" });
+    this.pair = [0, 1].map((place) => element("select", { "aria-label": place ? "second run" : "first run", change: () => this.part() }));
+    this.parting = element("div", { class: "parting" });
+    root.append(
+      element("div", { class: "toolbar" }, this.filter, element("label", null, "metrics ", this.statistic), this.at,
+        element("label", null, this.equal, " columns that are equal"), element("button", { click: () => this.csv() }, "CSV"), this.count),
+      this.plot, this.table,
+      element("section", { class: "two-runs", "aria-label": "where two runs part" }, element("h2", null, "Where two runs part"),
+        element("div", { class: "toolbar" }, this.pair[0], " against ", this.pair[1]), this.parting),
+    );
+    this.draw = afterPause(() => this.drawNow(), DRAWN_AFTER_MS);
+    this.restate();
+  }
+
+  /** Reads the hash. */
+  restate() {
+    const { params, runs } = this.context;
+    this.filter.value = params.get("filter");
+    this.statistic.value = params.get("statistic", "last");
+    this.at.value = params.get("at");
+    this.at.hidden = this.statistic.value !== "at";
+    this.equal.checked = params.get("equal") === "1";
+    const wanted = [params.get("a", runs[0]?.key), params.get("b", runs[1]?.key)];
+    for (const [place, select] of this.pair.entries()) {
+      select.replaceChildren(...runs.map(({ key, name }) => element("option", { value: key }, shortened(name, 60))));
+      select.value = wanted[place] ?? "";
+    }
+    void this.load(runs.map(({ key }) => key));
+    void this.part();
+  }
+
+  setStatistic() {
+    this.context.params.set({ statistic: this.statistic.value === "last" ? "" : this.statistic.value, at: this.at.value });
+    this.at.hidden = this.statistic.value !== "at";
+    if (this.statistic.value === "at") void this.load(this.context.runs.map(({ key }) => key));
+    this.draw();
+  }
+
+  /** Asks for a few runs at a time, so that the first rows are there at once; then for the causes. @param {string[]} keys */
+  async load(keys) {
+    const { source, signal } = this.context;
+    const at = this.statistic.value === "at" && source.live ? this.at.value : "";
+    const waiting = [...keys];
+    const next = async () => {
+      for (let key = waiting.shift(); key && !signal.aborted; key = waiting.shift()) {
+        try {
+          const [row] = (await source.json(address("compare", { runs: key, at }), { signal })).runs;
+          this.rows.set(key, { ...row, causes: this.rows.get(key)?.causes });
+        } catch (error) {
+          if (!signal.aborted) this.context.fail(error);
+        }
+        this.draw();
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, next));
+    for (const key of keys) {
+      if (signal.aborted) return;
+      const row = this.rows.get(key);
+      const found = await source.json(address("causes", { run: key }), { signal }).catch(() => null);
+      if (row && found) row.causes = found.causes;
+      this.draw();
+    }
+  }
+
+  drawNow() {
+    const { params, runs, signal } = this.context;
+    if (signal.aborted) return;
+    const rows = runs.flatMap(({ key }) => this.rows.get(key) ?? []);
+    const all = columnsOf(rows, this.statistic.value);
+    const { passes, unknown } = filterOf(this.filter.value, all);
+    const columns = all.filter((column) => column.id === "run" || this.equal.checked || !isEqual(column, rows));
+    const axes = columns.filter((column) => column.kind !== "about" && rows.filter((row) => Number.isFinite(column.value(row))).length > 1).slice(0, MOST_AXES);
+    const inBrushes = (/** @type {Row} */ row) => axes.every((column) => {
+      const range = this.brushes[column.id];
+      const value = Number(column.value(row));
+      return !range || (value >= range[0] && value <= range[1]);
+    });
+    const shown = rows.filter((row) => passes(row) && inBrushes(row));
+    const sorted = columns.find(({ id }) => id === params.get("sort"));
+    if (sorted) shown.sort(byColumn(sorted, params.get("order") === "down"));
+    this.count.textContent = `${counted(shown.length, "run")} of ${runs.length}${rows.length < runs.length ? `, ${runs.length - rows.length} being read` : ""}${unknown.length ? `; no column is called ${unknown.join(", ").slice(0, 80)}` : ""}`;
+    this.plot.replaceChildren();
+    if (axes.length > 1 && rows.length > 1) {
+      const lines = rows.map((row) => ({ key: row.key, name: row.name, place: runs.findIndex(({ key }) => key === row.key), passes: shown.includes(row) }));
+      const numbers = axes.map((column) => ({ id: column.id, title: column.title, values: rows.map((row) => { const value = column.value(row); return typeof value === "number" ? value : null; }) })); // prettier-ignore
+      this.plot.append(parallelCoordinates(numbers, lines, this.brushes, (id, range) => this.brush(id, range)));
+    }
+    this.shown = { rows: shown, columns };
+    this.drawTable(shown, columns);
+  }
+
+  /** @param {string} id @param {[number, number] | null} range */
+  brush(id, range) {
+    if (range) this.brushes[id] = range;
+    else delete this.brushes[id];
+    this.draw();
+  }
+
+  /** @param {Row[]} rows @param {Column[]} columns */
+  drawTable(rows, columns) {
+    const { params, runs } = this.context;
+    const [sort, order] = [params.get("sort"), params.get("order")];
+    const scrolled = this.table.scrollLeft;
+    const focused = this.table.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.column : "";
+    const head = element("tr", null, ...columns.map(({ id, title, kind }) => {
+      const cell = element("th", { scope: "col", class: kind, "aria-sort": sort === id ? (order === "down" ? "descending" : "ascending") : "none" },
+        element("button", { title, "data-column": id, click: () => this.sortBy(id) }, shortened(title, 32), sort === id && (order === "down" ? " ▼" : " ▲")));
+      return cell;
+    }));
+    const body = rows.map((row) => {
+      const run = runs.find(({ key }) => key === row.key);
+      return element("tr", null, ...columns.map((column) => this.cell(column, row, run)));
+    });
+    this.table.replaceChildren(element("table", null, element("thead", null, head), element("tbody", null, ...body)));
+    this.table.scrollLeft = scrolled;
+    if (focused) [...this.table.querySelectorAll("button")].find((button) => button.dataset.column === focused)?.focus();
+  }
+
+  /** @param {Column} column @param {Row} row @param {import("../context.js").ChosenRun | undefined} run */
+  cell(column, row, run) {
+    const value = column.value(row);
+    if (column.id === "run") {
+      const link = element("a", { href: this.context.href("run", { runs: row.key }), title: run?.folder }, shortened(row.name, 48));
+      return element("th", { scope: "row" }, element("span", { class: `swatch run-${(run?.place ?? 0) % 8}` }), " ", link);
+    }
+    if (column.id === "verdict") return element("td", { class: `verdict-cell ${row.state}`, title: row.verdict }, element("a", { href: this.context.href("verdict", { runs: row.key }) }, shortened(row.verdict, 60)));
+    if (column.id === "causes") return element("td", { title: row.causes?.map(({ title }) => title).join("; ") }, row.causes === undefined ? "…" : row.causes.slice(0, 3).map(({ code, confidence }) => `${code} ${Math.round(confidence * 100)} %`).join(", ") || "none");
+    if (column.id === "seconds") return element("td", { class: "number" }, typeof value === "number" ? durationText(value) : "–");
+    if (typeof value === "number") return element("td", { class: "number", title: String(value) }, numberText(value));
+    return element("td", { title: value === undefined || value === null ? "" : String(value) }, value === undefined || value === null ? "–" : shortened(String(value), 40));
+  }
+
+  /** @param {string} id */
+  sortBy(id) {
+    const { params } = this.context;
+    const down = params.get("sort") === id && params.get("order") !== "down";
+    params.set({ sort: id, order: down ? "down" : "" });
+    this.draw();
+  }
+
+  csv() {
+    const { rows, columns } = this.shown ?? { rows: [], columns: [] };
+    const lines = [columns.map(({ title }) => quoted(title)), ...rows.map((row) => columns.map((column) => quoted(String(column.value(row) ?? ""))))];
+    download("runs.csv", new Blob([lines.map((cells) => `${cells.join(",")}\n`).join("")], { type: "text/csv" }));
+  }
+
+  async part() {
+    const { runs, params } = this.context;
+    const [first, second] = this.pair.map((select) => runs.find(({ key }) => key === select.value));
+    if (!first || !second || first === second) {
+      this.parting.replaceChildren(element("p", { class: "note" }, runs.length < 2 ? "Choose two runs or more above (r)." : "Choose two different runs."));
+      return;
+    }
+    if (first !== runs[0] || second !== runs[1]) params.set({ a: first.key, b: second.key }, true);
+    this.parting.replaceChildren(element("p", { class: "note" }, "Comparing…"));
+    try {
+      const found = await partingOf(this.context, first, second);
+      this.parting.replaceChildren(found);
+    } catch (error) {
+      if (!this.context.signal.aborted) append(this.parting, element("p", { class: "note" }, error instanceof Error ? error.message : String(error)));
+    }
+  }
+}
