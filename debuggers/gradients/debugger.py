@@ -221,7 +221,7 @@ class GradientDebugger(Closing):
                 return None
             if self.watch is not None:
                 self.watch.see(step, found)
-            return self._measurement.probe_total(step, found)
+            return self._measurement.probe_total(step, found) if self._measurement.can_measure(found) else None
         return None
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
@@ -302,6 +302,8 @@ class GradientDebugger(Closing):
         is_probed = self._total.probed_gradients(step) is not None
         if self.watch is not None and not is_probed:
             self.watch.see(step, found)
+        if not self._measurement.can_measure(found):
+            return None
         if self._with_gradients:
             table = self._measurement.measure(step, found, table)
         else:

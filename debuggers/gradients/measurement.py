@@ -1,5 +1,6 @@
 """Measures the gradients of a step as the optimizer is about to use them, or only their total norm."""
 
+import logging
 import time
 from functools import partial
 from typing import Any
@@ -14,6 +15,8 @@ from debuggers.measurement.arrival_queue import ArrivalQueue, Arrived, Measureme
 from debuggers.measurement.summary_stream import SummaryStream
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
+
+_log = logging.getLogger(__name__)
 
 
 class GradientMeasurement:
@@ -35,8 +38,18 @@ class GradientMeasurement:
         histogram_every: int | None,
     ) -> None:
         self.scaler, self.steps = scaler, 0
+        self._has_warned = False
         self._optimizer, self._findings, self._arrivals = optimizer, findings, arrivals
         self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every)
+
+    def can_measure(self, found: Gradients) -> bool:
+        """Whether gradients have values; says once where they have none."""
+        if not found.tensors[0].is_meta:
+            return True
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("the gradients lie on the meta device, which holds no values: none of them is measured")
+        return False
 
     def probe_total(self, step: int, found: Gradients) -> Probe:
         """Looks at the norm of all; see ``TotalGradient.probe``."""

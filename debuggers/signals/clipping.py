@@ -36,7 +36,8 @@ class ClippingSignals:
 
     def see_backward(self, gradients: Sequence[torch.Tensor], scale: torch.Tensor | None) -> None:
         """Takes the gradients when a backward pass has ended; the last one of a step counts."""
-        self._before = probe_gradients(gradients, scale) if gradients else None
+        has_values = bool(gradients) and not gradients[0].is_meta
+        self._before = probe_gradients(gradients, scale) if has_values else None
 
     def see_optimizer(self, gradients: Sequence[torch.Tensor], scale: torch.Tensor | None) -> None:
         """Takes them when the optimizer begins."""

@@ -235,3 +235,19 @@ def test_a_validation_is_recorded_and_layers_in_training_mode_are_counted(digits
         assert (facts.validations, facts.train_validations) == (2, 1)
     assert np.isnan(stepscope.read_run(tmp_path / "run").scalars("validation/loss").values).tolist() == [True]
     assert session.evidence()["validation/accuracy"].values.tolist() == [0.5]
+
+
+def test_a_training_on_the_meta_device_fails_nowhere_and_is_not_called_healthy(caplog):
+    model = network().to("meta")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(3):
+            optimizer.zero_grad()
+            targets = torch.empty(8, dtype=torch.int64, device="meta")
+            nn.functional.cross_entropy(model(torch.empty(8, 64, device="meta")), targets).backward()
+            session.step()
+            optimizer.step()
+    report = session.report()
+    assert caplog.text.count("meta device") == 1
+    assert not report.causes
+    assert report.summary().startswith("Verdict: unknown")
