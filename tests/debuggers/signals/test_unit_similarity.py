@@ -1,0 +1,23 @@
+"""Rows of weights that equal each other."""
+
+import pytest
+import torch
+
+from debuggers.signals.unit_similarity import unit_similarities
+
+
+@pytest.mark.parametrize("columns", [1, 3, 32, 100])
+@pytest.mark.parametrize("equal", [0, 2, 6])
+def test_the_share_of_rows_that_equal_another_one(columns, equal):
+    weight = torch.randn(8, columns, generator=torch.Generator().manual_seed(0))
+    weight[:equal] = weight[0]
+    other = weight.flip(0) + 1
+    found = unit_similarities({"weight": weight, "other": other, "bias": torch.zeros(8)})
+    assert {name: float(share) for name, share in found.items()} == {"weight": equal / 8, "other": equal / 8}
+
+
+def test_rows_that_share_some_elements_are_not_the_same():
+    weight = torch.zeros(6, 32)
+    weight[:, 31] = torch.arange(6.0)
+    weight[5] = weight[4]
+    assert float(unit_similarities({"weight": weight})["weight"]) == pytest.approx(2 / 6)
