@@ -153,7 +153,7 @@ def test_the_keyboard_reaches_everything(page, served):
     page.keyboard.type("/acc|LOSS$/")
     expect(page.locator(".board .card")).to_have_count(2)
     page.keyboard.press("Escape")
-    chart(page, "train/loss").focus()
+    drawn(page, "train/loss").focus()
     page.keyboard.press("+")
     expect(page.get_by_role("button", name="Whole range")).to_be_visible()
     page.keyboard.press("0")

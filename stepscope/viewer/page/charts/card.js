@@ -138,8 +138,9 @@ export class Card {
   /** @param {KeyboardEvent} event */
   onKey(event) {
     if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
-    const seen = this.plot.seen();
-    if (!seen) return;
+    const drawn = this.plot.seen();
+    if (!drawn && event.key !== "p" && event.key !== "Enter") return;
+    const seen = drawn ?? /** @type {[number, number]} */ ([0, 1]);
     const middle = (seen[0] + seen[1]) / 2;
     /** @type {Record<string, () => void>} */
     const actions = {
