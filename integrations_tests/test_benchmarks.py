@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import chromium
+from viewer_pages import BUILT
 from watched.cases import GROUPS
 from watched.our_sides import OURS
 from watched.sides import THEIRS
@@ -146,3 +148,14 @@ def test_viewers_answer_on_the_same_data(tmp_path):
         assert found[side]["bytes of a chart"] > 100
     assert found["stepscope"]["memory of the server, MB"] < 300
     assert found["a training"]["CPU of a step alone, µs"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.skipif(chromium() is None or not BUILT.is_file(), reason="no chromium here, or the page is not built")
+def test_our_page_is_measured_beside_another(tmp_path):
+    run(tmp_path, "viewer_page.py", "--tiny", "--json", "found.json")
+    sides = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["sides"]
+    assert {"from_start_s", "reload_s", "switch_s"} == set(sides["tensorboard"])
+    assert set(sides["tensorboard"]) < set(sides["stepscope"])
+    assert all(value > 0 for side in sides.values() for value in side.values())

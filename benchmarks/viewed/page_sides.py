@@ -1,0 +1,114 @@
+"""The viewers side by side: how each is started on the same run, and what shows that a chart is drawn."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DRAWN_TIMEOUT_MS = 60_000
+
+
+@dataclass(frozen=True)
+class Side:
+    """One viewer.
+
+    Attributes:
+        name: Its name.
+        sink: What the run is synced to first; none for our own page, which reads the run.
+        command: The server's, of the run's folder and a port.
+        page: The part of the address behind the port, of the run's folder.
+        first: Waits until a chart is drawn.
+        switch: Asks for the chart of a name, and waits until that is drawn.
+    """
+
+    name: str
+    sink: str | None
+    command: Callable[[Path, int], Sequence[str]]
+    page: Callable[[Path], str]
+    first: Callable[[Any], None]
+    switch: Callable[[Any, str], None]
+
+
+def _ours_first(page: Any) -> None:
+    page.locator(".board .card:has(canvas) .legend b").first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+
+
+def _ours_switch(page: Any, name: str) -> None:
+    page.locator(".toolbar input[type=search]").fill(name)
+    page.locator(f'.board .card[data-name="{name}"]:has(canvas) .legend b').first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+
+
+_TABLE_VALUE = "scalar-card tb-data-table-content-cell"
+
+
+def _tensorboard_first(page: Any) -> None:
+    # The table below a chart has the values at its last step once it is drawn.
+    page.locator(_TABLE_VALUE).first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+
+
+def _tensorboard_switch(page: Any, name: str) -> None:
+    tags = page.get_by_role("combobox", name="Filter tags (regex)")
+    tags.fill(f"^{re.escape(name)}$")
+    tags.press("Escape")
+    card = page.locator(f'scalar-card:has([title="{name}"])')
+    card.locator("tb-data-table-content-cell").first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+
+
+def _mlflow_page(run: Path) -> str:
+    import mlflow
+
+    client = mlflow.MlflowClient(_database(run))
+    experiment = next(found for found in client.search_experiments() if found.name != "Default")
+    (stored,) = client.search_runs([experiment.experiment_id])
+    place = f"experiments/{experiment.experiment_id}/runs/{stored.info.run_id}"
+    return f"#/{place}/model-metrics?workflowType=machine_learning"
+
+
+def _mlflow_first(page: Any) -> None:
+    page.locator(".js-plotly-plot path.js-line").first.wait_for(state="attached", timeout=DRAWN_TIMEOUT_MS)
+
+
+def _mlflow_switch(page: Any, name: str) -> None:
+    page.get_by_placeholder(re.compile("search metric", re.IGNORECASE)).first.fill(re.escape(name))
+    title = page.get_by_text(name.rsplit("/", 1)[-1], exact=True).first
+    title.wait_for(timeout=DRAWN_TIMEOUT_MS)
+    _mlflow_first(page)
+
+
+def _database(run: Path) -> str:
+    return f"sqlite:///{run.parent / 'mlflow.db'}"
+
+
+SIDES = (
+    Side(
+        "stepscope",
+        None,
+        lambda run, port: [sys.executable, "-m", "stepscope", "view", str(run), "--no-browser", "--port", str(port)],
+        lambda run: "#/charts",
+        _ours_first,
+        _ours_switch,
+    ),
+    Side(
+        "tensorboard",
+        "tensorboard",
+        lambda run, port: [
+            sys.executable, "-m", "tensorboard.main", "--logdir", str(run), "--host", "127.0.0.1", "--port", str(port),
+        ],
+        lambda run: "#timeseries",
+        _tensorboard_first,
+        _tensorboard_switch,
+    ),
+    Side(
+        "mlflow",
+        "mlflow",
+        lambda run, port: [
+            sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", _database(run), "--host", "127.0.0.1",
+            "--port", str(port), "--workers", "1",
+        ],
+        _mlflow_page,
+        _mlflow_first,
+        _mlflow_switch,
+    ),
+)  # fmt: skip
