@@ -7,6 +7,8 @@ from tracker_adapters.artifacts import Text
 
 REPORT_NAME = "stepscope/report"
 """The name of a report, behind the scope of its session."""
+PAGE_NAME = "stepscope/page"
+"""The name of the file with the viewer's page, which a run records when it closes."""
 NOTIFICATIONS = "notifications/"
 """How the names of texts begin, behind the scope of their session, that hold a finding as JSON for a webhook."""
 VERDICT = "Verdict: "

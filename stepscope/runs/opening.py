@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ def open_run(
     delivery: DeliveryMode = "process",
     rank: int | None = None,
     max_run_bytes: int | str | None = None,
+    page: bool = False,
 ) -> Run:
     """Opens a run, which stores emitted artifacts in a folder and delivers them to the sinks.
 
@@ -78,6 +80,8 @@ def open_run(
         max_run_bytes: The limit for the run's store and blobs: bytes, or a text such as ``"10GB"``, at least 20 MB.
             Older parts are compacted: every name keeps its whole range of steps at a lower resolution.
             ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
+        page: Records the viewer's page with the run's data when the run closes, as one HTML file of at most 10 MB,
+            which takes at most 20 seconds. MLflow opens it among the artifacts, W&B shows it as HTML.
 
     Raises:
         RunExistsError: When the folder holds a run, ``resume`` is false and ``exists`` is ``raise``.
@@ -91,6 +95,7 @@ def open_run(
     check_value("on_error", on_error, OnError, RunError)
     check_value("delivery", delivery, DeliveryMode, RunError)
     check_value("exists", exists, Exists, RunError)
+    check_value("page", page, bool, RunError)
     check_value("rank", rank, at_least(0) | None, RunError)
     limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
     asked = place_of(path)
@@ -118,6 +123,8 @@ def open_run(
             raise RunError(f"cannot open the run in {place.folder}: {error}; expected {_expected(error)}") from error
         if rank == 0 or ranks(place.folder) == [rank]:  # it is the first one there
             say_which(asked, place, resume=resume)
+        if page and rank == 0:
+            run.call_before_close(partial(_record_page, run))
         return run
     raise RunExistsError(f"{asked.shown} and all numbers after it are taken; choose another name")
 
@@ -167,6 +174,11 @@ def _open_at(
             store.close()
         raise
     return holder[0]
+
+
+def _record_page(run: Run) -> None:
+    # The viewer reads runs, so that it is known here by its name alone.
+    import_module("stepscope.viewer.run_page").record_page(run)
 
 
 def read_run(path: str | Path) -> RunRecord:

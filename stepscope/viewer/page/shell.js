@@ -3,6 +3,7 @@ import { formatHash, parseHash } from "./address.js";
 import { element } from "./dom.js";
 import { listenForKeys } from "./keyboard.js";
 import { Messages } from "./messages.js";
+import { currentHash, setHash, whenMoved } from "./place.js";
 import { poll } from "./polling.js";
 import { RunChooser } from "./run_chooser.js";
 import { runColour, schemeSwitch } from "./theme.js";
@@ -15,7 +16,7 @@ export class Shell {
   constructor(body, source) {
     this.source = source;
     this.messages = new Messages();
-    this.chooser = new RunChooser((keys) => this.go({ ...parseHash(location.hash), runs: keys }));
+    this.chooser = new RunChooser((keys) => this.go({ ...parseHash(currentHash()), runs: keys }));
     /** @type {import("./context.js").RunInfo[]} */
     this.runs = [];
     /** @type {import("./context.js").View | null} */
@@ -43,7 +44,7 @@ export class Shell {
   }
 
   async start() {
-    window.addEventListener("hashchange", () => this.route());
+    whenMoved(() => this.route());
     window.addEventListener("error", (event) => this.messages.fail(event.error ?? event.message));
     window.addEventListener("unhandledrejection", (event) => this.messages.fail(event.reason));
     await this.lookForRuns();
@@ -85,7 +86,7 @@ export class Shell {
   }
 
   chosenKeys() {
-    const { runs } = parseHash(location.hash);
+    const { runs } = parseHash(currentHash());
     return runs ?? this.runs.slice(0, 1).map(({ key }) => key);
   }
 
@@ -100,8 +101,8 @@ export class Shell {
   /** @param {import("./address.js").State} state @param {boolean} [replace] */
   go(state, replace = false) {
     const hash = formatHash(state);
-    if (hash === location.hash) return;
-    history[replace ? "replaceState" : "pushState"](null, "", hash);
+    if (hash === currentHash()) return;
+    setHash(hash, replace);
     this.route();
   }
 
@@ -111,7 +112,7 @@ export class Shell {
     for (const [name, value] of Object.entries(params)) {
       if (value !== null && value !== undefined && value !== "" && name !== "runs") query.set(name, String(value));
     }
-    const runs = params.runs ? String(params.runs).split(",") : parseHash(location.hash).runs;
+    const runs = params.runs ? String(params.runs).split(",") : parseHash(currentHash()).runs;
     return formatHash({ view, runs, params: query });
   }
 
@@ -122,7 +123,7 @@ export class Shell {
 
   /** Shows what the hash says. */
   route() {
-    const state = parseHash(location.hash);
+    const state = parseHash(currentHash());
     const entry = VIEWS.find(({ name }) => name === state.view) ?? VIEWS[0];
     for (const [place, link] of this.links.entries()) {
       link.href = this.href(VIEWS[place].name);
@@ -156,7 +157,7 @@ export class Shell {
         source: this.source,
         runs,
         params: {
-          get: (name, otherwise = "") => parseHash(location.hash).params.get(name) ?? otherwise,
+          get: (name, otherwise = "") => parseHash(currentHash()).params.get(name) ?? otherwise,
           set: (changes, replace = false) => this.setParams(changes, replace),
         },
         signal,
@@ -172,13 +173,13 @@ export class Shell {
 
   /** The view that sets its parameters knows them: it is not told. @param {Record<string, any>} changes @param {boolean} replace */
   setParams(changes, replace) {
-    const state = parseHash(location.hash);
+    const state = parseHash(currentHash());
     for (const [name, value] of Object.entries(changes)) {
       if (value === null || value === undefined || value === "" || value === false) state.params.delete(name);
       else state.params.set(name, value === true ? "1" : String(value));
     }
     const hash = formatHash({ ...state, view: this.opened.split(" ")[0] });
-    if (hash !== location.hash) history[replace ? "replaceState" : "pushState"](null, "", hash);
+    if (hash !== currentHash()) setHash(hash, replace);
   }
 
   close() {
