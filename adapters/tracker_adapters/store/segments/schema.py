@@ -178,6 +178,21 @@ def between(table: str) -> str:
     return f"{groups}seq BETWEEN ?1 AND ?2"
 
 
+def scalars_between(columns: str, conditions: str) -> str:
+    """Returns the query for scalars from number ``?1`` to ``?2``, by number."""
+    return f"SELECT {columns} FROM scalar WHERE {between('scalar')} AND {conditions} ORDER BY {in_order('scalar')}"
+
+
+def scalars_in_groups(columns: str, conditions: str) -> str:
+    """Returns ``scalars_between`` for conditions on series: those are looked for in each group, and no other row is."""
+    return f"""
+    WITH RECURSIVE wanted(number) AS (
+        SELECT ?1 >> {GROUP_SHIFT} UNION ALL SELECT number + 1 FROM wanted WHERE number < ?2 >> {GROUP_SHIFT})
+    SELECT {columns} FROM wanted CROSS JOIN scalar
+    WHERE seq_group = wanted.number AND seq BETWEEN ?1 AND ?2 AND {conditions} ORDER BY {in_order("scalar")}
+    """
+
+
 def in_order(table: str) -> str:
     """Returns what to order rows by that shall come by their numbers, so that nothing but groups has to be sorted."""
     return "seq_group, seq" if table == "scalar" else "seq"
