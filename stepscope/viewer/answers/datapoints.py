@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import threading
 from collections import OrderedDict
 from typing import Any
 from urllib.parse import urlencode
@@ -19,10 +20,11 @@ _FORMS = ("image", "maps", "overlay")
 _KEPT_VERDICTS = 512
 
 _pages = PageProcess()
-_comparing = PageProcess()  # takes long: looking at datapoints goes on meanwhile
+_all_pages = PageProcess()  # takes long: looking at datapoints goes on meanwhile
 _epochs = EpochList(_pages)
 _verdicts: OrderedDict[str, list[Any]] = OrderedDict()
-for _process in (_pages, _comparing):
+_keeping = threading.Lock()
+for _process in (_pages, _all_pages):
     atexit.register(_process.close)
 
 
@@ -110,7 +112,8 @@ def changes_answer(runs: RunList, query: Query) -> Answer:
     found = [_epoch(runs, query, side, f"{side}_epoch") for side in ("a", "b")]
     sides = [{"folder": folder, "pages": epoch.pages} for folder, epoch in found]
     idx = _idx(query) if "idx" in query.parameters else None
-    return json_answer(json.loads(_comparing.ask({"ask": "changes", "sides": sides, "idx": idx})))
+    process = _all_pages if idx is None else _pages
+    return json_answer(json.loads(process.ask({"ask": "changes", "sides": sides, "idx": idx})))
 
 
 def _epoch(runs: RunList, query: Query, run: str = "run", epoch: str = "epoch") -> tuple[str, Epoch]:
@@ -156,12 +159,16 @@ def _idx(query: Query) -> int:
 def _judged(folder: str, page: dict[str, Any]) -> list[Any]:
     """What a page says of its datapoints; a page never changes, so that it is kept by its checksum."""
     sha256 = page["sha256"]
-    if sha256 not in _verdicts:
+    with _keeping:
+        found = _verdicts.get(sha256)
+    if found is None:
         request = {"ask": "judged", "folder": folder, "page": {**page, "datapoints": ()}}
-        _verdicts[sha256] = json.loads(_pages.ask(request))
-        while len(_verdicts) > _KEPT_VERDICTS:
-            _verdicts.popitem(last=False)
-    return _verdicts[sha256]
+        found = json.loads(_all_pages.ask(request))
+        with _keeping:
+            _verdicts[sha256] = found
+            while len(_verdicts) > _KEPT_VERDICTS:
+                _verdicts.popitem(last=False)
+    return found  # type: ignore[no-any-return]
 
 
 def _address(nodes: list[dict[str, Any]], common: dict[str, Any]) -> None:

@@ -64,8 +64,12 @@ class EpochList:
     def of(self, record: RunRecord) -> list[Epoch]:
         """Returns the epochs of a run, in order of arrival; folders whose pages the store lacks come last."""
         folders = list(_folders(record.path))
-        counts = tuple((info.name, info.count) for info in record.names("all") if info.kind == "page")
-        state = (counts, tuple(_stamp(record.path, folder) for folder in folders), tuple(folders))
+        state = (
+            record.ranks,
+            record.counted("page"),
+            tuple(_stamp(record.path, folder) for folder in folders),
+            tuple(folders),
+        )
         with self._lock:
             known, epochs = self._known.get(record.path, (None, []))
         if known == state:

@@ -24,7 +24,7 @@ from stepscope.viewer.outputs.arrays import number
 from stepscope.viewer.outputs.nodes import describe, draw
 
 MOST_CHANGES = 500
-_OPEN_PAGES = 3
+_OPEN_PAGES = 4
 
 Page = dict[int, dict[str, Any]]
 
@@ -82,8 +82,8 @@ def _picture(request: Mapping[str, Any], pages: OpenPages) -> bytes:
     return draw(_outputs(request, pages), tuple(request["place"]), request["form"], request["first"])
 
 
-def _changes(request: Mapping[str, Any], _: OpenPages) -> bytes:
-    found = compare_pages(*(_reader(side, request["idx"]) for side in request["sides"]))
+def _changes(request: Mapping[str, Any], pages: OpenPages) -> bytes:
+    found = compare_pages(*(_reader(side, request["idx"], pages) for side in request["sides"]))
     largest: dict[int, float] = {}
     for difference in found.differences:
         if math.isfinite(difference.size):
@@ -102,13 +102,20 @@ def _changes(request: Mapping[str, Any], _: OpenPages) -> bytes:
     )
 
 
-def _reader(side: Mapping[str, Any], idx: int | None) -> PageReader:
-    """The pages of a side; for one datapoint the page that has it last."""
-    records = [_record(page) for page in side["pages"]]
+class _OneDatapoint(PageReader):
+    """One datapoint of a page that is open; none where no page has it."""
+
+    def __init__(self, side: Mapping[str, Any], idx: int, pages: OpenPages) -> None:
+        records = [record for record in map(_record, side["pages"]) if idx in record.datapoints][-1:]
+        super().__init__(side["folder"], records=[replace(record, datapoints=(idx,)) for record in records])
+        for record in records:
+            self._open_page = (record.page, pages.get(side["folder"], record))
+
+
+def _reader(side: Mapping[str, Any], idx: int | None, pages: OpenPages) -> PageReader:
     if idx is not None:
-        having = [record for record in records if idx in record.datapoints]
-        records = [replace(record, datapoints=(idx,)) for record in having[-1:]]
-    return PageReader(side["folder"], records=records)
+        return _OneDatapoint(side, idx, pages)
+    return PageReader(side["folder"], records=[_record(page) for page in side["pages"]])
 
 
 def _change(difference: OutputDifference) -> dict[str, Any]:

@@ -55,6 +55,12 @@ def list_artifacts(segments: Iterable[Segment], kind: str, name: str) -> tuple[l
     return entries, found - len(rows)
 
 
+def count_artifacts(segments: Iterable[Segment], kind: str) -> int:
+    """Returns how many artifacts of a kind lie in the segments, those included that a later attempt replaced."""
+    counted = "SELECT count(*) FROM artifact WHERE series IN (SELECT id FROM series WHERE kind = ?)"
+    return sum(segment.connection.execute(counted, (_checked(kind),)).fetchone()[0] for segment in segments)
+
+
 def one_artifact(segments: Iterable[Segment], kind: str, name: str, seq: int, run_folder: Any) -> Artifact:
     """Returns one artifact of a rank.
 

@@ -14,7 +14,7 @@ from tracker_adapters.store import layout
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
 from tracker_adapters.store.reading.attempt_times import AttemptTimes, attempt_times
-from tracker_adapters.store.reading.listing import Listed, list_artifacts, one_artifact
+from tracker_adapters.store.reading.listing import Listed, count_artifacts, list_artifacts, one_artifact
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.new_names import NewName, read_new_names
 from tracker_adapters.store.reading.ranges import ScalarRanges, read_many_ranges, read_ranges
@@ -208,6 +208,11 @@ class RunRecord(SeriesReader):
         entries, damaged = list_artifacts((segment for _, segment in self._segments(rank)), kind, name)
         self._note_damage(damaged)
         return entries
+
+    @naming_the_run
+    def counted(self, kind: str, rank: Rank = "all") -> int:
+        """Returns how many artifacts of a kind are stored, without reading them: whether there are new ones."""
+        return count_artifacts((segment for _, segment in self._segments(rank)), kind)
 
     @naming_the_run
     def artifact(self, kind: str, name: str, seq: int, rank: int = 0) -> Artifact:

@@ -28,8 +28,6 @@ export class EpochContents {
     this.verdicts = [];
     /** @type {Map<number, number>} the largest finite change of each datapoint */
     this.changed = new Map();
-    /** @type {any} */
-    this.changes = null;
     this.said = "";
   }
 
@@ -53,6 +51,7 @@ export class EpochContents {
       const judged = this.verdicts.filter(({ correct }) => correct !== null);
       const wrong = judged.filter(({ correct }) => !correct).length;
       this.said = judged.length ? `, ${wrong.toLocaleString("en")} of ${judged.length.toLocaleString("en")} judged are wrong` : ", none says whether it is right (keep outputs and labels)";
+      if (this.beside) this.said += "; comparing …";
       if (found.errors.length) this.said += `. ${found.errors.length} pages cannot be opened: ${found.errors[0]}`;
     } catch (error) {
       if (this.signal.aborted) return;
@@ -64,10 +63,12 @@ export class EpochContents {
     if (!this.beside) return;
     const [a, b] = this.sides();
     try {
-      this.changes = await this.source.json(address("changes", { a: a.run.key, a_epoch: a.key, b: b.run.key, b_epoch: b.key }), { signal: this.signal });
-      this.changed = new Map(this.changes.largest);
+      const changes = await this.source.json(address("changes", { a: a.run.key, a_epoch: a.key, b: b.run.key, b_epoch: b.key }), { signal: this.signal });
+      this.changed = new Map(changes.largest);
+      this.said = this.said.replace("; comparing …", "");
     } catch (error) {
-      if (!this.signal.aborted) this.changes = { error: error instanceof Error ? error.message : String(error) };
+      if (this.signal.aborted) return;
+      this.said = this.said.replace("comparing …", `what changed is not known: ${error instanceof Error ? error.message : error}`);
     }
   }
 

@@ -87,8 +87,11 @@ class Datapoints {
     this.contents = contents;
     this.filter();
     // What is right and wrong is in the pages: the list is there before them.
-    await Promise.all([contents.readVerdicts(), contents.readChanges()]);
-    if (turn === this.turn) this.filter();
+    for (const read of [() => contents.readVerdicts(), () => contents.readChanges()]) {
+      await read();
+      if (turn !== this.turn) return;
+      this.filter();
+    }
   }
 
   filter() {

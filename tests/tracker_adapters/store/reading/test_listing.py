@@ -30,6 +30,14 @@ def test_of_a_resumed_run_the_latest_attempt_is_listed(tmp_path):
         assert [step for step, _ in found] == [0, 1, 2]
 
 
+def test_artifacts_of_a_kind_are_counted(tmp_path):
+    path = _record(tmp_path / "run", [(0, 1), (1, 2)])
+    with stepscope.read_run(path) as record:
+        assert (record.counted("image"), record.counted("page")) == (2, 0)
+        with pytest.raises(ArtifactError, match="kind is 'scalar'"):
+            record.counted("scalar")
+
+
 def test_unknown_names_numbers_and_kinds(tmp_path):
     path = _record(tmp_path / "run", [(0, 1)])
     with stepscope.read_run(path) as record:
