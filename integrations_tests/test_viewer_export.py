@@ -1,0 +1,160 @@
+"""An exported page, opened as people open it: by a double click, beside its data, and among MLflow's artifacts."""
+
+import json
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import screenshot
+from mlflow_server import LEAN_SERVER
+from playwright.sync_api import expect
+from readback_mlflow import artifact_paths
+from servers import free_port, serving
+from viewer_pages import NEEDS_THE_PAGE, viewer_page
+
+import stepscope
+from stepscope.viewer.export import export_page
+
+pytestmark = NEEDS_THE_PAGE
+HOSTILE = "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\"><!--"
+
+
+def record(folder, number=0, **options):
+    config = {"lr": 0.1 / (number + 1), HOSTILE: HOSTILE}
+    with stepscope.open_run(folder, config=config, name=f"run {number} {HOSTILE}", **options) as run:
+        for step in range(120):
+            run.scalar("loss", math.nan if step == 50 else 1 / (step + 1 + number), step=step)
+            run.scalar("total_norm/gradients", 1.0 + number, step=step)
+        run.scalar(HOSTILE, 1.0, step=0)
+        run.text(HOSTILE, HOSTILE, step=0)
+        run.alert("nan", HOSTILE, step=50, level="error")
+        for step in range(20):
+            noise = np.random.default_rng(step).integers(0, 256, (128, 128, 3), np.uint8)
+            run.image("noise", noise, step=step, layout="HWC")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for number in range(2):
+        record(folder / f"exp{number}", number, sinks=[])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with viewer_page(tmp_path_factory.mktemp("browser")) as both:
+        yield both
+
+
+@pytest.fixture
+def page(browser):
+    page, complaints = browser
+    complaints.clear()
+    page.goto("about:blank")
+    yield page
+    assert not complaints
+
+
+def answers_of(page):
+    return json.loads(page.locator("#stepscope-answers").text_content())
+
+
+def go(frame, view):
+    frame.get_by_role("navigation", name="views").get_by_role("link", name=view, exact=True).click()
+
+
+def test_a_double_click_opens_every_view_and_hostile_names_are_texts(runs, page, tmp_path):
+    made = export_page(runs, tmp_path / "out")
+    assert made.page_bytes < 10_000_000
+    assert (made.data_bytes, made.left_out) == (0, {})
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["index.html"]
+    page.goto(made.page.as_uri())
+    go(page, "Charts")
+    expect(page.locator('.card[data-name="loss"] canvas')).to_have_count(1)
+    go(page, "Compare")
+    expect(page.get_by_role("link", name="run 1")).to_be_visible()
+    go(page, "Run")
+    expect(page.get_by_text("Environment")).to_be_visible()
+    screenshot(page, "export_run", tmp_path)
+    go(page, "Texts")
+    go(page, "Images")
+    expect(page.locator("main img").first).to_be_visible()
+    assert page.title() != "broken"
+    expect(page.locator(".export-note")).to_contain_text("Nothing was left out")
+    # The address is the state here too.
+    assert page.url.split("#")[1].startswith("/images")
+
+
+def test_two_runs_are_compared_without_a_server(runs, page, tmp_path):
+    made = export_page(runs, tmp_path / "out")
+    page.goto(made.page.as_uri())
+    page.get_by_role("button", name=re.compile("of 2 runs")).click()
+    page.get_by_role("button", name="All found").click()
+    page.keyboard.press("Escape")
+    go(page, "Compare")
+    expect(page.locator(".runs-table tbody tr")).to_have_count(2)
+    expect(page.locator("svg.parallel polyline")).to_have_count(2)
+    expect(page.get_by_role("region", name="series")).to_contain_text("loss")
+    page.get_by_role("searchbox", name="filter runs").fill("lr > 0.07")
+    expect(page.locator(".runs-table tbody tr")).to_have_count(1)
+    page.get_by_role("button", name="lr", exact=True).click()
+    expect(page.locator('th[aria-sort="ascending"]')).to_have_text(re.compile("lr"))
+    screenshot(page, "export_compare", tmp_path)
+
+
+def test_what_finds_no_room_lies_beside_the_page_and_is_loaded_when_it_is_asked_for(runs, page, tmp_path):
+    made = export_page(runs, tmp_path / "out", page_bytes=1_000_000)
+    assert made.page_bytes < 1_000_000
+    assert made.data_bytes > 0
+    page.goto(made.page.as_uri())
+    go(page, "Images")
+    slider = page.locator("main input[type=range]").first
+    for value in ("0", "5", "10"):
+        slider.fill(value)
+        expect(page.locator("main img").first).to_have_js_property("naturalWidth", 128)
+    assert any(answer[1] == "file" for answer in answers_of(page).values())
+
+
+def test_a_small_page_says_what_it_left_out(runs, page, tmp_path):
+    made = export_page(runs, tmp_path / "out", page_bytes=1_000_000, data_bytes=0)
+    assert made.page_bytes <= 1_000_000
+    assert made.left_out["images"] > 0
+    page.goto(made.page.as_uri())
+    expect(page.locator(".export-note")).to_contain_text(f"{made.left_out['images']} images")
+
+
+def test_mlflow_opens_the_page_among_a_runs_artifacts(browser, tmp_path):
+    import mlflow
+
+    page, complaints = browser
+    complaints.clear()
+    database = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    record(tmp_path / "exp", sinks=[f"mlflow:{database}"], page=True)
+    client = mlflow.MlflowClient(database)
+    experiment = client.get_experiment_by_name("stepscope")
+    (run,) = client.search_runs([experiment.experiment_id])
+    (path,) = (path for path in artifact_paths(client, run.info.run_id) if path.endswith("index.html"))
+    port = free_port()
+    command = [
+        sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", database, "--host", "127.0.0.1",
+        "--port", str(port), "--workers", "1",
+    ]  # fmt: skip
+    log = tmp_path / "server.log"
+    with serving(command, port=port, log=log, path="/health", environment=LEAN_SERVER) as url:
+        page.goto(f"{url}/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}/artifacts")
+        for name in Path(path).parts:
+            page.locator(f'[data-testid="artifact-tree-node"][artifact-name="{name}"]').first.click()
+        frame = page.frame_locator("iframe").first
+        go(frame, "Charts")
+        expect(frame.locator('.card[data-name="loss"] canvas')).to_have_count(1)
+        go(frame, "Run")
+        expect(frame.get_by_text("Environment")).to_be_visible()
+        screenshot(page, "export_in_mlflow", tmp_path)
+        page.goto("about:blank")
+    # MLflow's own page asks for what its server does not have.
+    assert not [one for one in complaints if "the server responded" not in one]
