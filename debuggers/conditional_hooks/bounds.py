@@ -7,10 +7,11 @@ small, they need not be asked.
 import ast
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from debuggers.host_arrays.readable import is_freed
+from tracker_adapters.native.extension import kernels
+
 from debuggers.torch_import import torch
 from debuggers.torch_internals.dispatch import without_overrides
 
@@ -18,6 +19,8 @@ _LARGEST = 1e150
 """Beyond it the squares of a measurement may be infinite."""
 _ROUNDED = 1 + 1e-9
 """What a measurement may exceed a limit by."""
+_FEW = 1 << 16
+_COMPILED = frozenset({torch.float32, torch.float64})
 _Range = Callable[[float, int], tuple[float, float]]
 
 _NONE: _Range = lambda most, count: (0.0, 0.0)  # noqa: E731
@@ -60,11 +63,18 @@ class Bound:
     statistic: str
     comparison: type[ast.cmpop]
     limit: float
+    _range: _Range = field(init=False, repr=False, compare=False)
+    _test: Callable[[float, float, float], bool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Looked up once: a bound is asked at each call of a layer.
+        object.__setattr__(self, "_range", RANGES[self.statistic])
+        object.__setattr__(self, "_test", _MAY_HOLD[self.comparison])
 
     def may_hold(self, most: float, count: int) -> bool:
         """Whether it may hold of ``count`` finite elements whose largest magnitude is ``most``."""
-        low, high = RANGES[self.statistic](most, count)
-        return _MAY_HOLD[self.comparison](low, high, self.limit)
+        low, high = self._range(most, count)
+        return self._test(low, high, self.limit)
 
 
 def bound_of(node: ast.expr) -> Bound | None:
@@ -82,13 +92,19 @@ def bound_of(node: ast.expr) -> Bound | None:
 
 def may_hold(bounds: Iterable[Bound], tensor: torch.Tensor) -> bool:
     """Whether all bounds may hold of a tensor; True wherever that is not known, as on a device."""
-    if type(tensor) is not torch.Tensor or not tensor.is_cpu or not tensor.is_floating_point():
+    if type(tensor) is not torch.Tensor or not tensor.is_cpu or tensor.layout is not torch.strided:
         return True
-    if tensor.layout is not torch.strided or tensor.is_nested or is_freed(tensor) or not tensor.numel():
+    count, kind = tensor.numel(), tensor.dtype
+    if tensor.is_nested or not kind.is_floating_point or not count or not tensor.untyped_storage().nbytes():
         return True
-    with without_overrides():
-        most = torch.linalg.vector_norm(tensor, math.inf).item()
+    native = kernels() if kind in _COMPILED and 1 < count <= _FEW and tensor.is_contiguous() else None
+    if native is not None:
+        # In this thread alone: a tenth of the time of a torch operation.
+        finite, _, _, low, high = native.spread(tensor.data_ptr(), count, kind is torch.float64, 0, 0, 0)
+        most = max(-low, high) if finite else math.inf
+    else:
+        with without_overrides():
+            most = torch.linalg.vector_norm(tensor, math.inf).item()
     if not most < _LARGEST:  # also NaN
         return True
-    count = tensor.numel()
     return all(bound.may_hold(most, count) for bound in bounds)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from debuggers.conditional_hooks.bounds import may_hold
 from debuggers.conditional_hooks.registered import RegisteredHook
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
@@ -92,10 +93,12 @@ class HookedLayers:
 class _LayerCall:
     """What is called after a layer's forward, for one hook."""
 
-    __slots__ = ("_entry", "_layers", "_name", "_place")
+    __slots__ = ("_bounds", "_entry", "_layers", "_name", "_place")
 
     def __init__(self, entry: RegisteredHook, name: str, layers: HookedLayers) -> None:
         self._entry, self._name, self._layers = entry, name, layers
+        condition = entry.hook.condition
+        self._bounds = condition.bounds if condition is not None and entry.is_forward else ()
         self._place = f"hook {entry.hook.name!r}"
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
@@ -107,4 +110,6 @@ class _LayerCall:
         if backward_pass_id() != NO_BACKWARD_PASS or not holds_values():
             return
         with layers.isolation.guard(self._place):
+            if self._bounds and not may_hold(self._bounds, output):
+                return
             layers.see_output(self._entry, self._name, output)

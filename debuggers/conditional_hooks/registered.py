@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from debuggers.conditional_hooks.events import HookStatus
 from debuggers.conditional_hooks.hook import ConditionalHook
+from debuggers.conditional_hooks.vocabulary import HookTrigger
 from debuggers.errors import ArgumentTypeError
 from debuggers.measurement.tensor_summary import TensorSummary
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen ones take long to make
 class _Counters:
     step: int
     executions: int
@@ -38,11 +39,25 @@ class RegisteredHook:
         is_forward: As of the hook; so is ``needs_values``. They are asked of each call of a layer.
     """
 
-    __slots__ = ("_enabled", "active", "executions", "failures", "hook", "id", "is_forward", "layers", "needs_values")
+    __slots__ = (
+        "_always_due",
+        "_enabled",
+        "_of_counters",
+        "active",
+        "executions",
+        "failures",
+        "hook",
+        "id",
+        "is_forward",
+        "layers",
+        "needs_values",
+    )
 
     def __init__(self, hook_id: int, hook: ConditionalHook) -> None:
         self.id, self.hook = hook_id, hook
         self.is_forward, self.needs_values = hook.is_forward, hook.needs_values
+        self._always_due = hook.trigger not in (HookTrigger.EVERY_N_STEPS, HookTrigger.AT_STEPS)
+        self._of_counters = () if hook.condition is None else tuple(hook.condition.of_counters)
         self.executions = self.failures = 0
         self.layers: tuple[str, ...] = ()
         self.active = self._enabled = True
@@ -59,12 +74,11 @@ class RegisteredHook:
 
     def may_act(self, step: int) -> bool:
         """Whether all holds that is known without measuring a tensor."""
-        hook = self.hook
-        if not self.active or not hook.is_due(step):
+        if not self.active or not (self._always_due or self.hook.is_due(step)):
             return False
-        if hook.condition is not None and hook.condition.of_counters:
+        if self._of_counters:
             moment = _Counters(step, self.executions)
-            for test in hook.condition.of_counters:
+            for test in self._of_counters:
                 if not test(moment):
                     return False
         return True
