@@ -168,7 +168,7 @@ def _judged(folder: str, page: dict[str, Any]) -> list[Any]:
             _verdicts[sha256] = found
             while len(_verdicts) > _KEPT_VERDICTS:
                 _verdicts.popitem(last=False)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _address(nodes: list[dict[str, Any]], common: dict[str, Any]) -> None:

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.skipif(not _node(), reason="no Node.js here: pip instal
 
 
 def test_the_modules_do_what_their_tests_say():
-    tests = Path(__file__).with_name("page_modules.test.mjs")
-    done = subprocess.run([_node(), "--test", tests], capture_output=True, text=True, check=False)
+    tests = sorted(Path(__file__).parent.glob("*.test.mjs"))
+    done = subprocess.run([_node(), "--test", *tests], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
