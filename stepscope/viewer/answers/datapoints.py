@@ -90,7 +90,7 @@ def datapoint_answer(runs: RunList, query: Query) -> Answer:
 
 
 def picture_answer(runs: RunList, query: Query) -> Answer:
-    """``picture?run=K&epoch=E&idx=I&place=P&form=F&first=0``: a PNG file of what a node's ``pictures`` name."""
+    """``picture?run=K&epoch=E&idx=I&place=P&form=F&map=0``: a PNG file of what a node's ``pictures`` name."""
     folder, epoch = _epoch(runs, query)
     page, idx = _page_of(epoch, query)
     form, place = query.text("form"), query.text("place")
@@ -100,7 +100,7 @@ def picture_answer(runs: RunList, query: Query) -> Answer:
     if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts) or len(parts) > 32:
         raise BadRequest(f"place is {place[:80]!r}; expected whole numbers joined by dots, such as 0.2")
     request = {"ask": "picture", "folder": folder, "page": page, "idx": idx, "form": form}
-    return Answer(_pages.ask(request | {"place": list(map(int, parts)), "first": query.whole("first", 0)}), PNG)
+    return Answer(_pages.ask(request | {"place": list(map(int, parts)), "first": query.whole("map", 0)}), PNG)
 
 
 def changes_answer(runs: RunList, query: Query) -> Answer:

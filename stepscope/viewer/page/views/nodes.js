@@ -71,7 +71,7 @@ function figure(source, node, picture) {
     caption.textContent = picture.maps > 1 ? `maps ${first} to ${last - 1} of ${picture.maps}, row by row${reduced(picture)}` : `${name}${reduced(picture)}`;
     if (first) image.removeAttribute("width"), image.removeAttribute("height");
     try {
-      image.src = source.url(first ? `${picture.address}&first=${first}` : picture.address);
+      image.src = source.url(first ? `${picture.address}&map=${first}` : picture.address);
     } catch {
       image.replaceWith(element("p", { class: "note" }, "this export leaves the picture out"));
     }

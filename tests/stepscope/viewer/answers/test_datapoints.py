@@ -97,6 +97,15 @@ def test_a_datapoint_has_its_sections_and_every_picture_an_address(runs):
         assert found.body.startswith(b"\x89PNG")
 
 
+def test_the_maps_beyond_the_first_are_asked_for_by_their_number(runs):
+    epoch = _json(runs, "datapoints")["epochs"][0]["key"]
+    found = _json(runs, "datapoint", epoch=epoch, idx=3)["sections"]["debug"][0]
+    (picture,) = (node["pictures"][0] for node in found["children"] if node["key"] == "feature_map")
+    assert answer(runs, f"{picture['address']}&map=5").body != answer(runs, picture["address"]).body
+    with pytest.raises(Gone, match="from 8 on"):
+        answer(runs, f"{picture['address']}&map=8")
+
+
 def test_what_changed_between_two_epochs_is_named(runs):
     (watched,) = runs.all()
     first, second = (epoch["key"] for epoch in _json(runs, "datapoints")["epochs"])
