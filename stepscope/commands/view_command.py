@@ -31,9 +31,11 @@ def command(
 
         echo(f"wrote {export_page(runs, export)}")
         return
-    from stepscope.viewer.serving import ViewerServer
+    from stepscope.viewer.serving import ViewerServer, allow_open_files, end_process
     from stepscope.viewer.watched_runs import RunList
 
+    allow_open_files()
     server = ViewerServer(RunList(runs), host=host, port=port, token=token)
     echo(f"stepscope view: {server.url} (Ctrl-C ends it)")
     server.run((lambda: None) if no_browser else lambda: webbrowser.open(server.url))
+    end_process()

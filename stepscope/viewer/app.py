@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from asyncio import Event
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, create_task_group
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -32,15 +33,22 @@ _PAGE_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css
 _RUN_PARAMETERS = ("run", "runs", "a", "b")
 
 
-def make_app(runs: RunList, *, page: Path = PAGE, built: Path = BUILT) -> Starlette:
+class Ending(AnswerError):
+    """The viewer ends before it has the answer."""
+
+    status = 503
+
+
+def make_app(runs: RunList, ending: Event | None = None, *, page: Path = PAGE, built: Path = BUILT) -> Starlette:
     """Returns the application, without a guard.
 
     Args:
         runs: The runs to look at.
+        ending: Set when the server ends: nobody waits for an answer any more.
         page: The folder of ``index.html``.
         built: The folder of what the build made.
     """
-    served = _Served(runs)
+    served = _Served(runs, ending or Event())
 
     async def send_answer(request: Request) -> Response:
         return await served.answer(request)
@@ -60,18 +68,27 @@ def make_app(runs: RunList, *, page: Path = PAGE, built: Path = BUILT) -> Starle
 class _Served:
     """Answers requests from a few threads: SQLite reads while others wait, Python does one thing at a time."""
 
-    def __init__(self, runs: RunList) -> None:
+    def __init__(self, runs: RunList, ending: Event) -> None:
         self._runs = runs
+        self._ending = ending
         self._kept = KeptAnswers()
         self._limiters: dict[bool, CapacityLimiter] = {}
 
     async def answer(self, request: Request) -> Response:
         path = request.path_params["path"]
-        try:
-            address = path + (f"?{request.url.query}" if request.url.query else "")
-            kept = await run_sync(self._kept_or_new, address, limiter=self._limiter(path))
-        except AnswerError as error:
-            return Response(json_answer({"error": str(error)}).body, error.status, media_type="application/json")
+        address = path + (f"?{request.url.query}" if request.url.query else "")
+        kept: Kept | AnswerError = Ending("the viewer ends")
+        async with create_task_group() as group:
+
+            async def give_up() -> None:
+                await self._ending.wait()
+                group.cancel_scope.cancel()
+
+            group.start_soon(give_up)
+            kept = await run_sync(self._kept_or_error, address, limiter=self._limiter(path), abandon_on_cancel=True)
+            group.cancel_scope.cancel()
+        if isinstance(kept, AnswerError):
+            return Response(json_answer({"error": str(kept)}).body, kept.status, media_type="application/json")
         media_type = kept.answer.media_type
         shown = media_type.partition(";")[0] in SHOWN_TYPES
         return _response(request, kept, media_type if shown else COLUMNS)
@@ -82,6 +99,12 @@ class _Served:
         if is_quick not in self._limiters:  # they belong to the event loop
             self._limiters[is_quick] = CapacityLimiter(QUICK_THREADS if is_quick else THREADS)
         return self._limiters[is_quick]
+
+    def _kept_or_error(self, address: str) -> Kept | AnswerError:
+        try:
+            return self._kept_or_new(address)
+        except AnswerError as error:
+            return error
 
     def _kept_or_new(self, address: str) -> Kept:
         path, query = Query.of(address)

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
+import resource
 import secrets
+import signal
 import socket
+import sys
 import threading
+import time
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from tracker_adapters.errors import MissingPackageError, RunError
 
 from stepscope.viewer.security import is_loopback
 from stepscope.viewer.watched_runs import RunList
 
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import uvicorn
+
 PORT = 8765
 PORTS_TRIED = 50
 LEAVE_WITHIN_S = 1
 KEEP_ALIVE_S = 30
 MOST_CONNECTIONS = 256
+MOST_FILES = 16_384
 INSTALL = "stepscope view needs starlette and uvicorn: pip install 'stepscope[viewer]'"
 
 
@@ -91,11 +104,12 @@ class ViewerServer:
         except ImportError as error:
             raise MissingPackageError(INSTALL) from error
         self._runs = runs
+        self._ending = asyncio.Event()
         self._listener = listen(host, port)
         self.port = self._listener.getsockname()[1]
         self.token = new_token() if token or not is_loopback(host) else None
         config = uvicorn.Config(
-            Guard(make_app(runs), host=host, port=self.port, token=self.token),
+            Guard(make_app(runs, self._ending), host=host, port=self.port, token=self.token),
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -106,7 +120,7 @@ class ViewerServer:
             timeout_keep_alive=KEEP_ALIVE_S,
             limit_concurrency=MOST_CONNECTIONS,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _server(config, self._ending)
         shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
         shown = f"[{shown}]" if ":" in shown else shown
         self.url = f"http://{shown}:{self.port}/{f'?token={self.token}' if self.token else ''}"
@@ -124,4 +138,43 @@ class ViewerServer:
 
     def stop(self) -> None:
         """Ends ``run`` from another thread."""
-        self._server.should_exit = True
+        self._server.handle_exit(signal.SIGTERM, None)
+
+
+def _server(config: uvicorn.Config, ending: asyncio.Event) -> uvicorn.Server:
+    """A server that says when it ends to those who wait for an answer: uvicorn cancels them, with a traceback."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        _loop: asyncio.AbstractEventLoop | None = None
+
+        async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+            self._loop = asyncio.get_running_loop()
+            await super().serve(sockets)
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            super().handle_exit(sig, frame)
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(ending.set)
+
+    return Server(config)
+
+
+def allow_open_files() -> None:
+    """Raises the soft limit of open files: a long run has a file for each 256 MB, and several runs are open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def end_process() -> None:
+    """Ends the process without the threads that compute answers for nobody: they cannot be interrupted."""
+    deadline = time.monotonic() + LEAVE_WITHIN_S
+    others = [one for one in threading.enumerate() if one is not threading.current_thread() and not one.daemon]
+    for thread in others:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if any(thread.is_alive() for thread in others):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -122,13 +122,14 @@ class RunList:
             self._give_back(opened)
 
     def close(self) -> None:
-        """Closes what is open; the list may be used again."""
+        """Closes what is open and not in use; the list may be used again."""
         with self._lock:
             opened = list(self._opened.values())
             self._opened.clear()
         for one in opened:
-            with one.lock:
+            if one.lock.acquire(blocking=False):
                 one.close()
+                one.lock.release()
 
     def _take(self, found: list[Found]) -> None:
         runs: dict[str, WatchedRun] = {}

@@ -1,9 +1,12 @@
 """The application: answers with entity tags, errors in one line, and no file but the page's."""
 
+import asyncio
 import json
 import shutil
 import sqlite3
+import threading
 
+import anyio
 import pytest
 from starlette.testclient import TestClient
 from tracker_adapters.store.layout import rank_folder, segments
@@ -11,6 +14,8 @@ from tracker_adapters.store.layout import rank_folder, segments
 import stepscope
 from stepscope.viewer import app as app_module
 from stepscope.viewer import watched_runs
+from stepscope.viewer.answers.answer import json_answer
+from stepscope.viewer.answers.table import ANSWERS
 from stepscope.viewer.app import make_app
 from stepscope.viewer.watched_runs import RunList
 
@@ -166,3 +171,35 @@ def test_fifty_runs_are_asked_for_at_once(client, folder):
     assert all(state["status"] == "finished" for state in positions.values())
     for key in keys:
         assert client.get(f"/api/series?run={key}&name=loss").status_code == 200
+
+
+def test_nobody_waits_for_an_answer_when_the_viewer_ends(folder, monkeypatch):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(runs, query):
+        asked.set()
+        go_on.wait(60)
+        return json_answer({})
+
+    monkeypatch.setitem(ANSWERS, "slow", slow)
+    runs, sent = RunList([folder]), []
+
+    async def send(message):
+        sent.append(message)
+
+    async def ask():
+        ending = asyncio.Event()
+        scope = {"type": "http", "method": "GET", "path": "/api/slow", "query_string": b"", "headers": []}
+        async with anyio.create_task_group() as group:
+            group.start_soon(make_app(runs, ending), scope, None, send)
+            assert await anyio.to_thread.run_sync(asked.wait, 60)
+            ending.set()
+
+    try:
+        anyio.run(ask)
+        assert not go_on.is_set()
+        assert sent[0]["status"] == 503
+        assert sent[1]["body"] == b'{"error":"the viewer ends"}'
+    finally:
+        go_on.set()
+        runs.close()
