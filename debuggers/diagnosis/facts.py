@@ -63,7 +63,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         negated: Whether the loss is the negative of what ``kind`` says.
         before: The last activation between output and loss, or inside of the model's end: ``softmax``,
             ``log_softmax``, ``sigmoid``, ``log_sigmoid``, ``tanh``, ``relu``, ``softplus``, ``exp``, ``silu``,
-            ``gelu``, ``mish``, ``hardswish``, ``hardsigmoid``, ``hardtanh``, ``relu6``, ``elu``; ``""`` for none.
+            ``gelu``, ``mish``, ``hardswish``, ``hardsigmoid``, ``hardtanh``, ``relu6``, ``elu``,
+            ``square``, ``abs``; ``""`` for none.
         outputs_shape: Shape of what the loss compares with the targets.
         targets_shape: Shape of the targets.
         broadcast: Whether one of the two was expanded to the other's shape.

@@ -15,6 +15,8 @@ STANDS = 0.05
 """A loss that fell by less than this share of its range to zero, or to its baseline, has not fallen."""
 BLOWN_UP = 2.0
 """A loss of more than this many times its first value has blown up."""
+_OF_ROOTS = frozenset({"l1", "rmse"})
+"""Losses in the unit of the targets."""
 BLOWN_UP_SIGNED = 10.0
 """The same of a loss that is ever negative: its first value may be near zero by chance."""
 
@@ -32,7 +34,8 @@ class Progress:
         noise: Typical distance of neighbouring values from each other in the last half, from their median.
         fell: ``(first - last) / |first|``; negative if it rose.
         learnt: ``1 - last / baseline``, where the loss of the best constant output is known, else ``fell``: a first
-            loss that was far too high falls without anything being learnt.
+            loss that was far too high falls without anything being learnt. Of losses in the unit of the targets,
+            their squares, so that it is near the share of the variance that is explained.
         late_fall: The part of the whole fall that came in the last third of the steps: 1/3 for a straight line.
         became_non_finite: The first step with NaN or infinity; None if there is none.
         blew_up: The first of five steps whose median is more than twice the first loss (ten times if the loss is ever
@@ -75,7 +78,10 @@ def progress_of(evidence: Evidence, name: str = "loss") -> Progress | None:
     None also for a model that is trained against another one: how its loss goes depends on both.
     """
     series = evidence[name]
-    return None if len(series) < FEWEST or evidence.facts.trained_with_others else _course(series, _baseline(evidence))
+    if len(series) < FEWEST or evidence.facts.trained_with_others:
+        return None
+    loss = evidence.facts.loss
+    return _course(series, _baseline(evidence), 2 if loss is not None and loss.kind in _OF_ROOTS else 1)
 
 
 def _baseline(evidence: Evidence) -> float | None:
@@ -87,7 +93,7 @@ def _baseline(evidence: Evidence) -> float | None:
     return level if level > 0 and not loss.negated else None
 
 
-def _course(series: Series, baseline: float | None) -> Progress:
+def _course(series: Series, baseline: float | None, power: int) -> Progress:
     finite = series.finite
     broken = np.flatnonzero(~np.isfinite(series.values))
     non_finite = int(series.steps[broken[0]]) if len(broken) else None
@@ -124,7 +130,7 @@ def _course(series: Series, baseline: float | None) -> Progress:
         highest=float(values.max()),
         noise=noise,
         fell=(first - last) / scale,
-        learnt=(first - last) / scale if baseline is None else 1 - last / baseline,
+        learnt=(first - last) / scale if baseline is None else 1 - (last / baseline) ** power,
         late_fall=_late_fall(values),
         became_non_finite=non_finite,
         blew_up=int(finite.steps[above[0]]) if len(above) and last - first > noise else None,

@@ -26,12 +26,14 @@ _ACTIVATIONS: Final = {
     "Mish": "mish",
     "Hardswish": "hardswish",
     "Hardsigmoid": "hardsigmoid",
+    "Abs": "abs",
 }
 _WITH_BOUNDS: Final = {
     "Hardtanh": ("min_val", "max_val", {(-1.0, 1.0): "hardtanh", (0.0, 6.0): "relu6"}),
     "Clamp": ("min", "max", {(0.0, None): "relu", (-1.0, 1.0): "hardtanh", (0.0, 1.0): "hardsigmoid"}),
     "ClampMin": ("min", "", {(0.0, None): "relu"}),
     "Elu": ("alpha", "scale", {(1.0, 1.0): "elu"}),
+    "Pow": ("exponent", "", {(2.0, None): "square"}),
 }
 """Operators whose constants say which activation they are: the attributes that hold them, and the names."""
 _TO_ACTIVATION = 10

@@ -202,7 +202,7 @@ class TrainingObserver:
                 last_step=self._last_step,
                 model=type(self._model).__name__,
                 parameters=() if self._initial is None else self._initial.facts(roles),
-                layers=self._layers,
+                layers=(*self._layers, *self.calls.random.layers),
                 optimizer="" if self._optimizer is None else type(self._optimizer).__name__,
                 groups=self._groups,
                 scheduler=self._scheduler,

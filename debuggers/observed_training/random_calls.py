@@ -3,10 +3,12 @@
 import weakref
 from typing import Any
 
+from debuggers.diagnosis.facts import LayerFacts
 from debuggers.instrumentation.random_state import RandomStates
 from debuggers.observed_training.graph_nodes import constant_operand, operands, operator
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import saved_value
 
 _MOST_CALLS = 8
 _MOST_NODES = 512
@@ -28,7 +30,7 @@ class RandomCalls:
         """Takes the model; nothing is seen of None."""
         self._model = model
         self._calls = self._draws = 0
-        self._masks: int | None = None
+        self._masks: list[float] | None = None
         self._before: torch.Tensor | None = None
         self._last: weakref.ref[torch.Tensor] | None = None
 
@@ -55,11 +57,16 @@ class RandomCalls:
             self._calls += 1
             self._draws += not torch.equal(before, RandomStates.now(host_only=True).host)
 
+    @property
+    def layers(self) -> tuple[LayerFacts, ...]:
+        """The dropouts that are no modules, as of ``functional.dropout``, where the model has no others."""
+        return tuple(LayerFacts(name="functional.dropout", kind="Dropout", value=share) for share in self._masks or ())
+
     def look(self, root: Any) -> None:
         """Counts the masks between a loss and its model's inputs, once."""
         if self._masks is None and self._model is not None:
             rests = sum(_drops(module) for module in self._model.modules())
-            self._masks = max(0, _masks(root) - rests)
+            self._masks = _masks(root)[rests:]
 
     def judge(self, invariants: InvariantLog) -> None:
         """Enters the invariant ``no_dropout_in_validation``, if that can be told by now."""
@@ -71,25 +78,32 @@ def _drops(module: torch.nn.Module) -> bool:
     return isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0
 
 
-def _masks(root: Any) -> int:
-    """How many operators multiply with a random mask: some zeros, and else one number that makes up for them."""
-    waiting, seen, found = [root], {root}, 0
+def _masks(root: Any) -> list[float]:
+    """The shares of zeros of the random masks that operators multiply with, the largest last.
+
+    A mask has some zeros, and is else one number that makes up for them.
+    """
+    waiting, seen, found = [root], {root}, list[float]()
     while waiting:
         node = waiting.pop()
-        found += operator(node) in _FUSED or (operator(node) == "Mul" and _is_mask(constant_operand(node)))
+        share = _share_of_mask(constant_operand(node)) if operator(node) == "Mul" else saved_value(node, "p")
+        if share is not None and (operator(node) == "Mul" or operator(node) in _FUSED):
+            found.append(float(share))
         if len(seen) < _MOST_NODES:
             new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
             seen.update(new)
             waiting += new
-    return found
+    return sorted(found)
 
 
-def _is_mask(constant: Any) -> bool:
+def _share_of_mask(constant: Any) -> float | None:
+    """The share of zeros; None for what is no mask."""
     if not isinstance(constant, torch.Tensor) or not constant.is_cpu or constant.numel() < 64:
-        return False
+        return None
     values = constant.detach().flatten()
     values = values[:: -(-len(values) // _SAMPLED)].double()
     largest, zeros = float(values.amax()), float((values == 0).double().mean())
     if not 0 < zeros < 1 or not bool(((values == 0) | (values == largest)).all()):
-        return False
-    return abs(largest * (1 - zeros) - 1) < _NEAR + 3 * (zeros / len(values) / (1 - zeros)) ** 0.5
+        return None
+    is_made_up_for = abs(largest * (1 - zeros) - 1) < _NEAR + 3 * (zeros / len(values) / (1 - zeros)) ** 0.5
+    return 1 - 1 / largest if is_made_up_for and largest > 1 else None

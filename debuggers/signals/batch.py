@@ -103,6 +103,8 @@ class BatchSignals:
             values |= {"rows": self._columns.rows, "columns": self._columns.sums}
             if self._columns.counts is not None:
                 values["counts"] = self._columns.counts
+            if self._columns.values is not None:
+                values["values"] = self._columns.values
         loss_kind = self._loss_kind
         self.forget()
         if values:
@@ -152,7 +154,7 @@ class BatchSignals:
 
     def _take(self, step: int, time_ns: int, loss_kind: str, deferred: DeferredValues) -> None:
         arrays = deferred.resolve()
-        rows, columns, counts = (arrays.pop(name, None) for name in ("rows", "columns", "counts"))
+        rows, columns, counts, goals = (arrays.pop(name, None) for name in ("rows", "columns", "counts", "values"))
         numbers = arrays.pop("inputs/rows", None)
         values = {name: float(value) for name, value in arrays.items()}
         fingerprint = values.pop("inputs/fingerprint", None)
@@ -161,6 +163,8 @@ class BatchSignals:
         if fingerprint is not None:
             values["inputs/repeated"] = float(self._memory.is_repeated(fingerprint))
         if rows is not None and columns is not None:
+            if goals is not None:
+                self._memory.keep(goals)
             values |= self._memory.targets(rows, columns, np.zeros(0) if counts is None else counts)
             values["baseline_loss"] = self._memory.baseline(loss_kind)
         self._log.put(step, values, time_ns)

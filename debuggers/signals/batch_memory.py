@@ -8,9 +8,11 @@ from debuggers.signals.deferred_values import Floats
 
 MOST_BATCHES = 512
 MOST_ROWS = 1 << 16
+MOST_VALUES = 4096
 _CANCELLED = 1e-12
 """Share of the mean square from which a variance is more than rounding errors of float64 sums."""
 _ENTROPIES = frozenset({"cross_entropy", "nll"})
+_ABSOLUTE = frozenset({"l1", "smooth_l1", "huber"})
 _BINARY = frozenset({"bce", "bce_with_logits"})
 
 
@@ -20,6 +22,7 @@ class BatchMemory:
     def __init__(self) -> None:
         self._seen: OrderedDict[float, None] = OrderedDict()
         self._known = np.zeros(0)
+        self._values = np.zeros((0, 0))
         self._rows = np.zeros(3)
         self._columns = np.zeros((3, 0))
         self._counts = np.zeros(0)
@@ -57,11 +60,19 @@ class BatchMemory:
             found["targets/rarest_share_so_far"] = float(present.min() / present.sum())
         return found
 
+    def keep(self, values: Floats) -> None:
+        """Takes rows of targets that are values; the first 4,096 of all are remembered."""
+        if self._values.shape[1] != values.shape[1]:
+            self._values = np.zeros((0, values.shape[1]))
+        if len(self._values) < MOST_VALUES:
+            self._values = np.concatenate([self._values, values[np.isfinite(values).all(1)]])
+
     def baseline(self, loss_kind: str) -> float:
         """Returns the loss of the best constant output, in nats or squared units of the targets; NaN if unknown.
 
         For targets that are class indices the entropy of the classes, unless the loss is another one; for binary
-        cross-entropy the mean of the columns' entropies; for the mean squared error the mean of their variances.
+        cross-entropy the mean of the columns' entropies; for the mean squared error the mean of their variances; for
+        absolute and Huber losses, with a limit of 1, the mean of the columns' least losses over the targets remembered.
         """
         number, total, squares = self._columns
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -73,6 +84,8 @@ class BatchMemory:
                 # What cancellation leaves of constant targets is no error.
                 error = float(np.mean(np.where(variances > _CANCELLED * squares / number, variances, 0.0)))
                 return error if loss_kind == "mse" else float(np.sqrt(error))
+            if loss_kind in _ABSOLUTE and len(self._values):
+                return float(np.mean([_least(column, loss_kind) for column in self._values.T]))
             if len(self._counts) > 1 and loss_kind in _ENTROPIES | {""}:
                 return float(_entropy(self._counts / self._counts.sum()).sum())
             if loss_kind in _ENTROPIES and len(means) > 1:
@@ -99,3 +112,13 @@ class BatchMemory:
 def _entropy(shares: Floats) -> Floats:
     """-p log p of each share."""
     return -shares * np.log(np.where(shares > 0, shares, 1.0))
+
+
+def _least(values: Floats, loss_kind: str) -> float:
+    """The mean loss of the best constant: the median, or for Huber's what lies between it and the mean."""
+    middle, mean = float(np.median(values)), float(values.mean())
+    constants = [middle] if loss_kind == "l1" else np.linspace(middle, mean, 9)
+    distances = (np.abs(values - constant) for constant in constants)
+    if loss_kind == "l1":
+        return float(next(distances).mean())
+    return float(min(np.where(one < 1, one**2 / 2, one - 0.5).mean() for one in distances))

@@ -14,6 +14,8 @@ _ROUNDING = 1e-6
 """Share of a column's largest value from which its deviation is more than float32's rounding of a constant."""
 COMPARED_ROWS = 256
 """Rows of a batch at most that are compared with those of earlier batches."""
+KEPT_ROWS, KEPT_COLUMNS = 128, 8
+"""Targets of a batch that are remembered one by one."""
 MOST_CLASSES = 4096
 MOST_COLUMNS = 4096
 Statistics = dict[str, torch.Tensor | float]
@@ -74,12 +76,14 @@ class TargetColumns:
         counts: How often each class is there, of at most 4,096, for targets that are class indices or one-hot; or how
             many are 0 and how many 1; zeros for other values.
         sums: (3, columns) float64: for each column how many values count, their sum, and the sum of their squares.
+        values: (rows, columns) at most 128 rows of targets that are values, of their first 8 columns; else None.
         rows: (3,) float64: how many rows count, the sum of their means, and the sum of the means' squares.
     """
 
     rows: torch.Tensor
     sums: torch.Tensor
     counts: torch.Tensor | None = field(default=None)
+    values: torch.Tensor | None = field(default=None)
 
 
 def target_statistics(
@@ -104,19 +108,20 @@ def target_statistics(
     used = (number > 0).double()
     means = (sample * kept).sum(1) / number.clamp(min=1)
     over_rows = torch.stack([used.sum(), (means * used).sum(), (means.square() * used).sum()])
-    values = sampled_rows(flat).reshape(-1)
-    found = _of_targets(values, whole=whole)
+    flat_values = sampled_rows(flat).reshape(-1)
+    found = _of_targets(flat_values, whole=whole)
     if whole:
-        counts = class_counts(values, classes)
+        counts = class_counts(flat_values, classes)
     else:
-        counts = _binary_counts(values)
+        counts = _binary_counts(flat_values)
         if tensor.ndim == 2 and 2 < tensor.shape[1] <= MOST_COLUMNS:
             counts = _one_hot_counts(columns, counts)
     total = counts.sum()
     # One target is of one class, whatever the data: that of an action taken says nothing of a batch.
     found["targets/classes"] = torch.where(total > 1, (counts > 0).sum().double(), torch.nan)
     found["targets/top_share"] = counts.amax() / total
-    return found, TargetColumns(over_rows, sums, counts)
+    values = None if whole else columns[:: -(-len(columns) // KEPT_ROWS), :KEPT_COLUMNS]
+    return found, TargetColumns(over_rows, sums, counts, values)
 
 
 def class_counts(values: torch.Tensor, classes: int | None = None) -> torch.Tensor:

@@ -104,6 +104,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "labels_unrelated",
     ),
     "over_regularized": (
+        "learning_rate_too_high",  # what drops nearly all makes gradients of noise
         "learning_rate_too_low",
         "labels_unrelated",
         "vanishing_gradients",

@@ -8,7 +8,7 @@ from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, ParameterFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.updates import STAYED, travelled
+from debuggers.diagnosis.rules.updates import SMALL_RATIO
 from debuggers.diagnosis.series import Series
 
 USUAL_GAINS = (0.05, 5.0)
@@ -48,9 +48,10 @@ def poor_initialization(evidence: Evidence) -> Argument:
     spread = evidence["inputs/std"].finite.values
     if argument.cause is not None and not wrong and len(spread) and not 0.1 < float(spread[0]) < OTHER_SCALE:
         argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
-    progress = progress_of(evidence)
+    progress, ratio = progress_of(evidence), evidence["update_ratio"].finite.values
+    is_tiny = len(ratio) > 0 and float(np.median(ratio)) < SMALL_RATIO
     if argument.cause is not None and progress is not None:
-        if not wrong and travelled(evidence) < STAYED:
+        if not wrong and is_tiny:
             pass  # nothing was tried: see learning_rate_too_low
         elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")

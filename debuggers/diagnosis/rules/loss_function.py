@@ -10,11 +10,11 @@ from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
 
-RANGES = {
+_POSITIVE = ("relu", "softplus", "exp", "square", "abs")
+RANGES = dict.fromkeys(_POSITIVE, (0.0, np.inf)) | {
     "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
-    "hardtanh": (-1.0, 1.0), "relu": (0.0, np.inf), "relu6": (0.0, 6.0), "softplus": (0.0, np.inf),
-    "exp": (0.0, np.inf), "elu": (-1.0, np.inf), "silu": (-0.279, np.inf), "gelu": (-0.17, np.inf),
-    "mish": (-0.309, np.inf), "hardswish": (-0.375, np.inf),
+    "hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0), "elu": (-1.0, np.inf), "silu": (-0.279, np.inf),
+    "gelu": (-0.17, np.inf), "mish": (-0.309, np.inf), "hardswish": (-0.375, np.inf),
 }  # fmt: skip
 """What activations can put out: bounds that they reach, or only approach."""
 REGRESSIONS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})

@@ -6,7 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
 
-FEW_ROWS = 64.0
+FEW_ROWS = 100.0
 """Rows up to which what a model learns of them need not hold for others."""
 MANY_VISITS = 10.0
 """Times that each row has come from which a model has learnt what its rows have in common."""

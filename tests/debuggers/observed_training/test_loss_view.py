@@ -129,6 +129,11 @@ def test_a_binary_cross_entropy_follows_a_sigmoid(loss_of):
     assert (facts.kind, facts.reduction, facts.before, facts.negated) == ("bce", "mean", "sigmoid", False)
 
 
+class Squared(nn.Module):
+    def forward(self, values):
+        return values**2
+
+
 @pytest.mark.parametrize(
     ("module", "before"),
     [
@@ -147,6 +152,7 @@ def test_a_binary_cross_entropy_follows_a_sigmoid(loss_of):
         (nn.ELU(alpha=2.0), ""),
         (nn.Hardtanh(-2.0, 2.0), ""),
         (nn.LeakyReLU(), ""),
+        (Squared(), "square"),
     ],
 )
 def test_the_activation_before_the_loss_is_named(module, before):

@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import stepscope
+from debuggers.diagnosis.facts import LayerFacts
 
 
 class Net(nn.Module):
@@ -63,3 +64,13 @@ def test_dropout_that_is_no_module_goes_on_in_evaluation(name):
 
 def test_one_batch_again_and_again_is_meant_to_differ():
     assert "wrong_mode" not in train(NETS["dropped"](), repeats=5)
+
+
+def test_functional_dropout_is_a_layer_with_its_share():
+    net = Net(lambda net, hidden: functional.dropout(hidden, 0.8, net.training))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    with stepscope.watch(net, optimizer) as session:
+        for _ in range(3):
+            functional.cross_entropy(net(torch.randn(64, 32)), torch.zeros(64, dtype=torch.long)).backward()
+            optimizer.step()
+    assert session.evidence().facts.layers[-1] == LayerFacts(name="functional.dropout", kind="Dropout", value=0.8)

@@ -1,0 +1,36 @@
+"""The loss of the best constant output, against a search over all constants."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from debuggers.signals.batch_memory import BatchMemory
+from debuggers.signals.batch_statistics import target_statistics
+
+LOSSES = {"mse": functional.mse_loss, "l1": functional.l1_loss, "smooth_l1": functional.smooth_l1_loss,
+          "huber": functional.huber_loss}  # fmt: skip
+
+
+def baseline(batches, kind):
+    memory = BatchMemory()
+    for batch in batches:
+        _, columns = target_statistics(batch, len(batch), None)
+        memory.keep(columns.values.numpy())
+        memory.targets(columns.rows.numpy(), columns.sums.numpy(), columns.counts.numpy())
+    return memory.baseline(kind)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_the_loss_of_the_best_constant_is_known(kind):
+    torch.manual_seed(0)
+    targets = 3 * torch.distributions.Gamma(2.0, 1.0).sample((20, 32, 1)) + 5
+    values = targets.flatten()
+    least = min(float(LOSSES[kind](torch.full_like(values, one), values)) for one in np.linspace(5, 20, 400))
+
+    assert baseline(targets, kind) == pytest.approx(least, rel=0.01)
+
+
+def test_columns_have_constants_of_their_own():
+    targets = torch.tensor([[0.0, 100.0], [2.0, 104.0]])
+    assert baseline([targets], "l1") == pytest.approx((1 + 2) / 2)
