@@ -11,6 +11,8 @@ from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
 
 _MOST_CALLS = 8
+_REPEATS = 3
+"""Calls after another with the same tensor from which their outputs are meant to differ."""
 _MOST_NODES = 512
 _SAMPLED = 4096
 _NEAR = 0.1
@@ -31,6 +33,7 @@ class RandomCalls:
         self._model = model
         self._calls = self._draws = 0
         self._masks: list[float] | None = None
+        self._repeats = 0
         self._before: torch.Tensor | None = None
         self._last: weakref.ref[torch.Tensor] | None = None
 
@@ -41,9 +44,10 @@ class RandomCalls:
             return
         again = given is not None and self._last is not None and self._last() is given
         self._last = None if given is None else weakref.ref(given)
-        if again:
+        self._repeats = self._repeats + 1 if again else 0
+        if self._repeats >= _REPEATS:
             self._calls, self._draws = _MOST_CALLS, 0
-        else:
+        elif not again:
             self._before = RandomStates.now(host_only=True).host
 
     def training_goes_on(self) -> None:
