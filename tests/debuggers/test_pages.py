@@ -247,3 +247,16 @@ def test_clearing_removes_only_what_pages_brought(tmp_path):
         (tmp_path / name).write_text("mine")
     clear_pages(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == mine
+
+
+def test_a_reader_takes_its_pages_from_whoever_knows_them(tmp_path):
+    records = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (record,) = write_pages(tmp_path / name, [page_of(1, 2, value=float(len(name)))])
+        records.append(replace(record, page=f"{name}/{record.page}"))
+    reader = PageReader(tmp_path, records=records)
+    assert list(reader) == [1, 2]
+    assert reader[2]["map"]["values"][0] == 8.0  # as it was last recorded
+    with pytest.raises(PageError, match="checksum"):
+        PageReader(tmp_path, records=[replace(records[0], sha256="0" * 64)])[1]

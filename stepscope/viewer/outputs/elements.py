@@ -166,7 +166,7 @@ def _said(node: Node) -> str:
 
 
 def _said_number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else "none" if value is None else str(value)
 
 
 def _lines(node: Node, indent: str) -> Iterator[str]:

@@ -163,11 +163,14 @@ class Images {
     const before = (this.entries.get(run.key) ?? []).filter((one) => one.step <= step).at(-1);
     const shown = this.at(run.key, before?.step);
     const older = before && before.step !== step ? ` (none at ${step}: this is step ${before.step})` : "";
-    return element("figure", { class: `run-${run.place % 8}` },
+    const made = element("figure", { class: `run-${run.place % 8}` },
       ...shown.map((one) => this.picture(run, one)),
       !before && element("p", { class: "note" }, `no image up to step ${step}`),
       element("figcaption", null, element("span", { class: `swatch run-${run.place % 8}` }), ` ${run.name}${older}`,
         before && element("span", { class: "note" }, ` ${before.width} × ${before.height}, ${timeText(before.time_ms)}`)));
+    // Runs stay side by side, up to four in a row, unless a size was chosen.
+    if (this.size.value === "fit") made.style.maxWidth = `calc(${100 / Math.min(4, this.context.runs.length)}% - 15px)`;
+    return made;
   }
 
   /** @param {import("../context.js").ChosenRun} run @param {Entry} one */
