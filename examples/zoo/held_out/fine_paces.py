@@ -69,7 +69,7 @@ def two_drops_at_milestones(watch: Watch, *, seed: int) -> float:
     return accuracy(net, data)
 
 
-@healthy(at_least=0.4)
+@healthy(at_least=0.3)
 def plateau_reduced_when_all_is_learnt(watch: Watch, *, seed: int) -> float:
     """A regression that has reached the noise of its data: the rate is halved again and again after that."""
     data = datasets.diabetes(seed)

@@ -183,10 +183,10 @@ def heads_in_a_dictionary(watch: Watch, *, seed: int, sick: bool) -> float:
 
 @sick("inputs_not_normalized")
 def one_column_in_other_units(watch: Watch, *, seed: int, sick: bool) -> float:
-    """One of thirty standardised measurements is in nanometres: five hundred times as large as all others."""
+    """One of thirty standardised measurements is in nanometres: twenty thousand times as large as all others."""
     data = datasets.breast_cancer(seed)
     factors = torch.ones(30)
-    factors[11] = 500.0 if sick else 1.0
+    factors[11] = 20000.0 if sick else 1.0
     data = Data(data.inputs * factors, data.targets, data.test_inputs * factors, data.test_targets)
     net = nn.Sequential(nn.Linear(30, 24), nn.ReLU(), nn.Linear(24, 2))
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)

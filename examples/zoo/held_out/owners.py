@@ -123,7 +123,7 @@ def features_through_a_list(watch: Watch, *, seed: int, sick: bool) -> float:
     return accuracy(net, data)
 
 
-@sick("detached_parameters", also=("frozen_parameters",), margin=0.1)
+@sick("detached_parameters", also=("frozen_parameters",), margin=0.05)
 def a_code_by_argmax(watch: Watch, *, seed: int, sick: bool) -> float:
     """An autoencoder's code is one-hot by ``argmax``, which no gradient passes: its encoder never moves."""
     data = datasets.digits(seed)

@@ -69,7 +69,7 @@ def a_relu_recurrence_of_large_weights(watch: Watch, *, seed: int, sick: bool) -
     else:
         nn.init.orthogonal_(rnn.weight_hh_l0)
     net = _Recalls(rnn, head)
-    fit(watch, net, torch.optim.SGD(net.parameters(), lr=0.03, momentum=0.9), data, steps=300, batch_size=32)
+    fit(watch, net, torch.optim.Adam(net.parameters(), lr=2e-3), data, steps=300, batch_size=32)
     return accuracy(net, data)
 
 
