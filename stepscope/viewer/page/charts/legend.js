@@ -28,10 +28,13 @@ function valueText({ line, smooth }, index, whole) {
  */
 export function showLegend(host, drawn, x, axis, note) {
   const rows = drawn.map((one) => {
-    const index = x === null ? one.x.length - 1 : nearest(one.x, x);
-    const place = index < 0 ? "" : axis === "step" || x === null ? `step ${one.line.step[index].toLocaleString("en")}` : axis === "relative" ? durationText(one.x[index]) : new Date(one.x[index] * 1000).toLocaleTimeString();
+    const { line, x: places } = one;
+    const index = x === null ? places.length - 1 : nearest(places, x);
+    const value = index < 0 ? "–" : x === null && line.low ? numberText(line.end.value) : valueText(one, index, x !== null);
+    const step = `step ${(x === null ? line.end.step : line.step[index] ?? NaN).toLocaleString("en")}`;
+    const place = index < 0 ? "" : axis === "step" || x === null ? step : axis === "relative" ? durationText(places[index]) : new Date(places[index] * 1000).toLocaleTimeString();
     return element("span", { class: "value", title: one.run.name }, element("span", { class: `swatch ${runClass(one.run.place)}` }),
-      drawn.length > 1 && shortened(one.run.name, 18), element("b", null, index < 0 ? "–" : valueText(one, index, x !== null)), element("span", { class: "note" }, place));
+      drawn.length > 1 && shortened(one.run.name, 18), element("b", null, value), element("span", { class: "note" }, place));
   });
   host.replaceChildren(...rows, ...(note ? [element("span", { class: "alert" }, note)] : []));
 }
@@ -42,8 +45,8 @@ export function inWords(name, drawn, alerts) {
     if (!line.step.length) return `${run.name}: no points`;
     const { least, most, last } = extremes(line);
     const bad = line.bad.reduce((sum, { nan, pinf, ninf }) => sum + nan + pinf + ninf, 0);
-    const range = Number.isNaN(last) ? "nothing finite" : `last ${numberText(last)}, lowest ${numberText(least)}, highest ${numberText(most)}`;
-    return `${run.name}: ${range}, up to step ${line.step[line.step.length - 1]}${bad ? `, ${bad} not finite` : ""}`;
+    const range = Number.isNaN(last) ? "nothing finite" : `last ${numberText(Number.isFinite(line.end.value) ? line.end.value : last)}, lowest ${numberText(least)}, highest ${numberText(most)}`;
+    return `${run.name}: ${range}, up to step ${line.end.step}${bad ? `, ${bad} not finite` : ""}`;
   });
   return `${shortened(name, 200)}. ${runs.join(". ")}.${alerts ? ` ${alerts} alerts about it.` : ""}`;
 }

@@ -14,6 +14,7 @@
  * @property {Float64Array | null} low
  * @property {Float64Array | null} high
  * @property {Bad[]} bad
+ * @property {{step: number, value: number}} end the last value; NaN where there is none
  */
 
 /** @param {import("../columns.js").Columns} answer @returns {Line} */
@@ -29,14 +30,17 @@ export function lineOf({ meta, columns }) {
       value[index] = NaN;
       bad.push({ index, nan: +Number.isNaN(raw[index]), pinf: +(raw[index] === Infinity), ninf: +(raw[index] === -Infinity) });
     }
-    return { step: column("step"), time: column("time_ms"), value, low: null, high: null, bad };
+    const end = { step: raw.length ? column("step")[raw.length - 1] : NaN, value: raw.length ? raw[raw.length - 1] : NaN };
+    return { step: column("step"), time: column("time_ms"), value, low: null, high: null, bad, end };
   }
   const step = column("step");
+  const place = step.length - 1;
+  const end = { step: (columns.last_step ?? step)[place] ?? NaN, value: columns.last?.[place] ?? NaN };
   for (let index = 0; index < step.length; index++) {
     const [nan, pinf, ninf] = ["nan", "pinf", "ninf"].map((name) => columns[name]?.[index] ?? 0);
     if (nan || pinf || ninf) bad.push({ index, nan, pinf, ninf });
   }
-  return { step, time: column("time_ms"), value: column("mean") ?? column("last"), low: column("min"), high: column("max"), bad };
+  return { step, time: column("time_ms"), value: column("mean") ?? column("last"), low: column("min"), high: column("max"), bad, end };
 }
 
 /** @param {Float64Array | null} head @param {number} count @param {Float64Array} tail */
@@ -62,6 +66,7 @@ export function extended(line, tail) {
     low: ranges ? joined(line.low ?? line.value, count, tail.low ?? tail.value) : null,
     high: ranges ? joined(line.high ?? line.value, count, tail.high ?? tail.value) : null,
     bad: [...line.bad.filter(({ index }) => index < count), ...tail.bad.map((one) => ({ ...one, index: one.index + count }))],
+    end: tail.end,
   };
 }
 

@@ -110,6 +110,7 @@ export class Plot {
         drag: { x: true, y: false, setScale: false },
         sync: /** @type {any} */ (SHARED),
         points: { size: 6 },
+        y: false,
         bind: { dblclick: () => () => (this.handlers.zoom(null), null) },
       },
       hooks: {
