@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tracker_adapters.child_process import python_command, python_environment
+from tracker_adapters.child_process import import_path, python_command, python_environment
 
 from debuggers.errors import PageError
 
@@ -96,7 +96,7 @@ class PageProcess:
                 [*python_command(_MODULE), str(self._memory_bytes)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=python_environment(),
+                env=python_environment() | {"PYTHONPATH": os.pathsep.join(import_path())},
                 start_new_session=True,
             )
         return self._child
