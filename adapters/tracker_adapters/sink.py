@@ -14,6 +14,7 @@ from tracker_adapters.redaction import redact, redact_config
 from tracker_adapters.reports import PAGE_NAME, Report
 from tracker_adapters.safe_files import check_way
 from tracker_adapters.values.checked_values import expected, is_valid
+from tracker_adapters.values.metric_names import metrics_first
 
 SCRIPT_VARIABLE = "STEPSCOPE_SCRIPT"
 """The environment variable that names the training script to the processes beside it."""
@@ -182,5 +183,6 @@ __all__ = [
     "checked_options",
     "folder_errors",
     "local_folder",
+    "metrics_first",
     "redact",
 ]

@@ -54,6 +54,11 @@ def html_page(title: str, body: str) -> str:
     )
 
 
+def framed(page: str, height: int = 420) -> str:
+    """Returns a whole page as a frame of ``height`` pixels, for a notebook: nothing in it runs, styles stay inside."""
+    return f'<iframe sandbox srcdoc="{escape(page)}" width="100%" height="{height}" style="border: 0"></iframe>'
+
+
 def safe(text: object) -> str:
     """Returns a text for HTML and SVG, in one line: escaped, and control characters shown as Python writes them."""
     return escape(printable_line(str(text)))

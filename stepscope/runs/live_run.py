@@ -19,6 +19,7 @@ from tracker_adapters.emitter import Emitter, PendingArray
 from tracker_adapters.errors import DeliveryError
 from tracker_adapters.store.ledger import Position
 from tracker_adapters.store.manifest import Manifest
+from tracker_adapters.store.reading.notebook_view import NotebookView
 from tracker_adapters.store.writing.run_store import NOT_WRITABLE, RunStore
 from tracker_adapters.wording import counted
 
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 OnError: TypeAlias = Literal["log", "raise"]
 
 
-class Run(Emitter):
+class Run(NotebookView, Emitter):
     """A live run: emit through it, and close it or use it as a context manager. Made by ``open_run``."""
 
     def __init__(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from tracker_adapters.values.plain import json_values
@@ -16,6 +15,7 @@ from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.gradients.flow import GradientFlowAnalysis, finding_lines
 from debuggers.gradients.health import recommend
+from debuggers.pictures.html_page import framed
 from debuggers.tensors.lifetimes import TensorLeak
 from stepscope.diagnosing.wording import cause_lines
 from stepscope.report_pages.content import ReportContent
@@ -29,6 +29,9 @@ from stepscope.sessions.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
     from debuggers.first_nan.output import FirstNaN
+
+_NOTEBOOK_HEIGHT = 600
+"""Pixels of a report in a notebook."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -150,8 +153,12 @@ class DebugReport:
     def __repr__(self) -> str:
         return f"<DebugReport: {self.summary().splitlines()[0]}>"
 
+    def to_notebook(self) -> str:
+        """Returns the report as HTML for a notebook's cell: ``to_html`` in a frame that runs nothing."""
+        return framed(self.to_html(), _NOTEBOOK_HEIGHT)
+
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
+        return self.to_notebook()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as plain values for JSON; NaN and infinities become None."""

@@ -136,6 +136,9 @@ class SessionView:
             found += [one for one in self._diagnosis.findings() if (one.kind, one.name) not in known]
         return found
 
+    def _repr_html_(self) -> str:
+        return self.report().to_notebook()
+
     def __repr__(self) -> str:
         state = "disabled" if self.disabled else "not started" if not self._started else ""
         state = state or ("stopped" if self._stopped else "paused" if self._paused else "running")

@@ -65,6 +65,21 @@ class RunList:
         with self._lock:
             return [self._runs[key] for key in self._present]
 
+    def add(self, place: str | os.PathLike[str]) -> str:
+        """Looks at another run, too, and returns its key.
+
+        Raises:
+            RunError: Where there is none.
+        """
+        found = find(os.fspath(place), must_exist=True)
+        if not found.runs:
+            raise NotARunError(f"{place} contains no run; expected the folder of a run")
+        with self._looking:
+            if os.fspath(place) not in self._given:
+                self._given.append(os.fspath(place))
+            self._take([find(one) for one in self._given])
+        return WatchedRun(found.runs[0]).key
+
     def look_again(self) -> dict[str, str]:
         """Looks for runs that have come or gone, at most once a second; returns the places that cannot be searched."""
         with self._looking:

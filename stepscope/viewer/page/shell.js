@@ -66,7 +66,7 @@ export class Shell {
     try {
       const { runs, unreadable } = await this.source.json("runs");
       const kept = this.runs.filter((old) => !runs.some((/** @type {any} */ run) => run.key === old.key) && this.chosenKeys().includes(old.key));
-      this.runs = [...runs, ...kept];
+      this.runs = [...runs, ...kept].map((run) => ({ ...run, live: run.live && this.source.live }));
       this.runs.sort((a, b) => (b.created_ms ?? 0) - (a.created_ms ?? 0));
       this.chooser.update(this.runs, unreadable, this.chosenKeys());
       this.messages.clear("server");

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import DATA_CLASS_TENSOR, Summary, SummaryMetadata
@@ -15,7 +16,7 @@ from tensorboard.plugins.hparams import api_pb2, plugin_data_pb2
 from tensorboard.plugins.hparams import metadata as hparams_metadata
 
 from tracker_adapters.artifacts import Cell, RunInfo, RunStatus
-from tracker_adapters.values.metric_names import metrics_first
+from tracker_adapters.sink import metrics_first
 
 TAGS = frozenset(
     {
@@ -98,7 +99,7 @@ def _plain(value: Cell) -> bool | float | str:
     return re.sub(r"\s+", " ", str(value))[:_LONGEST_VALUE]
 
 
-def _type(value: bool | float | str) -> int:
+def _type(value: bool | float | str) -> Any:
     if isinstance(value, bool):
         return api_pb2.DATA_TYPE_BOOL
     return api_pb2.DATA_TYPE_STRING if isinstance(value, str) else api_pb2.DATA_TYPE_FLOAT64

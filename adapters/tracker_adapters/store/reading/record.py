@@ -17,6 +17,7 @@ from tracker_adapters.store.reading.attempt_times import AttemptTimes, attempt_t
 from tracker_adapters.store.reading.listing import Listed, count_artifacts, list_artifacts, one_artifact
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.new_names import NewName, read_new_names
+from tracker_adapters.store.reading.notebook_view import NotebookView
 from tracker_adapters.store.reading.ranges import ScalarRanges, read_many_ranges, read_ranges
 from tracker_adapters.store.reading.scalar_rows import RowsWanted, ScalarRows, read_scalar_rows
 from tracker_adapters.store.reading.series_reader import NameInfo, Rank, SeriesReader, naming_the_run, series_number
@@ -39,7 +40,7 @@ class ScalarSeries:
         return len(self.steps)
 
 
-class RunRecord(SeriesReader):
+class RunRecord(NotebookView, SeriesReader):
     """A run as it is stored now; it may still be written. Close it, or use it as a context manager.
 
     Where a run was resumed and a step was recorded again, the latest attempt at that step is returned. What reads the

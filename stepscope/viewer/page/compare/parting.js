@@ -20,7 +20,7 @@ export async function partingOf(context, first, second) {
   series.sort((a, b) => Number(a.beyond_noise === null) - Number(b.beyond_noise === null) || (a.beyond_noise ?? a.since_step) - (b.beyond_noise ?? b.since_step));
   const names = [first.name, second.name].map((name) => shortened(name, 40));
   return element("div", null,
-    element("h3", null, settings.length ? `${counted(settings.length, "setting")} that differ` : "No setting that is known differs"),
+    element("h3", null, settings.length ? counted(settings.length, "setting that differs", "settings that differ") : "No setting that is known differs"),
     settings.length > 0 && table(["setting", ...names], settings.slice(0, 200).map((one) => [one.name, String(one.first), String(one.second)])),
     element("h3", null, series.length ? `Of ${counted(compared, "series", "series")} ${series.length.toLocaleString("en")} differ; first:` : `${counted(compared, "series", "series")} known of both: all are equal at their common steps`),
     series.length > 0 && table(["series", "differs from step", "beyond noise from step", ...names], series.slice(0, SHOWN).map((one) => [

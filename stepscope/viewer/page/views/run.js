@@ -37,7 +37,7 @@ export function open(root, context) {
 
 /** @param {any} found @param {import("../context.js").Context} context @returns {HTMLElement[]} */
 function sections(found, context) {
-  const ended = found.live ? "still running" : `ended ${timeText(found.ended_ms)}`;
+  const ended = found.live ? (context.source.live ? "still running" : "running when this page was made") : `ended ${timeText(found.ended_ms)}`;
   const took = found.ended_ms ? `, took ${durationText((found.ended_ms - found.created_ms) / 1000)}` : "";
   const about = [["folder", found.folder], ["id", found.id], ["status", `${found.live ? "running" : found.status}; began ${timeText(found.created_ms)}, ${ended}${took}`],
     ["tags", found.tags.join(", ") || "none"], ["size", `${bytesText(found.sizes.store + found.sizes.blobs)}: store ${bytesText(found.sizes.store)}, files beside it ${bytesText(found.sizes.blobs)}, of these pages ${bytesText(found.sizes.pages)}`]]; // prettier-ignore
