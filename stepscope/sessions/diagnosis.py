@@ -199,7 +199,7 @@ class SessionDiagnosis:
         self.note_validation()
         observed = None if self.signals is None or self._model is None else observable(self._model)
         if observed is not None:
-            self._validation_hooks.add_before_forward(observed, self._see_modes)
+            self._validation_hooks.add_around_forward(observed, self._see_modes, self._see_end)
 
     def end_validation(self) -> None:
         """Looks at modes no more."""
@@ -207,8 +207,16 @@ class SessionDiagnosis:
 
     def _see_modes(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         with self._isolation.guard("watching a validation"):
-            self._validation_hooks.remove()
             self.note_validation(acted=any(map(acts_in_training, module.modules())))
+            if self.observer is not None and not torch.is_grad_enabled():
+                given = (one for one in tensors_in((args, kwargs)))
+                self.observer.calls.random.call_begins(next(given, None))
+
+    def _see_end(self, module: torch.nn.Module) -> None:
+        with self._isolation.guard("watching a validation"):
+            self._validation_hooks.remove()
+            if self.observer is not None:
+                self.observer.calls.random.call_ends()
 
     def pause(self) -> None:
         """Takes the hooks off the model, until ``expect``."""

@@ -1,5 +1,7 @@
 """Dropout that goes on in evaluation, and what draws random numbers there on purpose."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
@@ -37,7 +39,7 @@ NETS = {
 }
 
 
-def train(net, *, repeats=1):
+def train(net, *, repeats=1, tells=False):
     """The codes of the causes, and the weights at the end."""
     torch.manual_seed(0)
     rows, classes = torch.randn(96, 32), torch.randint(0, 4, (96,))
@@ -50,7 +52,7 @@ def train(net, *, repeats=1):
             optimizer.step()
             if step % 6 == 5:
                 net.eval()
-                with torch.no_grad():
+                with torch.no_grad(), session.validating() if tells else nullcontext():
                     for _ in range(repeats):
                         net(others)
                 net.train()
@@ -58,8 +60,9 @@ def train(net, *, repeats=1):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_dropout_that_is_no_module_goes_on_in_evaluation(name):
-    assert ("wrong_mode" in train(NETS[name]())) is (name == "dropped")
+@pytest.mark.parametrize("tells", [True, False])
+def test_dropout_that_is_no_module_goes_on_in_evaluation(name, tells):
+    assert ("wrong_mode" in train(NETS[name](), tells=tells)) is (name == "dropped")
 
 
 def test_one_batch_again_and_again_is_meant_to_differ():
