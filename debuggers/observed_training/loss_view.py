@@ -28,7 +28,7 @@ _ACTIVATIONS: Final = {
     "Hardsigmoid": "hardsigmoid",
     "Abs": "abs",
 }
-_WITH_BOUNDS: Final = {
+_WITH_BOUNDS: Final[dict[str, tuple[str, str, dict[tuple[float | None, float | None], str]]]] = {
     "Hardtanh": ("min_val", "max_val", {(-1.0, 1.0): "hardtanh", (0.0, 6.0): "relu6"}),
     "Clamp": ("min", "max", {(0.0, None): "relu", (-1.0, 1.0): "hardtanh", (0.0, 1.0): "hardsigmoid"}),
     "ClampMin": ("min", "", {(0.0, None): "relu"}),
@@ -188,11 +188,15 @@ def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
 
 
 def _activation(name: str, node: Any) -> str:
-    first, second, names = _WITH_BOUNDS.get(name, ("", "", {}))
-    if not first:
+    if name not in _WITH_BOUNDS:
         return _ACTIVATIONS.get(name, "")
-    bounds = [saved_value(node, one) if one else None for one in (first, second)]
-    return names.get(tuple(float(one) if isinstance(one, int | float) else None for one in bounds), "")
+    first, second, names = _WITH_BOUNDS[name]
+    low, high = (saved_value(node, one) if one else None for one in (first, second))
+    return names.get((_number(low), _number(high)), "")
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _reaches(root: Any, outputs: Container[int]) -> bool:
