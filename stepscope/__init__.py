@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stepscope.sessions.session import DebugSession
     from stepscope.sessions.watching import debug_session, watch
     from stepscope.sync import sync_runs
+    from stepscope.viewer.export import ExportedPage, export_page
     from stepscope.viewer.outputs.display import OutputsError, display_debug_outputs
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "DebugSession",
     "DeliveryError",
     "ExportError",
+    "ExportedPage",
     "FindingError",
     "ImportingError",
     "MissingPackageError",
@@ -72,6 +74,7 @@ __all__ = [
     "Visualizer",
     "debug_session",
     "display_debug_outputs",
+    "export_page",
     "export_runs",
     "fetch_run",
     "import_runs",
@@ -86,6 +89,7 @@ _LAZY = {
     "DebugReport": "stepscope.sessions.report",
     "DebugSession": "stepscope.sessions.session",
     "ExportError": "stepscope.export",
+    "ExportedPage": "stepscope.viewer.export",
     "FindingError": "debuggers.errors",
     "ImportingError": "stepscope.importing",
     "OutputsError": "stepscope.viewer.outputs.display",
@@ -95,6 +99,7 @@ _LAZY = {
     "Visualizer": "debuggers.pictures.visualizer",
     "debug_session": "stepscope.sessions.watching",
     "display_debug_outputs": "stepscope.viewer.outputs.display",
+    "export_page": "stepscope.viewer.export",
     "export_runs": "stepscope.export",
     "import_runs": "stepscope.importing",
     "query_runs": "stepscope.query",
