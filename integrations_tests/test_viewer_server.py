@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from answer_columns import columns_of
+from browser import chromium
+from viewer_pages import BUILT, viewer_page
 from viewer_process import command, viewing
 from waiting import until
 
@@ -164,3 +166,18 @@ def test_what_a_training_stores_is_visible_at_the_next_question(tmp_path):
             pass
         until(lambda: len(viewer.json("runs")["runs"]) == 2, 5.0)
         assert Path(listed["folder"]) == tmp_path / "run"
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(chromium() is None, reason="no chromium here: apt-get install chromium")
+@pytest.mark.skipif(not BUILT.is_file(), reason="the viewer's page is not built: make page")
+def test_a_browser_needs_the_token_once_and_keeps_it_out_of_the_address(ended, tmp_path):
+    with viewing(ended, "--port", "0", "--token") as viewer, viewer_page(tmp_path) as (page, complaints):
+        assert viewer.get("")[0] == 403
+        page.goto(viewer.url)
+        page.wait_for_function("document.body.textContent.includes('exp')")
+        assert "token" not in page.url
+        assert page.evaluate("document.cookie") == ""
+        page.reload()
+        page.wait_for_function("document.body.textContent.includes('exp')")
+        assert complaints == []

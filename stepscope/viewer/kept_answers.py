@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from stepscope.viewer.answers.answer import JSON, Answer
 
-MAX_BYTES = 48 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 _MOST_OF_ALL = 4
 _ZIPPED_FROM = 16 * 1024
 _ZIP_LEVEL = 1

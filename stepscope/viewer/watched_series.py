@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tracker_adapters.store.reading.record import RowsWanted, RunRecord, ScalarRows
 
-MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 _Key = tuple[str, str, int]
 
 
