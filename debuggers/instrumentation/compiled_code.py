@@ -73,6 +73,18 @@ def uncompiled(function: Callable[..., Any], /, *arguments: Any, **keywords: Any
     return _shielded(function, *arguments, **keywords)
 
 
+@never_compiled
+def is_plain() -> bool:
+    """Whether nothing that this thread calls would be compiled, so that ``uncompiled`` is not needed."""
+    if _set_callback is None or torch.compiler.is_dynamo_compiling():
+        return False
+    callback = _set_callback(None)
+    if callback is None:
+        return True
+    _set_callback(callback)
+    return False
+
+
 def prepare() -> None:
     """Puts into effect what this module promises, once dynamo is there; called where hooks are set."""
     if dynamo.is_imported():

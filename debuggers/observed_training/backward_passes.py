@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from debuggers.instrumentation import compiled_code
 from debuggers.instrumentation.call_observers import is_unobserved
-from debuggers.instrumentation.compiled_code import never_compiled, uncompiled
+from debuggers.instrumentation.compiled_code import is_plain, never_compiled, uncompiled
 from debuggers.instrumentation.training_pass import holds_values
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
@@ -24,7 +24,15 @@ for _function in (fills_gradients, holds_values):
 
 _log = logging.getLogger(__name__)
 _changing = threading.RLock()
-_here = threading.local()
+
+
+class _Here(threading.local):
+    """What holds in this thread."""
+
+    inside = False
+
+
+_here = _Here()
 _observers: tuple["BackwardObservation", ...] = ()
 
 
@@ -76,7 +84,8 @@ class _ObservedEntry:
     def __call__(self, roots: Any, *arguments: Any, **keywords: Any) -> Any:
         if not _observers or not fills_gradients(keywords) or _is_inside() or not holds_values():
             return self._inner(roots, *arguments, **keywords)
-        ends: list[End] = uncompiled(_begin_all, roots)
+        plain = is_plain()  # asked once for both: it takes longer than most of what follows
+        ends: list[End] = _begin_all(roots) if plain else uncompiled(_begin_all, roots)
         succeeded, _here.inside = False, True
         try:
             result = self._inner(roots, *arguments, **keywords)
@@ -84,7 +93,10 @@ class _ObservedEntry:
             return result
         finally:
             _here.inside = False
-            uncompiled(_end_all, ends, succeeded)
+            if plain:
+                _end_all(ends, succeeded)
+            else:
+                uncompiled(_end_all, ends, succeeded)
 
 
 def _install() -> None:
@@ -101,7 +113,7 @@ def _uninstall() -> None:
 @never_compiled
 def _is_inside() -> bool:
     """Whether this is called within an observed pass, also in one of the engine's own threads, or of no training."""
-    return getattr(_here, "inside", False) or backward_pass_id() != NO_BACKWARD_PASS or is_unobserved()
+    return _here.inside or backward_pass_id() != NO_BACKWARD_PASS or is_unobserved()
 
 
 def _begin_all(roots: Any) -> list[End]:

@@ -53,6 +53,7 @@ class TrainingObserver:
         passes: The backward passes of the coming step.
         calls: The calls of the model.
         error: The exception that ended the training, in one line.
+        is_told_step_end: Whether ``after_step`` is called, in place of a hook of the optimizer's steps.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class TrainingObserver:
             model, isolation, stopwatch, self.passes.trains_here, lambda values: on_evaluation(self._last_step, values)
         )
         self.error = ""
+        self.is_told_step_end = False
         self._invariants, self._graphs = InvariantLog(), KeptGraphs()
         self._hooks, self._arrivals = Hooks(), ArrivalQueue()
         self._parameters, self._trained = mine, trained
@@ -120,8 +122,8 @@ class TrainingObserver:
             self._is_observing = True
             self.passes.start()
             self.calls.attach()
-            if self._optimizer is not None and not len(self._hooks):
-                self._hooks.add_optimizer_post_step(self._optimizer, self._after_step)
+            if self._optimizer is not None and not self.is_told_step_end and not len(self._hooks):
+                self._hooks.add_optimizer_post_step(self._optimizer, lambda optimizer: self.after_step())
 
     def pause(self) -> None:
         """Observes nothing until ``start``."""
@@ -151,7 +153,7 @@ class TrainingObserver:
 
     def step(self, step: int) -> None:
         """Takes a step, after its backward passes and before the optimizer changes the weights."""
-        with self._stopwatch, self._isolation.guard("observing a step"):
+        with self._isolation.guard("observing a step"):  # its time is the session's
             self.passes.trains_here()
             if not self._steps:
                 self._look_at_model()
@@ -289,7 +291,10 @@ class TrainingObserver:
             invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
             self._movement.keep(step, self._optimizer, self._trained)
 
-    def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+    def after_step(self) -> None:
+        """Takes that the optimizer has stepped."""
+        if not self._is_observing:
+            return
         self._on_step_end()
         with self._stopwatch, self._isolation.guard("observing a step"):
             scaler = self.passes.scaler

@@ -87,9 +87,9 @@ class Signals:
 
     def expect(self) -> None:
         """Prepares for the forward pass of the coming step; what was seen and led to no step is dropped."""
-        self._batch.forget()
-        self._layers.forget()
         if self.is_sampled:
+            self._batch.forget()
+            self._layers.forget()
             self._passes.attach()
             self._layers.attach()
 
@@ -138,13 +138,15 @@ class Signals:
             loss: Its loss.
             table: The summaries of the gradients, in the model's order, if they are known on the host.
         """
-        with self._stopwatch, self._isolation.guard("collecting signals"):
-            if loss is not None:
+        with self._isolation.guard("collecting signals"):  # its time is the session's
+            if type(loss) is float:
+                self._log.note(step, "loss", loss)
+            elif loss is not None:
                 self.note_later(step, "loss", loss)
             self._note_rates(step)
             count, self._count = self._count, self._count + 1
             sampled, self.is_sampled = self.is_sampled, is_sampled(count + 1)
-            self._was_sampled = sampled
+            follows_sampled, self._was_sampled = self._was_sampled, sampled
             self._last_step = step
             if sampled:
                 self._data_time.begin(None if self._passes.ran_others else self._passes.begun_s)
@@ -154,7 +156,7 @@ class Signals:
                 self._layers.end_step(step)
                 self._see_rest(step)
             self._passes_backward = 0
-            if sampled or (count and is_sampled(count - 1)):
+            if sampled or follows_sampled:
                 self._see_parameters(step, count, table, sampled=sampled)
             self._log.step_ends()
 
@@ -246,8 +248,11 @@ class Signals:
     def _note_rates(self, step: int) -> None:
         groups = [] if self._optimizer is None else self._optimizer.param_groups
         for index, group in enumerate(groups[:_MOST_GROUPS]):
-            name = "learning_rate" if len(groups) == 1 else f"learning_rate/{index}"
-            self.note_later(step, name, group["lr"])
+            name, rate = "learning_rate" if len(groups) == 1 else f"learning_rate/{index}", group["lr"]
+            if type(rate) is float:
+                self._log.note(step, name, rate)
+            else:
+                self.note_later(step, name, rate)
 
     def _see_parameters(self, step: int, count: int, table: SummaryTable | None, *, sampled: bool) -> None:
         found = self._parameters.gradients()

@@ -77,6 +77,11 @@ class SessionDiagnosis:
                 on_evaluation=self.signals.evaluation,
             )
 
+    def tells_step_end(self) -> None:
+        """Says that ``after_step`` will be called, so that no hook of the optimizer is needed."""
+        if self.observer is not None:
+            self.observer.is_told_step_end = True
+
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of findings that the rules about signals make."""
@@ -182,7 +187,8 @@ class SessionDiagnosis:
 
     def note_total(self, step: int, norm: float) -> None:
         """Keeps the norm of all gradients of a step."""
-        self.note(step, "total_norm/gradients", norm)
+        if self.signals is not None:
+            self.signals.note(step, "total_norm/gradients", norm)
 
     def note_later(self, step: int, name: str, value: torch.Tensor | float) -> None:
         """Keeps a number that may still be on a device."""
@@ -217,6 +223,11 @@ class SessionDiagnosis:
             self._validation_hooks.remove()
             if self.observer is not None:
                 self.observer.calls.random.call_ends()
+
+    def after_step(self) -> None:
+        """Says that the optimizer has stepped, where ``tells_step_end`` was set."""
+        if self.observer is not None:
+            self.observer.after_step()
 
     def pause(self) -> None:
         """Takes the hooks off the model, until ``expect``."""

@@ -36,6 +36,7 @@ class Watch(DebugSession):
         self._observed = outside_of_graphs(model)
         self._is_told = self._has_counted = False
         self._searches = 0 if options.get("scaler") is not None else _SEARCHES
+        self._diagnosis.tells_step_end()
         self.start()
         if not self.disabled:
             self._step_hooks.add_gradients_ready(optimizer, self._step_of)
@@ -112,6 +113,7 @@ class Watch(DebugSession):
     def _end_step_of(self, optimizer: torch.optim.Optimizer) -> None:
         if not self._paused:
             self._is_told = False
+            self._diagnosis.after_step()
             # Further calls of a closure ran the model on the way to the weights that this step ends with.
             self._start_over()
 
