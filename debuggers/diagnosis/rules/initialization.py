@@ -101,9 +101,9 @@ def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, nor
 
 def _is_a_layer(parameter: ParameterFacts) -> bool:
     """Whether a weight has several units with several inputs each, and is not zero."""
-    return (
-        parameter.shape[0] > 3 and parameter.std + abs(parameter.mean) > 0 and float(np.prod(parameter.shape[1:])) > 1
-    )
+    shape = parameter.shape
+    is_wide = len(shape) > 1 and shape[0] > 3 and float(np.prod(shape[1:])) > 1
+    return is_wide and parameter.std + abs(parameter.mean) > 0
 
 
 def unbroken_symmetry(evidence: Evidence) -> Argument:

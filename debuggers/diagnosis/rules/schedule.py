@@ -126,7 +126,8 @@ def stopped_too_early(evidence: Evidence) -> Argument:
 
     A training decelerates on its way to its end: a loss most of whose fall comes in the last third has only begun. One
     that falls in a straight line is too weak to tell by itself: every short training that goes well looks so. Without
-    validations, fewer than 100 steps are a trial of the loop, not a training that was stopped.
+    validations, fewer than 100 steps are a trial of the loop, not a training that was stopped; fewer than 60 where
+    little was learnt and weights are on their way.
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
@@ -136,7 +137,8 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     typical = float(np.median(ratio.values)) if len(ratio) else 0.0
     if typical < SMALL_RATIO or not 0.05 < progress.fell < 0.7:
         return argument
-    loss = evidence.facts.loss
+    loss, way = evidence.facts.loss, travelled(evidence)
+    under_way = STAYED < way < UNDER_WAY
     is_certain = progress.fell > 0.1 and progress.first - progress.last > 5 * progress.noise
     if progress.points >= ENOUGH and progress.late_fall > HALF and is_certain and loss is not None and loss.kind:
         argument.add(
@@ -144,15 +146,14 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             f"the loss falls faster and faster: {progress.late_fall:.0%} of its fall came in the last third of the "
             f"steps, at {progress.last:.3g}",
         )
-    elif is_trial(evidence):
+    elif is_trial(evidence) and not (progress.points >= ENOUGH and under_way and progress.learnt < 0.3):
         return argument
     elif progress.late_fall > 0.3 and progress.fell > 0.1:
         argument.add(
             MODERATE,
             f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
         )
-    way = travelled(evidence)
-    if STAYED < way < UNDER_WAY and progress.late_fall > 0.2:
+    if under_way and progress.late_fall > 0.2:
         argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size")
     if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():
         argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
