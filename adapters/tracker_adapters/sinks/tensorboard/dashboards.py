@@ -53,7 +53,9 @@ def first_events(info: RunInfo) -> list[bytes]:
     """Returns the events that begin a file: the run's configuration as hyperparameters, and the layout."""
     events = [_layout()]
     if hparams := _hyperparameters(info):
-        start = plugin_data_pb2.SessionStartInfo(group_name=info.id, start_time_secs=info.created_ns / 1e9)
+        start = plugin_data_pb2.SessionStartInfo(
+            group_name=f"{info.name} ({info.id[-8:]})", start_time_secs=info.created_ns / 1e9
+        )
         for name, value in hparams.items():
             field = "bool_value" if isinstance(value, bool) else "string_value"
             field = "number_value" if isinstance(value, (int, float)) and not isinstance(value, bool) else field

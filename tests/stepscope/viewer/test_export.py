@@ -1,0 +1,146 @@
+"""An export without a browser: what is in the page, what beside it, and what is left out."""
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+from tracker_adapters.reports import PAGE_NAME
+
+import stepscope
+from stepscope.viewer.export import export_page
+from stepscope.viewer.export_plan import _spread
+
+HOSTILE = "</script><script>alert(1)</script><!--"
+
+
+@pytest.fixture(autouse=True)
+def built(tmp_path, monkeypatch):
+    """A page that is as small as can be."""
+    folder = tmp_path / "built"
+    folder.mkdir()
+    (folder / "page.js").write_text('console.log("</script>")')
+    (folder / "page.css").write_text("body { margin: 0 }")
+    monkeypatch.setattr("stepscope.viewer.export.BUILT", folder)
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path):
+    for number in range(2):
+        with stepscope.open_run(tmp_path / "runs" / f"exp{number}", sinks=[], config={HOSTILE: HOSTILE}) as run:
+            for step in range(50):
+                run.scalar("loss", 1 / (step + 1 + number), step=step)
+            run.scalar(HOSTILE, 1.0, step=0)
+            for step in range(16):
+                noise = np.random.default_rng(step).integers(0, 256, (128, 128, 3), np.uint8)
+                run.image("noise", noise, step=step, layout="HWC")
+    return tmp_path / "runs"
+
+
+def parts(page):
+    """The scripts and the style of a page, as a browser finds them, and its policy."""
+    text = page.read_text()
+    scripts = re.findall(r"<script[^>]*>(.*?)</script>", text, re.DOTALL)
+    [style] = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    return scripts, style, html.unescape(policy)
+
+
+def digest(text):
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def decoded(entry):
+    _, encoding, data = entry
+    return {"text": str.encode, "base64": base64.b64decode, "gzip": lambda d: gzip.decompress(base64.b64decode(d))}[
+        encoding
+    ](data)
+
+
+def test_nothing_in_a_run_ends_the_data_and_the_policy_allows_the_pages_own_parts_alone(runs, tmp_path):
+    made = export_page(runs, tmp_path / "out")
+    scripts, style, policy = parts(made.page)
+    assert len(scripts) == 2
+    assert f"script-src 'sha256-{digest(scripts[1])}' 'strict-dynamic'" in policy
+    assert f"style-src 'sha256-{digest(style)}'" in policy
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none'; ")
+    answers = json.loads(scripts[0])
+    listed = json.loads(decoded(answers["runs"]))["runs"]
+    assert {run["name"] for run in listed} == {"exp0", "exp1"}
+    key = listed[0]["key"]
+    names = json.loads(decoded(answers[f"names?run={key}"]))["names"]
+    assert HOSTILE in [one["name"] for one in names]
+    assert f"series?run={key}&name=loss&width=800" in answers
+    assert f"parting?a={key}&b={listed[1]['key']}" in answers
+
+
+def test_what_has_no_room_in_the_page_lies_beside_it_and_each_is_named_in_it(runs, tmp_path):
+    made = export_page(runs, tmp_path / "out", page_bytes=1_000_000)
+    assert made.page_bytes <= 1_000_000
+    answers = json.loads(parts(made.page)[0][0])
+    beside = {data for _, encoding, data in answers.values() if encoding in ("file", "script")}
+    assert beside == {f"data/{path.name}" for path in (tmp_path / "out" / "data").iterdir()}
+    assert made.left_out == {}
+    assert sum(address.startswith("image?") for address in answers) == 32
+    # The next export replaces what this one left.
+    export_page(runs, tmp_path / "out")
+    assert not (tmp_path / "out" / "data").exists()
+
+
+def test_what_has_no_room_at_all_is_counted(runs, tmp_path):
+    made = export_page(runs, tmp_path / "out", page_bytes=1_000_000, data_bytes=0)
+    answers = json.loads(parts(made.page)[0][0])
+    there = sum(address.startswith("image?") for address in answers)
+    assert made.left_out["images"] == 32 - there
+    assert json.loads(answers["export"][2])["left_out"] == made.left_out
+    # Of each run as many: what is left shows both.
+    assert f"{made.left_out['images']:,} images" in str(made)
+
+
+def test_after_its_time_an_export_leaves_out_the_rest(runs, tmp_path):
+    made = export_page(runs, tmp_path / "out", seconds=0)
+    assert made.left_out["series"] == 4
+
+
+def test_a_page_that_was_not_built_is_said(runs, tmp_path, built):
+    (built / "page.js").unlink()
+    with pytest.raises(stepscope.RunError, match=r"the page is not built; expected npm at installation"):
+        export_page(runs, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("option", "value"), [("page_bytes", 10), ("data_bytes", -1), ("page_bytes", "10MB")])
+def test_a_wrong_size_is_named(runs, tmp_path, option, value):
+    with pytest.raises(stepscope.RunError, match=rf"{option} is {value!r}; expected an integer of at least"):
+        export_page(runs, tmp_path / "out", **{option: value})
+
+
+def test_a_run_records_its_page_when_it_closes(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread", page=True) as run:
+        run.scalar("loss", 1.0, step=7)
+    with stepscope.read_run(tmp_path / "run") as record:
+        [file] = record.files()
+    assert (file.name, file.step, file.media_type) == (PAGE_NAME, 7, "text/html")
+    assert "series?run=" in parts(file.path)[0][0]
+    [shown] = (tmp_path / "run" / "local" / "files").rglob("*.html")
+    assert shown.read_bytes() == file.path.read_bytes()
+
+
+def test_a_run_closes_without_a_page_that_cannot_be_made(tmp_path, built, caplog):
+    (built / "page.css").unlink()
+    with stepscope.open_run(tmp_path / "run", sinks=[], page=True) as run:
+        run.scalar("loss", 1.0, step=0)
+    assert "gets no page: the page is not built" in caplog.text
+    assert run.stats.stored == 1
+
+
+@pytest.mark.parametrize("count", range(12))
+def test_spreading_names_each_once_with_both_ends_first(count):
+    found = list(_spread(range(count)))
+    assert sorted(found) == list(range(count))
+    assert found[:2] == ([count - 1, 0] if count > 1 else list(range(count)))
