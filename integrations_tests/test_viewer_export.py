@@ -12,6 +12,7 @@ from browser import screenshot
 from mlflow_server import LEAN_SERVER
 from playwright.sync_api import expect
 from readback_mlflow import artifact_paths
+from readback_wandb import history, run_folders
 from servers import free_port, serving
 from viewer_pages import NEEDS_THE_PAGE, viewer_page
 
@@ -158,3 +159,16 @@ def test_mlflow_opens_the_page_among_a_runs_artifacts(browser, tmp_path):
         page.goto("about:blank")
     # MLflow's own page asks for what its server does not have.
     assert not [one for one in complaints if "the server responded" not in one]
+
+
+def test_wandb_has_the_page_as_html(tmp_path):
+    record(tmp_path / "exp", sinks=["wandb"], page=True)
+    [folder] = run_folders({"target": str(tmp_path / "exp")})
+    [row] = (row for row in history(folder) if "stepscope/page" in row)
+    shown = row["stepscope/page"]
+    assert shown["_type"] == "html-file"
+    page = (folder / "files" / shown["path"]).read_text()
+    assert 'id="stepscope-answers"' in page
+    with stepscope.read_run(tmp_path / "exp") as stored:
+        [file] = stored.files()
+    assert page == file.path.read_text()
