@@ -23,6 +23,7 @@ def record(folder, *, steps=300, names=()):
         for step in range(steps):
             loss = {50: math.nan, 60: math.inf}.get(step, 1 / (step + 1))
             run.log({"train/loss": loss, "train/accuracy": step / steps, "lr": 0.1}, step=step)
+            run.scalar("clipped_norm", 1 - step * 1e-9, step=step)
         for name in (*names, HOSTILE, LONG):
             run.scalar(name, 1.0, step=0)
         run.alert("nan", "train/loss is NaN", step=50, level="error")
@@ -70,6 +71,11 @@ def drawn(page, name):
     expect(chart(page, name).locator("canvas")).to_have_count(1)
     expect(chart(page, name).locator(".legend")).to_contain_text("step")
     return chart(page, name)
+
+
+def test_values_that_hardly_differ_are_one_line(page, served):
+    page.goto(f"{served}#/charts?search=clipped_norm")
+    drawn(page, "clipped_norm")
 
 
 def test_all_series_show_by_group_and_names_are_text(page, served):

@@ -32,6 +32,20 @@ const SHARED = { key: "charts", setSeries: false, scales: /** @type {[string, nu
 /** @param {string} colour #rrggbb @param {number} part */
 const faded = (colour, part) => `${colour}${Math.round(255 * part).toString(16).padStart(2, "0")}`;
 
+const SAME = 1e-4; // labels have five digits
+
+/**
+ * What the y axis shows. Values that differ by less than its labels could tell apart are one line in the middle: uPlot
+ * would round their range to nothing, and make ticks for ever.
+ * @param {number | null} low @param {number | null} high @returns {[number | null, number | null]}
+ */
+function heights(low, high) {
+  if (low === null || high === null) return [null, null];
+  const [size, middle] = [Math.max(Math.abs(low), Math.abs(high)), (low + high) / 2];
+  if (high > low && high - low < SAME * size) return [middle - 10 * SAME * size, middle + 10 * SAME * size];
+  return /** @type {[number | null, number | null]} */ (uPlot.rangeNum(low, high, 0.1, true));
+}
+
 export class Plot {
   /**
    * @param {HTMLElement} host
@@ -101,7 +115,7 @@ export class Plot {
       bands,
       legend: { show: false },
       padding: [8, 12, 0, 0],
-      scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: log ? { distr: 3 } : {} },
+      scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: log ? { distr: 3 } : { range: (_, low, high) => heights(low, high) } },
       axes: [
         { ...axis, size: 28, values: this.look.axis === "relative" ? (_, ticks) => ticks.map(durationText) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
         { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : numberText(Number(tick.toPrecision(12))))) },
