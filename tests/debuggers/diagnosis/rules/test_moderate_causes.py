@@ -55,8 +55,8 @@ MOVES = {"update_ratio": 0.02, "outputs__batch_std": 0.3}
 CASES = [
     ("stopped_too_early", evidence(late(0.5), update_ratio=0.01), evidence(to(1.0), update_ratio=0.01)),
     ("stopped_too_early", evidence(late(0.5, 60), update_ratio=0.01), evidence(late(0.5, 59), update_ratio=0.01)),
-    ("stopped_too_early", evidence(late(0, 60) / 4 + 1.7, update_ratio=5e-3),
-     evidence(late(0, 59) / 4 + 1.7, update_ratio=5e-3)),
+    ("stopped_too_early", evidence(late(0, 60) / 4 + 1.7, update_ratio=3e-3),
+     evidence(late(0, 59) / 4 + 1.7, update_ratio=3e-3)),
     ("inputs_constant", evidence(to(2.2), inputs__top_row_share=0.85, inputs__batch_size=32.0),
      evidence(to(2.2), inputs__top_row_share=0.75, inputs__batch_size=32.0)),
     ("dead_units", evidence(to(1.0), tensors={"dead_units": {"fc": np.full(20, 0.55)}}),
