@@ -8,7 +8,7 @@ import { afterPause, append, download, element, shortened } from "../dom.js";
 import { counted, durationText, numberText } from "../format.js";
 
 const AT_ONCE = 6;
-const DRAWN_AFTER_MS = 100;
+const [ROWS_DRAWN_MS, CAUSES_DRAWN_MS] = [150, 800];
 
 /** @typedef {import("../compare/columns.js").Row} Row @typedef {import("../compare/columns.js").Column} Column */
 
@@ -26,13 +26,14 @@ class Comparison {
     this.rows = new Map();
     /** @type {import("../compare/parallel.js").Brushes} */
     this.brushes = {};
+    this.timer = 0;
     const { params } = context;
-    const typed = afterPause(() => (params.set({ filter: this.filter.value }, true), this.draw()), 200);
+    const typed = afterPause(() => (params.set({ filter: this.filter.value }, true), this.drawNow()), 200);
     this.filter = element("input", { type: "search", class: "wide", placeholder: "filter: lr > 0.01, status = finished", "aria-label": "filter runs", input: typed });
     this.statistic = element("select", { "aria-label": "value of metrics", change: () => this.setStatistic() },
       ...Object.entries(STATISTICS).map(([value, title]) => element("option", { value }, title)));
     this.at = element("input", { type: "number", min: "0", class: "step", "aria-label": "step of the values", change: () => this.setStatistic() });
-    this.equal = element("input", { type: "checkbox", change: () => (params.set({ equal: this.equal.checked }, true), this.draw()) });
+    this.equal = element("input", { type: "checkbox", change: () => (params.set({ equal: this.equal.checked }, true), this.drawNow()) });
     this.count = element("span", { class: "note", role: "status" });
     this.plot = element("div", { class: "parallel-host" });
     this.table = element("div", { class: "scrolled runs-table", tabIndex: 0, role: "region", "aria-label": "runs" });
@@ -45,7 +46,6 @@ class Comparison {
       element("section", { class: "two-runs", "aria-label": "where two runs part" }, element("h2", null, "Where two runs part"),
         element("div", { class: "toolbar" }, this.pair[0], " against ", this.pair[1]), this.parting),
     );
-    this.draw = afterPause(() => this.drawNow(), DRAWN_AFTER_MS);
     this.restate();
   }
 
@@ -70,7 +70,7 @@ class Comparison {
     this.context.params.set({ statistic: this.statistic.value === "last" ? "" : this.statistic.value, at: this.at.value });
     this.at.hidden = this.statistic.value !== "at";
     if (this.statistic.value === "at") void this.load(this.context.runs.map(({ key }) => key));
-    this.draw();
+    this.drawNow();
   }
 
   /** Asks for a few runs at a time, so that the first rows are there at once; then for the causes. @param {string[]} keys */
@@ -86,7 +86,7 @@ class Comparison {
         } catch (error) {
           if (!signal.aborted) this.context.fail(error);
         }
-        this.draw();
+        this.drawSoon(ROWS_DRAWN_MS);
       }
     };
     await Promise.all(Array.from({ length: AT_ONCE }, next));
@@ -95,11 +95,18 @@ class Comparison {
       const row = this.rows.get(key);
       const found = await source.json(address("causes", { run: key }), { signal }).catch(() => null);
       if (row && found) row.causes = found.causes;
-      this.draw();
+      this.drawSoon(CAUSES_DRAWN_MS);
     }
   }
 
+  /** What comes in a stream is drawn now and then, so that the page stays quick. @param {number} ms */
+  drawSoon(ms) {
+    this.timer ||= window.setTimeout(() => this.drawNow(), ms);
+  }
+
   drawNow() {
+    clearTimeout(this.timer);
+    this.timer = 0;
     const { params, runs, signal } = this.context;
     if (signal.aborted) return;
     const rows = runs.flatMap(({ key }) => this.rows.get(key) ?? []);
@@ -130,7 +137,7 @@ class Comparison {
   brush(id, range) {
     if (range) this.brushes[id] = range;
     else delete this.brushes[id];
-    this.draw();
+    this.drawNow();
   }
 
   /** @param {Row[]} rows @param {Column[]} columns */
@@ -172,7 +179,7 @@ class Comparison {
     const { params } = this.context;
     const down = params.get("sort") === id && params.get("order") !== "down";
     params.set({ sort: id, order: down ? "down" : "" });
-    this.draw();
+    this.drawNow();
   }
 
   csv() {
