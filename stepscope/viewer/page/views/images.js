@@ -77,7 +77,7 @@ class Images {
     this.entries = new Map(runs.map(({ key }, place) => [key, answers[place].images]));
     this.steps = [...new Set(answers.flatMap(({ images }) => images.map((/** @type {Entry} */ one) => one.step)))].sort((a, b) => a - b);
     const scalars = known.filter(({ kind }) => kind === "scalar").map(({ name }) => name);
-    const chosen = params.get("series") || (scalars.find((name) => /(^|[/_.])loss$/i.test(name)) ?? scalars.find((name) => /loss/i.test(name)) ?? "");
+    const chosen = params.get("series") || lossOf(scalars);
     this.series.replaceChildren(element("option", { value: "" }, "no series"), ...scalars.map((name) => element("option", { value: name }, shortened(name, 50))));
     this.series.value = chosen;
     await this.loadSeries();
@@ -208,4 +208,10 @@ function nearest(values, wanted) {
   let best = 0;
   for (let place = 1; place < values.length; place++) if (Math.abs(values[place] - wanted) < Math.abs(values[best] - wanted)) best = place;
   return best;
+}
+
+/** The series that is most likely the training's loss. @param {string[]} names @returns {string} empty where none is named so */
+function lossOf(names) {
+  const shortest = [...names].sort((a, b) => a.length - b.length);
+  return shortest.find((name) => /(^|[/.])loss$/i.test(name)) ?? shortest.find((name) => /loss/i.test(name)) ?? "";
 }
