@@ -9,6 +9,7 @@ from source_imports import HOMES, ROOT, files_of
 
 INTERNALS = HOMES["debuggers"] / "torch_internals"
 ALLOWED = {
+    ("os", "_exit"),  # documented, without a better name
     ("pickle", "_Unpickler"),  # written in Python; the other one shows no hooks for its opcodes
     ("sys", "_getframe"),  # Python's own documentation has it
     ("value", "_fields"),  # of named tuples, documented
