@@ -144,8 +144,9 @@ def build_page(command: Command) -> None:
 
 
 def needs_node_wheel() -> bool:
-    """Tells whether the page is to be built by a Node.js that is not here."""
-    return not page_is_built() and node_programs() is None and platform.machine() in NODE_MACHINES
+    """Tells whether the page is to be built by a Node.js that is not here, when pip asks what a build requires."""
+    asked = "egg_info" in sys.argv  # a direct command would fetch it, and fail where that is not possible
+    return asked and not page_is_built() and node_programs() is None and platform.machine() in NODE_MACHINES
 
 
 setup(
