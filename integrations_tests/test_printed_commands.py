@@ -82,7 +82,7 @@ def test_a_command_of_ours_works(line, folder, tmp_path):
     name, *arguments = shlex.split(line)[1:]
     if not arguments and name != "ls":  # the name of a command, in a sentence
         line += " --help"
-    if ELSEWHERE.search(line):
+    if ELSEWHERE.search(line) or (name == "view" and "--export" not in arguments):  # that one serves until Ctrl-C
         command = main.get_command(click.Context(main), name)
         assert command is not None
         command.make_context(name, arguments)

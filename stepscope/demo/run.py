@@ -109,8 +109,9 @@ def _how_to_look(run: Run) -> list[str]:
             lines.append(f"{config.type:<12} {_from_here(command)}")
             if page := getattr(sink, "first_page", ""):
                 lines.append(f"{'':<12} {page}")
-    command = _with_path(f"stepscope ls {run.path}")
-    return [*lines, f"{'here':<12} {_from_here(command)}"]
+    for what, command in (("here", "ls"), ("in a page", "view")):
+        lines.append(f"{what:<12} {_from_here(_with_path(f'stepscope {command} {run.path}'))}")
+    return lines
 
 
 def _from_here(command: str) -> str:
