@@ -72,6 +72,7 @@ def test_the_table_at_the_end_tells_the_truth(demo):
     assert rows["pending"] == rows["failed"] == ["0"] * 4
     assert "tensorboard --logdir" in demo.printed
     assert "mlflow ui" in demo.printed
+    assert f"stepscope view {demo.folder}" in demo.printed.splitlines()[-1]
 
 
 def test_pages_lie_in_their_epochs_and_hold_every_validation_datapoint(demo):
