@@ -56,8 +56,9 @@ class ReportContent:
         """Whether a session has left a report, facts, findings or signals."""
         evidence, facts = self.evidence, self.evidence.facts
         measured = evidence.tensors or "total_norm/gradients" in evidence.series
+        found = any(finding.rule for finding in evidence.findings)  # an alert of the caller's own has no rule
         told = facts != Facts(steps=facts.steps, last_step=facts.last_step)
-        return bool(self.text or evidence.findings or measured or self.causes or told)
+        return bool(self.text or found or measured or self.causes or told)
 
     @property
     def verdict(self) -> str:

@@ -1,0 +1,145 @@
+"""What a person sees and does in the views Verdict, Layers and Histograms: real trainings, server and browser."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from observed_runs import train
+from playwright.sync_api import expect
+from viewer_pages import NEEDS_THE_PAGE, serious_findings, viewer, viewer_page
+
+import stepscope
+
+pytestmark = NEEDS_THE_PAGE
+HOSTILE = "<img src=x onerror=alert(1)>\"&'"
+LONG = "blocks." + "x" * 970
+KILLED = """
+import os, signal, sys
+import stepscope
+from observed_runs import train
+run = stepscope.open_run(sys.argv[1], sinks=[])
+train(run, nan_at=5)
+run.flush_store()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    with stepscope.open_run(folder / "sick", sinks=[]) as run:
+        train(run, nan_at=5, histogram_every=1)
+    with stepscope.open_run(folder / "healthy", sinks=[]) as run:
+        train(run, histogram_every=1)
+    with stepscope.open_run(folder / "gan", sinks=[]) as run:
+        train(run.scoped("G"))
+        train(run.scoped("D"), nan_at=5)
+    with stepscope.open_run(folder / "hostile", sinks=[]) as run:
+        for step in range(5):
+            for name in (HOSTILE, LONG):
+                run.scalar(f"gradient_norm/{name}", step + 1.0, step=step)
+                run.histogram(f"gradients/{name}", np.arange(step + 2.0), step=step)
+        run.alert(HOSTILE, HOSTILE, step=1, level="warning")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(folder / "killed")], env=environment, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    with stepscope.open_run(folder / "living", sinks=[]) as living:
+        train(living, steps=10)
+        living.flush_store()
+        with viewer(folder) as url:
+            yield url
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with viewer_page(tmp_path_factory.mktemp("browser")) as both:
+        yield both
+
+
+@pytest.fixture
+def page(browser):
+    page, complaints = browser
+    complaints.clear()
+    page.goto("about:blank")
+    yield page
+    assert not complaints
+
+
+def go(page, url, view, *names, **params):
+    keys = {run["name"]: run["key"] for run in page.request.get(f"{url}api/runs").json()["runs"]}
+    more = "".join(f"&{name}={value}" for name, value in params.items())
+    page.goto(f"{url}#/{view}?runs={','.join(keys[name] for name in names)}{more}")
+
+
+def test_the_worst_run_comes_first_and_its_cause_leads_to_charts_and_layers(page, served):
+    go(page, served, "verdict", "healthy", "sick")
+    cards = page.locator(".verdict-card")
+    expect(cards.first.locator("h2")).to_contain_text("sick")
+    expect(cards.last.locator(".says .state")).to_have_text("healthy")
+    cause = cards.first.locator(".cause").first
+    expect(cause.locator("h4")).to_have_text("1. The inputs hold NaN or infinities")
+    expect(cause.locator(".small-chart canvas").first).to_be_visible()
+    assert not serious_findings(page)
+    cause.get_by_role("link", name="step 5").first.click()
+    expect(page.locator(".board .card").first).to_be_visible()
+    assert "zoom=0%2C15" in page.url.replace(",", "%2C") and "non_finite" in page.url
+    page.go_back()
+    cards.first.locator(".found a code").first.click()
+    expect(page.locator(".details h2")).to_contain_text("0.weight")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("killed", "it failed, or was killed"),
+        ("living", "this is what can be said so far"),
+        ("gan", "session D"),
+        ("hostile", "To get a verdict, watch the model"),
+    ],
+)
+def test_a_run_in_any_state_has_a_verdict(page, served, name, said):
+    go(page, served, "verdict", name)
+    expect(page.locator(".verdict-card")).to_contain_text(said)
+    assert page.locator("img").count() == 0
+
+
+def test_the_keyboard_moves_over_the_layers_and_opens_one(page, served):
+    go(page, served, "layers", "sick")
+    heat_map = page.get_by_role("application")
+    heat_map.focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+        heat_map.press(key)
+    expect(page.locator(".says-cell")).to_contain_text("0.bias · step 2 ·")
+    heat_map.press("+")
+    assert "steps 0 to 39" not in heat_map.get_attribute("aria-label")
+    heat_map.press("Enter")
+    expect(page.locator(".details canvas").first).to_be_visible()
+    expect(page.locator(".details")).to_contain_text("non_finite_gradient")
+    page.get_by_label("search for layers").fill("2.")
+    assert "2 of 4 layers" in heat_map.get_attribute("aria-label")
+    assert not serious_findings(page)
+
+
+def test_histograms_of_two_runs_lie_over_each_other_in_each_form(page, served):
+    go(page, served, "histograms", "healthy", "sick", search="0.weight")
+    card = page.locator(".histogram-card").first
+    expect(card.locator("li")).to_have_count(2)
+    for mode in ("ridge", "percentiles", "step", "heat"):
+        page.get_by_label("show").select_option(mode)
+        expect(card.locator("canvas")).to_be_visible()
+    page.get_by_label("step", exact=True).fill("3")
+    expect(card.locator("li").first).to_contain_text("step 3: ")
+    assert not serious_findings(page)
+
+
+def test_hostile_and_long_names_are_shown_as_text(page, served):
+    go(page, served, "layers", "hostile")
+    expect(page.get_by_role("application")).to_be_visible()
+    page.get_by_role("application").press("Enter")
+    expect(page.locator(".details h2")).to_be_visible()
+    go(page, served, "histograms", "hostile")
+    expect(page.locator(".histogram-card").first).to_be_visible()
+    assert page.locator("img").count() == 0
