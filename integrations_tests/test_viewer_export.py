@@ -139,6 +139,7 @@ def test_mlflow_opens_the_page_among_a_runs_artifacts(browser, tmp_path):
     client = mlflow.MlflowClient(database)
     experiment = client.get_experiment_by_name("stepscope")
     (run,) = client.search_runs([experiment.experiment_id])
+    assert run.data.tags["stepscope.alert.nan"].endswith(f"\nstepscope view {tmp_path / 'exp'}")
     (path,) = (path for path in artifact_paths(client, run.info.run_id) if path.endswith("index.html"))
     port = free_port()
     command = [

@@ -39,6 +39,8 @@ class Sink(Protocol):
 
     A sink whose calls make many requests may have an attribute ``progressed``, a function without arguments. Delivery
     sets it before ``open``; calling it after each answer keeps a call that goes on from being taken for one that hangs.
+    One that shows people what to look at may have an attribute ``view_command``, a text: delivery sets it to the
+    command that opens the run in the viewer.
     """
 
     kinds: ClassVar[frozenset[str]]

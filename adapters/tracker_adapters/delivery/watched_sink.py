@@ -14,8 +14,11 @@ from tracker_adapters.sink import Sink
 class WatchedSink:
     """Calls a sink under a clock. A kind that the sink has no rule for is given to it in its plainer form."""
 
-    def __init__(self, make_sink: Callable[[], Sink], clock: IdleClock, plainer_forms: PlainerForms) -> None:
-        """Makes the sink; ``clock`` runs while it is called."""
+    def __init__(
+        self, make_sink: Callable[[], Sink], clock: IdleClock, plainer_forms: PlainerForms, view_command: str = ""
+    ) -> None:
+        """Makes the sink; ``clock`` runs while it is called, ``view_command`` opens the run in the viewer."""
+        self._view_command = view_command
         self._make_sink = make_sink
         self._clock = clock
         self._plainer_forms = plainer_forms
@@ -53,6 +56,8 @@ class WatchedSink:
         sink = self._make_sink()
         if hasattr(sink, "progressed"):  # a slow tracker that still answers is not given up
             sink.progressed = self._clock.restart
+        if hasattr(sink, "view_command"):
+            sink.view_command = self._view_command
         return sink
 
     @contextmanager

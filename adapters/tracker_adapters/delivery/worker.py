@@ -1,6 +1,7 @@
 """The worker that delivers one run store to one sink, until the run has ended and everything is delivered."""
 
 import logging
+import shlex
 import threading
 import time
 from collections import Counter
@@ -143,7 +144,8 @@ class DeliveryWorker:
         return position
 
     def _deliver(self, ledger: Ledger, reader: StoreReader, position: Position) -> Outcome:
-        sink = WatchedSink(self._make_sink, self.calling, self._plainer_forms)
+        view = shlex.join(["stepscope", "view", str(self._run_folder)])
+        sink = WatchedSink(self._make_sink, self.calling, self._plainer_forms, view)
         try:
             position = self._open(sink, ledger, position)
             self._thinning = Thinning.restore(self._histograms, position.thinning or b"")

@@ -63,6 +63,7 @@ class MLflowSink:
     run_id: str | None = None
     artifact_location: str | None = None
     progressed: Callable[[], object] = field(default_factory=lambda: lambda: None, init=False)
+    view_command: str = field(default="", init=False)
 
     @classmethod
     def resolve(cls, options: Mapping[str, Any], run_folder: Path) -> dict[str, Any]:
@@ -186,7 +187,8 @@ class MLflowSink:
         for alert in batch.alerts.artifacts:
             count = self._state.alerts[alert.name] = self._state.alerts.get(alert.name, 0) + 1
             text = f"{count} so far; the last at step {alert.step}: {alert.level}: {alert.message}"
-            tags[metric_key(f"stepscope.alert.{alert.name}")] = shortened(text, _MAX_ALERT_TAG_LENGTH)
+            text = shortened(text, _MAX_ALERT_TAG_LENGTH) + (f"\n{self.view_command}" if self.view_command else "")
+            tags[metric_key(f"stepscope.alert.{alert.name}")] = text
         for artifact in batch.texts.artifacts:
             if (report := Report.of(artifact)) is not None:
                 tags |= self._report_tags(report)
