@@ -77,7 +77,7 @@ INVARIANTS: Final = (
     ),
     Invariant(
         "samples_are_apart",
-        "no softmax, attention, recurrence or reshape goes over the samples of a batch",
+        "no softmax, attention, recurrence, running sum, length or reshape goes over the samples of a batch",
         "an operator of the model goes over the samples of a batch",
     ),
     Invariant(

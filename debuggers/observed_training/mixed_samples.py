@@ -1,17 +1,20 @@
 """Sees operators of a model that mix the samples of a batch: over the first dimension, where it should not."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from debuggers.observed_training.graph_nodes import operands, operator, shape_of
 from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import is_in_transform, saved_value
+from debuggers.torch_internals.autograd import is_in_transform, node_number, saved_value
 
 _MOST_NODES = 256
 _SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
 _VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
 _ATTENTION = "ScaledDotProduct"
+_RUNNING = {"Cumsum": "a running sum", "Cumprod": "a running product", "Logcumsumexp": "a running log-sum-exp"}
+_LENGTHS = frozenset(["LinalgVectorNorm", "Norm"])
+_READ_DATA = frozenset(["Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution"])
 _FIRST = (
     torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.Embedding, torch.nn.LSTMCell,
     torch.nn.MultiheadAttention,
@@ -29,13 +32,13 @@ class MixedSamples:
     """
 
     def __init__(self, model: torch.nn.Module | None) -> None:
-        self._recurrent: dict[torch.nn.Module, str] = {
+        self._recurrent: dict[torch.nn.RNNBase, str] = {
             module: name
             for name, module in (() if model is None else model.named_modules())
-            if isinstance(module, torch.nn.RNNBase) and not module.batch_first
+            if isinstance(module, torch.nn.RNNBase)
         }
         self._readers = _readers(model)
-        self._calls: dict[str, tuple[int, int]] = {}
+        self._calls: dict[str, tuple[int, int, bool]] = {}
         self._view = ""
         self._address = 0
         self._given: tuple[int, ...] = ()
@@ -72,24 +75,32 @@ class MixedSamples:
         """Takes the first floating-point tensor that it returns."""
         self._returned = () if values is None else tuple(values.shape)
 
-    def found(self, root: Any) -> str | None:
+    def found(self, root: Any, outputs: Container[int] = frozenset()) -> str | None:
         """Returns what mixes samples, ``""`` for nothing; None where that cannot be told.
 
         Args:
             root: The node of the loss; with the loss's own operators, which may have the same fault.
+            outputs: See ``loss_view.output_nodes``. Running sums and lengths over a batch are a fault behind them only:
+                a loss may compare samples.
         """
         rows = self._given[0] if self._given else 0
         if rows < 2 or self._returned[:1] != (rows,) or len(self._returned) > 2:
             return None
-        for name, (steps, batch) in self._calls.items():
-            if steps == rows and batch not in (1, rows):
-                return f"{name} has batch_first=False and runs over the {rows} samples of a batch as if they were time"
-        return self._view or _in_graph(root, rows)
+        for name, (steps, batch, is_first) in self._calls.items():
+            # Sequences may be parts of samples, as the lines of texts are: there are a multiple of the samples then.
+            if steps == rows and batch not in (1, rows) and not (is_first and self._may_be_parts(batch)):
+                return f"{name} has batch_first={is_first} and runs over the {rows} samples of a batch as over time"
+        return self._view or _in_graph(root, rows, outputs)
 
-    def _note_recurrent(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+    def _may_be_parts(self, batch: int) -> bool:
+        return batch % self._given[0] == 0 and batch not in self._given[1:]
+
+    def _note_recurrent(self, module: Any, args: Any, output: Any) -> None:
         given = args[0] if args else None
         if isinstance(given, torch.Tensor) and given.ndim == 3 and torch.is_grad_enabled():
-            self._calls[self._recurrent[module]] = (given.shape[0], given.shape[1])
+            steps, batch = given.shape[:2]
+            is_first = bool(module.batch_first)
+            self._calls[self._recurrent[module]] = (batch, steps, True) if is_first else (steps, batch, False)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -106,11 +117,13 @@ def _readers(model: torch.nn.Module | None) -> dict[torch.nn.Module, str]:
     return dict([*recurrent, *[pair for pair in named if isinstance(pair[0], _FIRST)][:2]])
 
 
-def _in_graph(root: Any, rows: int) -> str:
-    waiting, seen = [root], {root}
+def _in_graph(root: Any, rows: int, outputs: Container[int]) -> str:
+    waiting, seen, inside = [root], {root}, set()
     while waiting:
         node = waiting.pop(0)
-        text = _mixes(node, rows)
+        if node in inside or node_number(node) in outputs:
+            inside.update([node, *operands(node)])
+        text = _mixes(node, rows) or (_goes_over_batch(node, rows) if node in inside else "")
         if text:
             return text
         if len(seen) < _MOST_NODES:
@@ -134,14 +147,60 @@ def _mixes(node: Any, rows: int) -> str:
     return ""
 
 
-def _softmax(node: Any, shape: tuple[int, ...], rows: int) -> str:
-    dimension = saved_value(node, "dim")
-    if not isinstance(dimension, int) or len(shape) < 2:
+def _goes_over_batch(node: Any, rows: int) -> str:
+    """What an operator of the model computes over dimension 0, where that is the batch and no weight's dimension."""
+    name = operator(node)
+    if name in _RUNNING:
+        shape, what = shape_of(node), f"{_RUNNING[name]} over dimension 0"
+        over = _dimension(saved_value(node, "dim"), len(shape)) == 0
+    elif name in _LENGTHS:
+        shape, what = next(map(shape_of, operands(node)), ()), "dividing by lengths along dimension 0"
+        dimensions = saved_value(node, "dim")
+        single = isinstance(dimensions, (list, tuple)) and len(dimensions) == 1
+        over = single and _dimension(dimensions[0], len(shape)) == 0
+    elif name == "NativeLayerNorm":
+        shape, what = shape_of(node), "a layer norm over all dimensions"
+        over = len(saved_value(node, "normalized_shape") or ()) == len(shape)
+    else:
         return ""
-    dimension -= 1 << 64 if dimension >= 1 << 63 else 0
-    dimension %= len(shape)
-    # Scores of one list, (N, 1), may compete on purpose.
-    if dimension == 0 and shape[0] == rows and rows not in shape[1:] and math.prod(shape[1:]) > 1:
+    if over and _is_batch(shape, rows) and _reads_data(node):
+        return f"{what} of {shape} mixes the {rows} samples of a batch"
+    return ""
+
+
+def _is_batch(shape: tuple[int, ...], rows: int) -> bool:
+    """Whether dimension 0 is the batch's by its size, and no other is; scores of one list, (N, 1), may compete."""
+    return len(shape) > 1 and shape[0] == rows and rows not in shape[1:] and math.prod(shape[1:]) > 1
+
+
+def _reads_data(node: Any) -> bool:
+    """Whether what a node computes depends on data, which need no gradient: weights may have the batch's size, too."""
+    waiting, seen = [node], {node}
+    while waiting and len(seen) < _MOST_NODES:
+        node = waiting.pop()
+        name = operator(node)
+        if name.startswith("Embedding"):
+            return True
+        if name in _READ_DATA and any(following is None for following, _ in node.next_functions):
+            return True
+        new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
+        seen.update(new)
+        waiting += new
+    return False
+
+
+def _dimension(value: Any, dimensions: int) -> int | None:
+    """A dimension counted from 0; torch may save a negative one as an unsigned number of 64 bits."""
+    if not isinstance(value, int) or dimensions < 1:
+        return None
+    return (value - (1 << 64) if value >= 1 << 63 else value) % dimensions
+
+
+def _softmax(node: Any, shape: tuple[int, ...], rows: int) -> str:
+    dimension = _dimension(saved_value(node, "dim"), len(shape))
+    if dimension is None or len(shape) < 2:
+        return ""
+    if dimension == 0 and _is_batch(shape, rows):
         return f"a softmax over dimension 0 of {shape} lets the {rows} samples of a batch compete"
     if len(shape) == 4 and dimension == 3 and shape[2] == rows:
         return _attention(shape[0], shape[3], rows)

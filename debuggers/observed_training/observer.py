@@ -256,7 +256,7 @@ class TrainingObserver:
                 self._on_loss(view)
 
     def _check_graph(self, loss: torch.Tensor) -> None:
-        mixed = self.calls.mixed.found(loss.grad_fn)
+        mixed = self.calls.mixed.found(loss.grad_fn, self.calls.outputs)
         self.calls.random.look(loss.grad_fn)
         held = () if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         unknown = self._unregistered.look(loss.grad_fn, self.calls.outputs, self.calls.given, held)

@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from debuggers.instrumentation.hooks import Hooks
+from debuggers.observed_training.loss_view import output_nodes
 from debuggers.observed_training.mixed_samples import MixedSamples
 
 TIME, FEATURES = 5, 8
@@ -35,7 +36,7 @@ def found(model, rows=6, inputs=None):
     outputs = model(codes)
     mixed.call_ends(outputs)
     hooks.remove()
-    return mixed.found(outputs.square().mean().grad_fn)
+    return mixed.found((outputs * 2).square().mean().grad_fn, output_nodes([outputs]))
 
 
 def gru(*, batch_first):
@@ -54,6 +55,13 @@ MIXING = {
     "log-softmax": Reader(lambda x: functional.log_softmax(x, 0).mean(1)),
     "view": Reader(lambda x: x.transpose(0, 1).reshape(len(x), TIME, FEATURES).mean(1)),
     "flattened": Reader(lambda x: x.permute(1, 0, 2).reshape(len(x), -1)[:, :FEATURES]),
+    "transposed recurrence": Reader(
+        lambda x, cell: cell(x.transpose(0, 1))[0].amax(0), cell=nn.LSTM(FEATURES, FEATURES, batch_first=True)
+    ),
+    "running sum": Reader(lambda x: x.cumsum(0).mean(1)),
+    "running sum of a flat sample": Reader(lambda x: x.flatten(1).cumsum(-2)[:, :FEATURES]),
+    "lengths of columns": Reader(lambda x: functional.normalize(x.mean(1), dim=0)),
+    "layer norm of a whole batch": Reader(lambda x: functional.layer_norm(x.mean(1), x.mean(1).shape)),
 }
 
 
@@ -68,6 +76,13 @@ APART = {
     "time first": Reader(lambda x, cell: cell(x.transpose(0, 1))[0].mean(0), cell=nn.LSTM(FEATURES, FEATURES)),
     "softmax over positions": Reader(lambda x: (x * x.mean(2, keepdim=True).softmax(1)).sum(1)),
     "joined and cut": Reader(lambda x: x.reshape(-1, FEATURES).relu().view(-1, TIME, FEATURES).mean(1)),
+    "running sum over positions": Reader(lambda x: x.cumsum(1).mean(1)),
+    "lengths of rows": Reader(lambda x: functional.normalize(x.mean(1), dim=1)),
+    "lengths of a weight's columns": Reader(
+        lambda x, mix: x.mean(1) @ functional.normalize(mix.weight, dim=0).mean(0).diag(),
+        mix=nn.Linear(FEATURES, 6),
+    ),
+    "layer norm": Reader(lambda x, norm: norm(x).mean(1), norm=nn.LayerNorm([TIME, FEATURES])),
     "batch norm": Reader(lambda x, norm: norm(x.flatten(0, 1)).view_as(x).mean(1), norm=nn.BatchNorm1d(FEATURES)),
 }
 
@@ -81,6 +96,24 @@ def test_samples_that_are_apart_are_so_whatever_their_number(name, rows):
 def test_scores_of_one_list_may_compete():
     scores = nn.Sequential(nn.Linear(3, 1), nn.Softmax(0))
     assert found(scores, inputs=torch.ones(6, 3)) == ""
+
+
+def test_a_loss_may_compare_samples():
+    model, mixed = nn.Linear(3, 4), MixedSamples(None)
+    inputs = torch.ones(6, 3)
+    mixed.call_begins(inputs)
+    outputs = model(inputs)
+    mixed.call_ends(outputs)
+    loss = functional.normalize(outputs, dim=0).cumsum(0).mean()
+    assert mixed.found(loss.grad_fn, output_nodes([outputs])) == ""
+
+
+def test_lines_of_texts_may_be_as_long_as_a_batch():
+    lines = Reader(
+        lambda x, cell: cell(x.repeat_interleave(2, 0))[0].mean(1)[::2],
+        cell=nn.GRU(FEATURES, FEATURES, batch_first=True),
+    )
+    assert found(lines, rows=TIME) == ""
 
 
 def test_of_outputs_of_other_rows_nothing_is_said():
