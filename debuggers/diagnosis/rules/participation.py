@@ -112,6 +112,8 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         )
     if gets_nowhere:
         argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
+    elif _share(evidence, fresh) > 0.5 and progress.learnt < 0.3 and progress.points >= FEWEST_STEPS:
+        argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
     elif progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     argument.advice = (

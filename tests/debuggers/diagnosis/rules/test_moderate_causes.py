@@ -47,6 +47,9 @@ TWO_TERMS = Facts(steps=STEPS, loss=LossFacts(kind="mse", reduction="mean", term
 WIDE = Facts(steps=STEPS, loss=CROSS_ENTROPY, parameters=(ParameterFacts(name="fc.weight", shape=(64, 64)),))
 STRANGERS = Facts(steps=20, parameters=tuple(
     ParameterFacts(name=name, shape=(8, 8), role="outside_optimizer") for name in ("a", "b")))  # fmt: skip
+FROZEN = Facts(steps=STEPS, parameters=(
+    ParameterFacts(name="body", shape=(64, 100), std=(3 * 100) ** -0.5, role="frozen"),
+    ParameterFacts(name="head", shape=(10, 64), std=0.07)))  # fmt: skip
 UNUSED = Facts(invariants=(InvariantFacts(name="gradients_are_used", checked=1, broken=1, first_step=0),))
 CLASSES = {"targets__classes_so_far": 5.0, "targets__top_share_so_far": 0.9, "targets__rarest_share_so_far": 0.02}
 ROWS = {"inputs__batch_size": 16.0, "baseline_loss": 2.3, "inputs__repeated": 0.0}
@@ -85,6 +88,7 @@ CASES = [
     ("overfitting",
      evidence(to(0.05), evaluation__entropy=0.48, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0, **ROWS),
      evidence(to(0.05), evaluation__entropy=0.44, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0, **ROWS)),
+    ("frozen_parameters", evidence(to(1.7), facts=FROZEN), evidence(to(1.5), facts=FROZEN)),
     ("no_update", evidence(to(2.2), facts=UNUSED), evidence(to(2.2))),
     ("parameters_not_in_optimizer", evidence(to(2.2), facts=STRANGERS), evidence(to(2.2))),
 ]  # fmt: skip
