@@ -7,6 +7,9 @@ import { runClass } from "./theme.js";
  * @typedef {import("./context.js").RunInfo} RunInfo
  */
 
+/** Chosen runs that the button names; it counts the others. */
+const SHOWN = 3;
+
 export class RunChooser {
   /**
    * @param {(keys: string[]) => void} choose
@@ -78,16 +81,17 @@ export class RunChooser {
 
   show() {
     const chosen = this.chosen.flatMap((key) => this.runs.find((run) => run.key === key) ?? []);
-    this.button.replaceChildren();
-    for (const [place, run] of chosen.slice(0, 4).entries()) {
+    const chips = element("span", { class: "chips" });
+    this.button.replaceChildren(chips);
+    for (const [place, run] of chosen.slice(0, SHOWN).entries()) {
       const [kind, text] = this.state(run);
       append(
-        this.button,
+        chips,
         element("span", { class: "chip", title: run.folder }, element("span", { class: `swatch ${runClass(place)}` }), shortened(run.name, 28),
           element("span", { class: `mark ${kind}` }, text)),
       );
     }
-    const more = chosen.length > 4 ? `+${chosen.length - 4}` : "";
+    const more = chosen.length > SHOWN ? `+${chosen.length - SHOWN}` : "";
     append(this.button, element("span", null, chosen.length ? more : "no run chosen"), element("span", { class: "note" }, `of ${counted(this.runs.length, "run")} ▾`));
   }
 
