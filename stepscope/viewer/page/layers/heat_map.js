@@ -1,5 +1,6 @@
 /** Cells of layers over steps on a canvas: names on the left, steps below; a cursor, and a range that is chosen by dragging. */
 import { cssColour, element, shortened } from "../dom.js";
+import { pressedKey } from "./keys.js";
 import { FINITE, NAN, NAN_COLOUR, NEGATIVE, NEGATIVE_COLOUR, POSITIVE, POSITIVE_COLOUR, TABLE, UNKNOWN, ZERO_COLOUR, rgba, shareOf } from "./scale.js";
 
 const NAMES = 230;
@@ -47,7 +48,7 @@ export class HeatMap {
     this.element.addEventListener("pointerdown", (event) => this.pressed(event));
     this.element.addEventListener("pointerup", (event) => this.released(event));
     this.element.addEventListener("dblclick", () => this.handlers.zoom(null));
-    this.element.addEventListener("keydown", (event) => this.key(event));
+    this.element.addEventListener("keydown", (event) => pressedKey(this, event));
   }
 
   get plotWidth() {
@@ -263,37 +264,6 @@ export class HeatMap {
     this.mark();
     if (to - from > 3) this.handlers.zoom([Math.floor(this.stepAt(from - NAMES)), Math.floor(this.stepAt(to - NAMES))]);
     else this.handlers.open(this.place(event));
-  }
-
-  /** @param {KeyboardEvent} event */
-  key(event) {
-    const { cells, range } = this;
-    if (!cells || event.ctrlKey || event.metaKey || event.altKey) return;
-    const wide = range[1] - range[0];
-    const cursor = this.cursor ?? { row: 0, step: cells.steps[0] ?? 0 };
-    const column = Math.max(0, this.columnOf(cursor.step));
-    const to = (/** @type {number} */ place) => cells.steps[Math.min(Math.max(place, 0), cells.steps.length - 1)] ?? 0;
-    const many = event.shiftKey ? 10 : 1;
-    const row = (/** @type {number} */ place) => ({ row: Math.min(Math.max(place, 0), this.rows.length - 1), step: cursor.step });
-    /** @type {Record<string, () => void>} */
-    const actions = {
-      ArrowLeft: () => this.handlers.cursor({ ...cursor, step: to(column - many) }),
-      ArrowRight: () => this.handlers.cursor({ ...cursor, step: to(column + many) }),
-      ArrowUp: () => this.handlers.cursor(row(cursor.row - many)),
-      ArrowDown: () => this.handlers.cursor(row(cursor.row + many)),
-      PageUp: () => this.handlers.cursor(row(cursor.row - 20)),
-      PageDown: () => this.handlers.cursor(row(cursor.row + 20)),
-      Home: () => this.handlers.cursor({ ...cursor, step: to(0) }),
-      End: () => this.handlers.cursor({ ...cursor, step: to(cells.steps.length - 1) }),
-      Enter: () => this.handlers.open(cursor),
-      "+": () => this.handlers.zoom([Math.max(0, Math.round(cursor.step - wide / 4)), Math.round(cursor.step + wide / 4)]),
-      "-": () => this.handlers.zoom(wide * 2 > cells.lastStep ? null : [Math.max(0, Math.round(cursor.step - wide)), Math.round(cursor.step + wide)]),
-      0: () => this.handlers.zoom(null),
-    };
-    if (!actions[event.key]) return;
-    event.preventDefault();
-    event.stopPropagation();
-    actions[event.key]();
   }
 
   /** Scrolls the cursor's row into what is seen. */

@@ -17,11 +17,8 @@ export function legend(scale, bits) {
   const image = context.createImageData(256, 1);
   new Uint32Array(image.data.buffer).set(TABLE);
   context.putImageData(image, 0, 0);
-  let [seen, gaps] = [0, false];
-  for (const bit of bits) {
-    seen |= bit;
-    gaps ||= !bit;
-  }
+  let seen = 0;
+  for (const bit of bits) seen |= bit;
   const words = { log: "logarithmic", linear: "linear", share: "share" };
   const middle = element("span", { class: "note" }, numberText(Number(valueAt(scale, 0.5).toPrecision(3))));
   return element("div", { class: "legend" }, element("span", null, numberText(Number(scale.low.toPrecision(3)))), element("span", { class: "barred" }, bar, middle),
@@ -29,5 +26,5 @@ export function legend(scale, bits) {
     scale.zeros && swatch(ZERO_COLOUR, "zero"),
     !!(seen & NAN) && swatch(NAN_COLOUR, "NaN"), !!(seen & UNKNOWN) && swatch(NAN_COLOUR, "NaN or ∞"),
     !!(seen & POSITIVE) && swatch(POSITIVE_COLOUR, "+∞"), !!(seen & NEGATIVE) && swatch(NEGATIVE_COLOUR, "−∞"),
-    gaps && element("span", { class: "key" }, element("span", { class: "swatch hatched" }), "not measured"));
+    element("span", { class: "key" }, element("span", { class: "swatch hatched" }), "not measured"));
 }
