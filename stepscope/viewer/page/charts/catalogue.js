@@ -9,6 +9,7 @@ import { jsonNumber } from "../columns.js";
 
 const BY_NAME = new Intl.Collator("en", { numeric: true });
 export const PINNED = "Pinned";
+const DIAGNOSIS = "diagnosis";
 
 export class Catalogue {
   /** @param {import("../source.js").Source} source @param {number} rank */
@@ -48,7 +49,8 @@ export class Catalogue {
   }
 
   /**
-   * The groups of what a search finds: the pinned ones first, then names without a group.
+   * The groups of what a search finds: the pinned ones first, then names without a group; last what is recorded for
+   * the diagnosis.
    * @param {(name: string) => boolean} found
    * @param {Set<string>} pinned
    * @returns {Group[]}
@@ -68,6 +70,8 @@ export class Catalogue {
       if (group) group.entries.push(entry);
       else groups.set(title, { title, entries: [entry] });
     }
+    const last = groups.get(DIAGNOSIS);
+    if (last && groups.delete(DIAGNOSIS)) groups.set(DIAGNOSIS, last);
     return [...groups.values()].filter(({ entries }) => entries.length);
   }
 }
