@@ -4,6 +4,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import LayerFacts
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, visits
@@ -12,6 +13,8 @@ from debuggers.diagnosis.series import Series
 GAP = 0.1
 """Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
 DROPOUT = 0.75
+LEARNT = 0.2
+"""Share of a constant output's loss below which a model has learnt nearly all there is."""
 UNSURE = 0.2
 """Share of a constant output's loss from which an entropy is far above that of a training that is nearly sure."""
 CAPACITY = 100.0
@@ -145,6 +148,21 @@ def over_regularized(evidence: Evidence) -> Argument:
                 argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
             elif progress.learnt > 0.6:
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+    drops = _add_dropout(argument, evidence, progress, gets_nowhere=gets_nowhere)
+    _add_other_term(argument, evidence)
+    if strength >= 0.1 and argument.cause is None and gets_nowhere:
+        argument.add(WEAK, f"weight decay is {strength:g}")
+    lower = (
+        f"weight_decay: {strength:g} → {min(strength / 100, 0.01):g}"
+        if strength
+        else "Lower the penalty on the weights"
+    )
+    argument.advice = f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2."
+    return argument
+
+
+def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress, *, gets_nowhere: bool) -> list[LayerFacts]:
+    """The layers that drop nearly everything, and what speaks for their being too much."""
     drops = [layer for layer in evidence.facts.layers if "Dropout" in layer.kind and (layer.value or 0) >= DROPOUT]
     if drops:
         argument.add(
@@ -164,16 +182,14 @@ def over_regularized(evidence: Evidence) -> Argument:
                 f"the validation loss ({validation.values[-1]:.3g}), without dropout, is "
                 f"below the training loss ({progress.last:.3g})",
             )
-    _add_other_term(argument, evidence)
-    if strength >= 0.1 and argument.cause is None and gets_nowhere:
-        argument.add(WEAK, f"weight decay is {strength:g}")
-    lower = (
-        f"weight_decay: {strength:g} → {min(strength / 100, 0.01):g}"
-        if strength
-        else "Lower the penalty on the weights"
-    )
-    argument.advice = f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2."
-    return argument
+        baseline = evidence["baseline_loss"].finite
+        if (
+            len(validation)
+            and len(baseline)
+            and float(np.median(validation.values[-2:])) < LEARNT * float(baseline.values[-1])
+        ):
+            argument.against(STRONG, "the validation loss is below a fifth of a constant output's: little was taken")
+    return drops
 
 
 def _add_other_term(argument: Argument, evidence: Evidence) -> None:

@@ -113,7 +113,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
     same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
     rows, top = float(np.median(size.values)) if len(size) else 0.0, evidence["inputs/top_row_share"]
     share = float(np.median(same.values)) if len(same) else 0.0
-    if rows >= 4 and share >= 0.3:
+    if rows >= 4 and share >= 0.3 + _unavoidable(evidence, rows):
         argument.add(STRONG, f"{share:.0%} of the rows of a batch equal another row of it", since=_first(same))
         if share >= MOSTLY_EQUAL and len(top) and float(np.median(top.values)) > MOSTLY_EQUAL:
             argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
@@ -132,6 +132,22 @@ def duplicated_data(evidence: Evidence) -> Argument:
         "torch.unique(inputs, dim=0)."
     )
     return argument
+
+
+def _unavoidable(evidence: Evidence, rows: float) -> float:
+    """The share of a batch's rows that equal another one by chance, where all inputs are one of a few one-hot rows.
+
+    Of m possible rows, n that are drawn at random have m (1 - (1 - 1/m)^n) different ones. Elements are 0 and 1 alone
+    if their range is that and their variance is p (1 - p), and one of m is 1 if p is 1/m.
+    """
+    shape = evidence.facts.inputs.shape if evidence.facts.inputs is not None else ()
+    least, most, mean, deviation = (evidence[f"inputs/{name}"].finite.values for name in ("min", "max", "mean", "std"))
+    many = int(np.prod(shape[1:]))
+    if len(shape) != 2 or many < 2 or not min(map(len, (least, most, mean, deviation))):
+        return 0.0
+    ends = least.min() == least.max() == 0 and most.min() == most.max() == 1
+    hot = np.allclose(mean, 1 / many, rtol=1e-3) and np.allclose(deviation**2, (1 - 1 / many) / many, rtol=1e-2)
+    return 1 - many * (1 - (1 - 1 / many) ** rows) / rows if ends and hot else 0.0
 
 
 def _scale(evidence: Evidence) -> float:

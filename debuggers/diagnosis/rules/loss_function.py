@@ -9,6 +9,7 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
+from debuggers.diagnosis.rules.relation import reaches
 
 _POSITIVE = ("relu", "softplus", "exp", "square", "abs")
 RANGES = dict.fromkeys(_POSITIVE, (0.0, np.inf)) | {
@@ -170,14 +171,13 @@ def target_out_of_range(evidence: Evidence) -> Argument:
 
 def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest: float, largest: float) -> None:
     """Targets far larger than what the outputs reach."""
-    reached = evidence["outputs/max"].finite
-    lowest = evidence["outputs/min"].finite
+    reached, lowest = evidence["outputs/max"].finite, evidence["outputs/min"].finite
     progress = progress_of(evidence)
     if loss.kind not in REGRESSIONS or not len(reached) or progress is None:
         return
     size = max(abs(smallest), abs(largest))
     got = max(abs(float(lowest.values[-1])), abs(float(reached.values[-1]))) if len(lowest) else 0.0
-    if size > 50 and got < 0.3 * size and progress.last > 0.3 * progress.first:
+    if size > 50 and got < 0.3 * size and progress.last > 0.3 * progress.first and not reaches(evidence):
         argument.add(
             0.6, f"targets reach from {smallest:.3g} to {largest:.3g}, outputs {got:.3g} in magnitude at the end"
         )

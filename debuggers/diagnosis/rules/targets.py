@@ -6,14 +6,13 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
+from debuggers.diagnosis.rules.relation import CHANCE, explains, learnt_of_new_rows
 from debuggers.diagnosis.rules.updates import TRIAL, travelled
-from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, visits
+from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 
 FEWEST_BATCHES = 5
 GROUPED = 5.0
 """Variance of the batches' means over that of random batches from which batches are not drawn at random."""
-CHANCE = 4.0
-"""Standard deviations of a binomial share beyond which an accuracy is no chance: one in 30,000 of a normal one."""
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
 
@@ -62,6 +61,8 @@ def class_imbalance(evidence: Evidence) -> Argument:
         argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
     elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
         argument.against(MODERATE, "the model predicts the other classes, too")
+    if _alone(evidence) is not None and _always_the_same_class(evidence):
+        argument.against(STRONG, "batches of one class and of several are no draws from the same rows")
     argument.advice = (
         "Weigh classes by their frequency (CrossEntropyLoss(weight=...), BCEWithLogitsLoss(pos_weight=...)), or draw "
         "them equally often (WeightedRandomSampler); judge by recall of each class, not by accuracy."
@@ -76,30 +77,73 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     """
     argument = Argument("unshuffled_data")
     between, classes = evidence["targets/between_batches"], evidence["targets/classes"]
-    so_far = evidence["targets/classes_so_far"]
     size = evidence["inputs/batch_size"]
-    if len(size) and np.median(size.values) < 4:
+    if (len(size) and np.median(size.values) < 4) or _of_the_same_rows(evidence):
         return argument
     # The mean of one sample left over at an epoch's end says nothing.
-    if (not len(size) or size.values.min() >= 4) and len(between) >= FEWEST_BATCHES and between.values[-1] > GROUPED:
+    several, jumping = _between_several(evidence)
+    if (not len(size) or size.values.min() >= 4) and len(between) >= FEWEST_BATCHES and several > GROUPED:
         ratio = float(between.values[-1])
         weight = STRONG if ratio < 2 * GROUPED else CERTAIN
+        drifts = not len(classes) and jumping <= GROUPED
         argument.add(
-            MODERATE if _of_positions(evidence) else weight,
+            MODERATE if drifts or _of_positions(evidence) else weight,
             f"the mean target of a batch varies {ratio:.0f} times as much as in random batches",
             since=int(between.steps[0]),
         )
-    if len(classes) >= FEWEST_BATCHES and len(so_far) and so_far.values[-1] > 1:
-        alone = float(np.mean(classes.values == 1))
-        top = evidence["targets/top_share_so_far"]
-        rows = float(np.median(size.values)) if len(size) else 1.0
-        by_chance = float(top.values[-1]) ** rows if len(top) else 0.0
-        if alone > 0.5 + 0.5 * by_chance:
-            argument.add(STRONG, f"{alone:.0%} of the sampled batches have one class only", since=int(classes.steps[0]))
+    alone = _alone(evidence)
+    if alone is not None:
+        argument.add(
+            MODERATE if _always_the_same_class(evidence) else STRONG,
+            f"{alone:.0%} of the sampled batches have one class only",
+            since=int(classes.steps[0]),
+        )
     argument.advice = (
         "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
     )
     return argument
+
+
+def _alone(evidence: Evidence) -> float | None:
+    """The share of batches that have one class only, if there are several classes and it is no chance; else None."""
+    classes, so_far, size = (
+        evidence[name] for name in ("targets/classes", "targets/classes_so_far", "inputs/batch_size")
+    )
+    if len(classes) < FEWEST_BATCHES or not len(so_far) or so_far.values[-1] <= 1:
+        return None
+    alone, top = float(np.mean(classes.values == 1)), evidence["targets/top_share_so_far"]
+    rows = float(np.median(size.values)) if len(size) else 1.0
+    by_chance = float(top.values[-1]) ** rows if len(top) else 0.0
+    return alone if alone > 0.5 + 0.5 * by_chance else None
+
+
+def _of_the_same_rows(evidence: Evidence) -> bool:
+    """Whether each batch has rows of the first one alone: their order says nothing, whatever becomes of the targets."""
+    again = evidence["inputs/repeated_rows"].values[1:]
+    return len(again) >= FEWEST_BATCHES and bool(again.min() > 0.9)
+
+
+def _between_several(evidence: Evidence) -> tuple[float, float]:
+    """The variance of the batches' means over that of random batches: without the farthest batch, and by jumps alone.
+
+    Half the mean square of the jumps from one sampled batch to the next is the variance without a trend (von Neumann
+    1941). A sorted file jumps back to its beginning with each epoch; targets that a model makes for itself, such as
+    the values of states, only drift. Both are the ratio itself where the means are unknown.
+    """
+    between, mean = evidence["targets/between_batches"], evidence["targets/mean"].finite.values
+    ratio = float(between.values[-1]) if len(between) else 0.0
+    whole = float(np.var(mean, ddof=1)) if len(mean) > 2 else 0.0
+    if not whole > 0:
+        return ratio, ratio
+    rest = np.delete(mean, np.abs(mean - mean.mean()).argmax())
+    return ratio * float(np.var(rest, ddof=1)) / whole, ratio * float(np.mean(np.diff(mean) ** 2)) / 2 / whole
+
+
+def _always_the_same_class(evidence: Evidence) -> bool:
+    """Whether one class alone ever fills a batch, as the ones of an adversarial loss do: sorted rows are of each."""
+    classes, mean = evidence["targets/classes"], evidence["targets/mean"]
+    steps = np.intersect1d(classes.steps[classes.values == 1], mean.steps)
+    return len(steps) > 1 and bool(np.ptp(mean.values[np.isin(mean.steps, steps)]) == 0)
 
 
 def _of_positions(evidence: Evidence) -> bool:
@@ -116,10 +160,22 @@ def _learns_by_heart(evidence: Evidence, progress: Progress, floor: float) -> bo
     Then it is neither small steps nor a short training, and what related targets have in common would have been learnt.
     """
     seen, steps = visits(evidence), progress.points
-    epochs = seen is not None and seen.each > MANY_VISITS
+    if seen is None or seen.each <= MANY_VISITS:
+        return False
     drops = any("Dropout" in layer.kind and (layer.value or 0) > 0.5 for layer in evidence.facts.layers)
     gained = 0 < progress.learnt < 0.25 and abs(progress.first - floor) < 0.5 * floor
-    return bool(epochs and gained and steps >= TRIAL and travelled(evidence) > 1 and not drops)
+    slowly = not explains(evidence) and not _learnt_early(evidence, seen, progress, floor)
+    return bool(gained and slowly and steps >= TRIAL and travelled(evidence) > 1 and not drops)
+
+
+def _learnt_early(evidence: Evidence, seen: Visits, progress: Progress, floor: float) -> bool:
+    """Whether more than half of what was gained over a constant output was there when rows came for the second time.
+
+    What is learnt by heart comes with each visit of a row; what rows have in common comes first, and then little more.
+    """
+    epoch = max(1, round(seen.rows / float(np.median(evidence["inputs/batch_size"].values))))
+    second = evidence["loss"].finite.values[epoch : 2 * epoch]
+    return len(second) > 0 and floor - float(second.mean()) > 0.5 * (floor - progress.last)
 
 
 def labels_unrelated(evidence: Evidence) -> Argument:
@@ -156,6 +212,11 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             "learnt by heart, slowly",
             since=int(evidence["loss"].steps[0]),
         )
+    new = learnt_of_new_rows(evidence)
+    if argument.cause is not None and new is not None:
+        argument.against(STRONG, f"the loss of rows that were new came to {new:.3g}, below that of a constant output")
+    if near and explains(evidence):
+        argument.against(STRONG, "outputs and targets go together: a line through them explains a quarter and more")
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
     if near and len(accuracy) and len(top):
         last, share = accuracy.values[-max(1, len(accuracy) // 3) :], float(top.values[-1])

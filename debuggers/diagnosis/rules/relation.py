@@ -1,0 +1,69 @@
+"""Whether outputs have to do with their targets: by their correlation, their size, and the loss of new rows."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.rules.visits import visits
+
+FEWEST = 5
+"""Batches or losses from which something is said."""
+CHANCE = 4.0
+"""Standard deviations of a binomial share beyond which a result is no chance: one in 30,000 of a normal one."""
+
+
+def explains(evidence: Evidence) -> bool:
+    """Whether outputs, scaled and shifted, would explain a quarter of the variance of the targets: r² of late batches.
+
+    The squared correlation of outputs and targets is what the best line through them explains, whatever the loss is.
+    """
+    known, rows = evidence["correlation"].finite.values, evidence["inputs/batch_size"].finite.values
+    late = known[-max(FEWEST, len(known) // 3) :]
+    if len(late) < FEWEST:
+        return False
+    typical = float(np.median(late))
+    drawn = len(late) * (float(np.median(rows)) if len(rows) else 1.0)
+    return typical > max(0.5, CHANCE / math.sqrt(drawn))
+
+
+def learnt_of_new_rows(evidence: Evidence) -> float | None:
+    """The loss of rows that were new to the model, if it is below that of a constant output by more than chance.
+
+    What is learnt by heart of some rows says nothing of new ones, so only targets that have to do with the inputs can
+    bring this loss down. Rows are new up to the first epoch's end, and for good where hardly any comes again.
+
+    Returns:
+        The mean loss in the second half of those steps; None if it is not below, or where rows are not known.
+    """
+    loss, baseline = evidence["loss"].finite.values, evidence["baseline_loss"].finite.values
+    again, size = evidence["inputs/repeated_rows"], evidence["inputs/batch_size"]
+    if not len(again) or not len(size) or not len(baseline):
+        return None
+    seen = visits(evidence)
+    if seen is not None:
+        loss = loss[: int(seen.rows / np.median(size.values))]
+    fresh = loss[len(loss) // 2 :]
+    if len(fresh) < FEWEST:
+        return None
+    error = float(fresh.std(ddof=1)) * math.sqrt(1 / len(fresh) + 1 / len(baseline))
+    level = float(fresh.mean())
+    return level if level < float(baseline[-1]) - CHANCE * error else None
+
+
+def reaches(evidence: Evidence) -> bool:
+    """Whether outputs are as large as what they can explain of the targets: their mean, and r times their deviation.
+
+    A least-squares fit has just that deviation. Few targets that are far off, as those of a robust loss, do not count.
+    """
+    (centre, spread), (mean, deviation) = (
+        [_late(evidence[f"{side}/{name}"].finite.values) for name in ("mean", "std")] for side in ("targets", "outputs")
+    )
+    correlation = np.abs(evidence["correlation"].finite.values)
+    share = _late(correlation) if len(correlation) else 1.0
+    return bool(np.hypot(mean, deviation) >= 0.3 * np.hypot(centre, share * spread))
+
+
+def _late(values: npt.NDArray[np.float64]) -> float:
+    return float(np.median(values[-max(3, len(values) // 3) :])) if len(values) else np.nan
