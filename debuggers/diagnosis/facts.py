@@ -53,8 +53,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: ``cross_entropy``, ``nll``, ``mse``, ``rmse``, ``l1``, ``smooth_l1``, ``huber``, ``bce``,
-            ``bce_with_logits``, ``kl_div``, ``cosine`` (the negative of the cosine similarity); ``""`` for others, or
-            if there are several.
+            ``bce_with_logits``, ``kl_div``, ``cosine`` (the negative of the cosine similarity), ``log_mse`` (a
+            logarithm of squared errors, as in decibels); ``""`` for others, or if there are several.
         reduction: ``mean`` or ``sum``, also where the loop reduces the elements itself; ``mean`` for a sum that is
             divided by the number of its summands or of the batch's rows; ``none`` where nothing was reduced.
         nodes: Names of the graph's nodes from the loss back to the model's output, at most 64, such as
@@ -65,6 +65,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``log_softmax``, ``sigmoid``, ``log_sigmoid``, ``tanh``, ``relu``, ``softplus``, ``exp``, ``silu``,
             ``gelu``, ``mish``, ``hardswish``, ``hardsigmoid``, ``hardtanh``, ``relu6``, ``elu``,
             ``square``, ``abs``; ``""`` for none.
+        bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times
+            a constant; 0 where that is not known.
         outputs_shape: Shape of what the loss compares with the targets.
         targets_shape: Shape of the targets.
         broadcast: Whether one of the two was expanded to the other's shape.
@@ -80,6 +82,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     factor: float = 1.0
     negated: bool = False
     before: str = ""
+    bound: float = 0.0
     outputs_shape: tuple[int, ...] = ()
     targets_shape: tuple[int, ...] = ()
     broadcast: bool = False

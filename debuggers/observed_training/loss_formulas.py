@@ -129,14 +129,26 @@ def _of_length_one(node: Any) -> Any:
     return inner[0] if _norm_of(inner[1]) is inner[0] else None
 
 
+def length_one_of(node: Any) -> Any:
+    """Returns the node of the norm if a node is the quotient of vectors by it; else None."""
+    inner = operands(node)
+    norm = _norm_node(inner[1]) if len(inner) == 2 else None
+    return norm if norm is not None and operands(norm)[0] is inner[0] else None
+
+
 def _norm_of(node: Any) -> Any:
     """Returns the node whose norm a node is, perhaps shifted or times a constant; None for no norm."""
+    norm = _norm_node(node)
+    return None if norm is None else operands(norm)[0]
+
+
+def _norm_node(node: Any) -> Any:
     for _ in range(_FURTHEST):
         name, inner = operator(node), operands(node)
         if len(inner) != 1:
             return None
         if name in _NORMS:
-            return inner[0]
+            return node
         if not (name in PASSING or name in _SHIFTING or name == "Mul"):
             return None
         node = inner[0]

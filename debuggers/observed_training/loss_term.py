@@ -5,6 +5,8 @@ from typing import Any
 
 _ROOTS = {"mse": "rmse"}
 """What the root of a loss is called."""
+_LOGARITHMS = {"mse": "log_mse", "rmse": "log_mse"}
+"""What the logarithm of a loss is called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,12 +42,16 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What was passed on the way from the loss to a node; ``root`` is a square root of a single number."""
+    """What was passed on the way from the loss to a node.
+
+    ``root`` is a square root of a single number, ``logarithm`` one of whatever is compared: its order is the same.
+    """
 
     factor: float = 1.0
     reduction: str = ""
     opaque: bool = False
     root: bool = False
+    logarithm: bool = False
     weighted: bool = False
     paired: tuple[int, ...] = ()
     nodes: tuple[Any, ...] = ()
@@ -54,6 +60,8 @@ class Way:
         """Returns the term that it leads to."""
         if self.root:
             kind = _ROOTS.get(kind, "")
+        if self.logarithm:
+            kind = _LOGARITHMS.get(kind, "")
         return Term(
             kind="" if self.opaque else kind,
             factor=self.factor * sign,

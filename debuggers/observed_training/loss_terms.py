@@ -35,6 +35,7 @@ FUSED: Final = {
 _JOINING = frozenset(["Add", "Sub", "Stack", "Cat", "Where", "Maximum", "Minimum"])
 _COMBINING = frozenset(["Add", "Sub", "Rsub", "Mul", "Div", "Maximum", "Minimum"])
 """Operators that broadcast two operands."""
+_LOGARITHMS = frozenset(["Log", "Log10", "Log2", "Log1P"])
 
 
 class LossTerms:
@@ -114,12 +115,17 @@ def _passed(name: str, node: Any, way: Way) -> Way:
     if name in PASSING or name in PICKING or (name == "Add" and len(node.next_functions) == 1):
         return way
     if name in ("Mean", "Sum", "Nansum"):
-        reduced = way.reduction or ("mean" if name == "Mean" else "sum")
+        # The number of summands is a summand of a logarithm: gradients do not grow with it.
+        reduced = way.reduction or ("mean" if name == "Mean" or way.logarithm else "sum")
         return replace(way, reduction=reduced)
     if name in ("Neg", "Rsub"):
         return replace(way, factor=-way.factor)
     if name == "Sub":  # of a constant, or from one
         return way if node.next_functions[0][0] is not None else replace(way, factor=-way.factor)
+    if name in _LOGARITHMS and not way.logarithm and not way.root:
+        return replace(way, logarithm=True)
+    if name == "Reciprocal" and way.logarithm:  # log(1 / x) is -log(x)
+        return replace(way, factor=-way.factor)
     if name in ("Mul", "Div"):
         return _multiplied(name, node, way)
     if name == "Sqrt" or (name == "Pow" and saved_value(node, "exponent") == 0.5):
@@ -130,13 +136,16 @@ def _passed(name: str, node: Any, way: Way) -> Way:
 
 def _multiplied(name: str, node: Any, way: Way) -> Way:
     constant = constant_operand(node)
+    if name == "Div" and node.next_functions[0][0] is None:  # something divided by the loss
+        return replace(way, factor=-way.factor) if way.logarithm else replace(way, opaque=True)
+    if way.logarithm:  # a positive factor within a logarithm is a summand without it
+        number = number_on_host(constant)
+        return way if number is None or number > 0 else replace(way, factor=-way.factor)
     if isinstance(constant, torch.Tensor) and constant.ndim:
         return replace(way, weighted=True)
     number = number_on_host(constant)
     if name == "Mul":
         return way if number is None else replace(way, factor=way.factor * number)
-    if node.next_functions[0][0] is None:
-        return replace(way, opaque=True)  # something divided by the loss
     if number is None or number == 0:
         return way
     if isinstance(constant, torch.Tensor) and constant.dtype.is_floating_point and constant.dtype != torch.float64:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from debuggers.diagnosis.facts import LossFacts
+from debuggers.observed_training.cosines import bound_of_cosines
 from debuggers.observed_training.graph_nodes import PASSING, is_leaf, operands, operator, shape_of, unexpanded_shape
 from debuggers.observed_training.loss_term import Term
 from debuggers.observed_training.loss_terms import MAX_NODES, LossTerms
@@ -135,6 +136,7 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
         factor=factor,
         negated=bool(term.kind) and term.factor < 0,
         before=before,
+        bound=bound_of_cosines(term.outputs) if term.kind == "cross_entropy" else 0.0,
         outputs_shape=outputs_shape,
         targets_shape=targets_shape,
         broadcast=broadcast,

@@ -15,12 +15,12 @@ from debuggers.diagnosis.rules.initialization import poor_initialization, unbrok
 from debuggers.diagnosis.rules.inputs import duplicated_data, inputs_constant, inputs_not_normalized, non_finite_inputs
 from debuggers.diagnosis.rules.learning_rate import learning_rate_too_high, learning_rate_too_low
 from debuggers.diagnosis.rules.loss_function import (
-    flipped_loss_sign,
     loss_sum_not_mean,
     shape_broadcast,
     target_out_of_range,
     wrong_output_or_loss,
 )
+from debuggers.diagnosis.rules.loss_sign import flipped_loss_sign
 from debuggers.diagnosis.rules.participation import (
     detached_parameters,
     frozen_parameters,

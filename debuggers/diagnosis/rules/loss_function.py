@@ -8,7 +8,6 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.relation import reaches
 
 _POSITIVE = ("relu", "softplus", "exp", "square", "abs")
@@ -20,9 +19,8 @@ RANGES = dict.fromkeys(_POSITIVE, (0.0, np.inf)) | {
 """What activations can put out: bounds that they reach, or only approach."""
 REGRESSIONS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
 FEWEST_BATCHES = 5
-BELOW_CHANCE = 3.0
-"""Standard deviations of a binomial share by which an accuracy is below chance: one in 700 of a normal one."""
-NEVER_NEGATIVE = REGRESSIONS | {"cross_entropy", "bce", "bce_with_logits"}
+MORE_THAN_ONE = 1.02
+"""Labels of a row on average that are more than one each: float32 means of large batches are off by far less."""
 
 
 def wrong_output_or_loss(evidence: Evidence) -> Argument:
@@ -65,6 +63,13 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
         weight = STRONG if loss.before.startswith("relu") or loss.kind == "bce_with_logits" else 0.45
         argument.add(weight, f"{name} gets the output of {loss.before}, it expects logits: {what}")
         argument.advice = f"Remove {loss.before} from the model's end."
+    elif loss.kind == "cross_entropy" and 0 < loss.bound <= 1 and width > 1:
+        argument.add(
+            CERTAIN,
+            f"cross_entropy gets cosines times {loss.bound:g} as logits: with {width} of them its floor is "
+            f"{np.log1p((width - 1) * np.exp(-2 * loss.bound)):.2f}, not 0, and chance is {np.log(width):.2f}",
+        )
+        argument.advice = "Multiply cosines by a scale of 10 to 30, that is, divide them by a temperature, or train it."
     elif loss.kind == "cross_entropy" and width == 1:
         argument.add(CERTAIN, "cross_entropy gets one output a sample: its softmax is always 1 and the loss 0")
         argument.advice = "Use two outputs, or BCEWithLogitsLoss with the one."
@@ -77,9 +82,30 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     elif loss.kind == "kl_div" and not any(node.startswith("Log") for node in loss.nodes) and "log" not in loss.before:
         argument.add(STRONG, f"kl_div gets {loss.before or 'plain'} outputs, it expects logarithms of probabilities")
         argument.advice = "Apply log_softmax to the first argument of kl_div."
+    elif (
+        loss.kind == "bce" and loss.before == "softmax" and (count := _labels_of_a_row(evidence, loss)) > MORE_THAN_ONE
+    ):
+        argument.add(
+            CERTAIN,
+            f"binary_cross_entropy gets the output of softmax, which adds up to 1, and the labels of a sample to "
+            f"{count:.2f} on average",
+        )
+        argument.advice = "Use sigmoid for labels that do not exclude one another, or BCEWithLogitsLoss without it."
     elif loss.before == "softmax" and width == 1:
         argument.add(CERTAIN, "softmax over one output is always 1")
         argument.advice = "Use sigmoid, or no activation, for one output."
+
+
+def _labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
+    """How many of a row's labels are 1 on average, over the shortest dimension that a softmax may have; 0 if unknown.
+
+    Rows without a label, such as padding, make it smaller; only what excludes nothing makes it larger than 1.
+    """
+    mean, labels = evidence["targets/mean"].finite, evidence["targets/classes"]
+    sizes = [size for size in loss.outputs_shape[1:] if size > 1]
+    if len(mean) < FEWEST_BATCHES or not len(labels) or not sizes or loss.outputs_shape != loss.targets_shape:
+        return 0.0
+    return float(np.mean(mean.values)) * min(sizes)
 
 
 def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
@@ -209,66 +235,6 @@ def shape_broadcast(evidence: Evidence) -> Argument:
             argument.add(STRONG, f"the model's output has shape {ours}, the targets {theirs}")
     argument.advice = "Give both one shape: outputs.squeeze(-1), or targets.unsqueeze(-1)."
     return argument
-
-
-def flipped_loss_sign(evidence: Evidence) -> Argument:
-    """The loss is negated, maximised, below what it can be, or the accuracy is below chance."""
-    argument = Argument("flipped_loss_sign")
-    loss = evidence.facts.loss or LossFacts()
-    series, progress = evidence["loss"].finite, progress_of(evidence)
-    if loss.negated and loss.kind in NEVER_NEGATIVE:
-        argument.add(CERTAIN, f"the loss is the negative of {loss.kind}")
-    if loss.negated and loss.kind == "cosine":
-        argument.add(0.85, "the cosine similarity of outputs and constants is minimised, and drawn to nothing else")
-    if loss.kind in NEVER_NEGATIVE and not loss.negated and len(series) and float(series.values[-1]) < -1e-6:
-        reached = evidence["targets/max"].finite
-        if not (loss.kind.startswith("bce") and len(reached) and float(reached.values.max()) > 1):
-            argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.values[-1]:.3g}")
-    if any(group.settings.get("maximize") for group in evidence.facts.groups) and loss.kind in NEVER_NEGATIVE:
-        argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
-    if (
-        progress is not None
-        and not loss.kind
-        and progress.last < 0
-        and progress.first <= 0
-        and progress.last < 5 * progress.first < 0
-    ):
-        argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
-    accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
-    if len(accuracy) >= 5 and len(top):
-        late = float(np.median(accuracy.values[-max(3, len(accuracy) // 3) :]))
-        chance = 1 / max(2.0, float(top.values[-1]))
-        deviation = binomial_deviation(evidence, chance, max(3, len(accuracy) // 3))
-        if late < 0.4 * chance and late < chance - BELOW_CHANCE * deviation:
-            argument.add(
-                STRONG if argument.cause is not None or late < 0.2 * chance else MODERATE,
-                f"the accuracy is {late:.1%}, below chance ({chance:.1%})",
-            )
-            if (progress is not None and progress.fell > 0 and progress.first < 0) or (progress and progress.last < 0):
-                argument.add(MODERATE, "while the loss falls")
-    _add_correlation(argument, evidence, loss)
-    argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
-    return argument
-
-
-def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
-    """Outputs that come to vary against the targets: a loss of values that falls meanwhile has the wrong sign.
-
-    A loss that is known and not negated falls only if outputs come nearer to the targets.
-    """
-    correlation, progress = evidence["correlation"].finite, progress_of(evidence)
-    if len(correlation) < FEWEST_BATCHES or progress is None or progress.last >= progress.first:
-        return
-    if loss.kind and not loss.negated:
-        return
-    late = float(np.median(correlation.values[-max(3, len(correlation) // 3) :]))
-    if late < -0.5 and late < float(correlation.values[0]) - 0.3:
-        argument.add(
-            STRONG,
-            f"outputs and targets have a correlation of {late:.2f} at the end, {correlation.values[0]:.2f} at first, "
-            "while the loss falls",
-            since=int(correlation.steps[0]),
-        )
 
 
 def loss_sum_not_mean(evidence: Evidence) -> Argument:

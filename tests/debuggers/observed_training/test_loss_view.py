@@ -184,6 +184,25 @@ def test_a_negative_loss_is_told(loss_of, factor):
 
 
 @pytest.mark.parametrize(
+    ("loss_of", "negated"),
+    [
+        (lambda o: -10 * (functional.mse_loss(o, VALUES) + 1e-8).log10(), True),
+        (lambda o: 10 * (functional.mse_loss(o, VALUES) / 255**2).log10(), False),
+        (lambda o: 10 * torch.log10(4.0 / functional.mse_loss(o, VALUES)), True),
+        (lambda o: -20 * torch.log10(1 / functional.mse_loss(o, VALUES).sqrt()), False),
+        (lambda o: torch.log(VALUES.square().sum(1) / (o - VALUES).square().sum(1)).mean(), True),
+        (lambda o: (o - VALUES).square().sum().log(), False),
+        (lambda o: (o - VALUES).square().log1p().mean(), False),
+        (lambda o: -(1 - (o - VALUES).square()).log().mean(), False),
+    ],
+)
+def test_decibels_of_errors_have_a_sign(loss_of, negated):
+    facts = viewed(loss_of, units=1).facts
+
+    assert (facts.kind, facts.negated, facts.reduction) == ("log_mse", negated, "mean")
+
+
+@pytest.mark.parametrize(
     ("loss_of", "reduction", "factor"),
     [
         (lambda o: functional.mse_loss(o, VALUES, reduction="sum"), "sum", 1.0),

@@ -21,27 +21,6 @@ def of_loss(**fields):
     return Facts(steps=STEPS, loss=LossFacts(**{"kind": "cross_entropy", "reduction": "mean"} | fields))
 
 
-def _varying_against(kind, end):
-    return evidence(
-        facts=of_loss(kind=kind, negated=kind == "rmse"), loss=np.linspace(0, -3, STEPS),
-        correlation=np.linspace(0.1, end, STEPS),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(("kind", "end", "is_one"), [("", -0.9, True), ("", -0.4, False), ("mse", -0.9, False)])
-def test_outputs_that_come_to_vary_against_the_targets_show_a_flipped_sign(kind, end, is_one):
-    codes = {cause.code for cause in diagnose(_varying_against(kind, end))}
-
-    assert ("flipped_loss_sign" in codes) == is_one
-
-
-@pytest.mark.parametrize("negated", [True, False])
-def test_a_cosine_that_is_minimised_has_the_wrong_sign(negated):
-    codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind="cosine", negated=negated)))]
-
-    assert ("flipped_loss_sign" in codes) == negated
-
-
 def test_one_term_of_a_loss_may_get_the_wrong_activation():
     parts = (LossFacts(kind="mse"), LossFacts(kind="cross_entropy", before="softmax"))
     causes = diagnose(evidence(facts=of_loss(kind="", parts=parts)))
@@ -55,3 +34,24 @@ def test_a_divergence_takes_logarithms_however_they_are_made(node):
     causes = diagnose(evidence(facts=of_loss(kind="kl_div", nodes=("SubBackward0", node, "AddmmBackward0"))))
 
     assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * (node == "SoftmaxBackward0")
+
+
+@pytest.mark.parametrize(("bound", "is_one"), [(1.0, True), (0.07, True), (1.01, False), (14.0, False), (0.0, False)])
+def test_cosines_are_no_logits_without_a_scale(bound, is_one):
+    causes = diagnose(evidence(facts=of_loss(bound=bound, outputs_shape=(64, 10), targets_shape=(64,))))
+
+    assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * is_one
+    if bound == 1.0:
+        assert "its floor is 0.80, not 0, and chance is 2.30" in causes[0].evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("share", "before", "is_one"), [(0.4, "softmax", True), (1 / 3, "softmax", False), (0.4, "sigmoid", False)]
+)
+@pytest.mark.parametrize("shape", [(64, 3), (64, 3, 8, 8), (64, 20, 3)])
+def test_labels_of_which_a_softmax_can_reach_only_one_need_a_sigmoid(share, before, is_one, shape):
+    facts = of_loss(kind="bce", before=before, outputs_shape=shape, targets_shape=shape)
+    means = np.full(STEPS, share)
+    causes = diagnose(evidence(facts=facts, **{"targets/mean": means, "targets/classes": np.full(STEPS, 2)}))
+
+    assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * is_one

@@ -1,0 +1,76 @@
+"""A loss that is minimised where it should be maximised: by its graph, its values, and what outputs come to."""
+
+import numpy as np
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import LossFacts
+from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.chance import binomial_deviation
+from debuggers.diagnosis.rules.loss_function import FEWEST_BATCHES, REGRESSIONS
+
+BELOW_CHANCE = 3.0
+"""Standard deviations of a binomial share by which an accuracy is below chance: one in 700 of a normal one."""
+NEVER_NEGATIVE = REGRESSIONS | {"cross_entropy", "bce", "bce_with_logits"}
+
+
+def flipped_loss_sign(evidence: Evidence) -> Argument:
+    """The loss is negated, maximised, below what it can be, or the accuracy is below chance."""
+    argument = Argument("flipped_loss_sign")
+    loss = evidence.facts.loss or LossFacts()
+    series, progress = evidence["loss"].finite, progress_of(evidence)
+    if loss.negated and loss.kind in NEVER_NEGATIVE:
+        argument.add(CERTAIN, f"the loss is the negative of {loss.kind}")
+    if loss.negated and loss.kind == "log_mse" and loss.terms == 1:
+        argument.add(CERTAIN, "the loss falls as errors grow: it is a logarithm of their squares, with a minus sign")
+    if loss.negated and loss.kind == "cosine":
+        argument.add(0.85, "the cosine similarity of outputs and constants is minimised, and drawn to nothing else")
+    if loss.kind in NEVER_NEGATIVE and not loss.negated and len(series) and float(series.values[-1]) < -1e-6:
+        reached = evidence["targets/max"].finite
+        if not (loss.kind.startswith("bce") and len(reached) and float(reached.values.max()) > 1):
+            argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.values[-1]:.3g}")
+    if any(group.settings.get("maximize") for group in evidence.facts.groups) and loss.kind in NEVER_NEGATIVE:
+        argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
+    if (
+        progress is not None
+        and not loss.kind
+        and progress.last < 0
+        and progress.first <= 0
+        and progress.last < 5 * progress.first < 0
+    ):
+        argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
+    accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
+    if len(accuracy) >= 5 and len(top):
+        late = float(np.median(accuracy.values[-max(3, len(accuracy) // 3) :]))
+        chance = 1 / max(2.0, float(top.values[-1]))
+        deviation = binomial_deviation(evidence, chance, max(3, len(accuracy) // 3))
+        if late < 0.4 * chance and late < chance - BELOW_CHANCE * deviation:
+            argument.add(
+                STRONG if argument.cause is not None or late < 0.2 * chance else MODERATE,
+                f"the accuracy is {late:.1%}, below chance ({chance:.1%})",
+            )
+            if (progress is not None and progress.fell > 0 and progress.first < 0) or (progress and progress.last < 0):
+                argument.add(MODERATE, "while the loss falls")
+    _add_correlation(argument, evidence, loss)
+    argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
+    return argument
+
+
+def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """Outputs that come to vary against the targets: a loss of values that falls meanwhile has the wrong sign.
+
+    A loss that is known and not negated falls only if outputs come nearer to the targets.
+    """
+    correlation, progress = evidence["correlation"].finite, progress_of(evidence)
+    if len(correlation) < FEWEST_BATCHES or progress is None or progress.last >= progress.first:
+        return
+    if loss.kind and not loss.negated:
+        return
+    late = float(np.median(correlation.values[-max(3, len(correlation) // 3) :]))
+    if late < -0.5 and late < float(correlation.values[0]) - 0.3:
+        argument.add(
+            STRONG,
+            f"outputs and targets have a correlation of {late:.2f} at the end, {correlation.values[0]:.2f} at first, "
+            "while the loss falls",
+            since=int(correlation.steps[0]),
+        )

@@ -1,0 +1,58 @@
+"""Signs of a loss that is minimised where it should be maximised."""
+
+import numpy as np
+import pytest
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts, LossFacts
+from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
+
+STEPS = 60
+STANDING = np.full(STEPS, 2.3) + 0.01 * np.sin(np.arange(STEPS))
+
+
+def evidence(*, facts, loss=STANDING, **signals):
+    found = {name: np.asarray(values, np.float64) for name, values in (signals | {"loss": loss}).items()}
+    return Evidence(series={name: Series(np.arange(STEPS), one) for name, one in found.items()}, facts=facts)
+
+
+def of_loss(**fields):
+    return Facts(steps=STEPS, loss=LossFacts(**{"kind": "cross_entropy", "reduction": "mean"} | fields))
+
+
+def test_one_term_of_a_loss_may_get_the_wrong_activation():
+    parts = (LossFacts(kind="mse"), LossFacts(kind="cross_entropy", before="softmax"))
+    causes = diagnose(evidence(facts=of_loss(kind="", parts=parts)))
+
+    assert [cause.code for cause in causes] == ["wrong_output_or_loss"]
+    assert diagnose(evidence(facts=of_loss(kind="", parts=parts[:1]))) == ()
+
+
+def _varying_against(kind, end):
+    return evidence(
+        facts=of_loss(kind=kind, negated=kind == "rmse"), loss=np.linspace(0, -3, STEPS),
+        correlation=np.linspace(0.1, end, STEPS),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "end", "is_one"), [("", -0.9, True), ("", -0.4, False), ("mse", -0.9, False)])
+def test_outputs_that_come_to_vary_against_the_targets_show_a_flipped_sign(kind, end, is_one):
+    codes = {cause.code for cause in diagnose(_varying_against(kind, end))}
+
+    assert ("flipped_loss_sign" in codes) == is_one
+
+
+@pytest.mark.parametrize("negated", [True, False])
+def test_a_cosine_that_is_minimised_has_the_wrong_sign(negated):
+    codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind="cosine", negated=negated)))]
+
+    assert ("flipped_loss_sign" in codes) == negated
+
+
+@pytest.mark.parametrize(("negated", "terms", "is_one"), [(True, 1, True), (False, 1, False), (True, 2, False)])
+def test_decibels_are_no_loss(negated, terms, is_one):
+    loss = np.linspace(6, -50, STEPS) if negated else np.linspace(-6, -20, STEPS)
+    causes = diagnose(evidence(facts=of_loss(kind="log_mse", negated=negated, terms=terms), loss=loss))
+
+    assert ("flipped_loss_sign" in [cause.code for cause in causes]) == is_one
