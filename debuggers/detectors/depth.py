@@ -6,6 +6,7 @@ from abc import abstractmethod
 import numpy as np
 
 from debuggers.detectors.detector import Detector
+from debuggers.detectors.module_parts import ModuleParts
 from debuggers.detectors.observation import Bools, Floats, Observation
 
 LARGEST_RATIO = 70.0
@@ -46,7 +47,8 @@ class VanishingByDepth(_ByDepth):
     """The first layer's gradient norm is below 1e-4 and below a thousandth of the last layer's, 10 times in a row.
 
     First and last of the modules that have a gradient, in the model's order; the norm of a module is that of the
-    parameter with the largest one. Twelve sigmoid layers that have stopped learning still have a mean |g| of 1e-6:
+    parameter with the largest one. A bias whose weight is frozen is left out: before a normalisation it has no
+    gradient by construction. Twelve sigmoid layers that have stopped learning still have a mean |g| of 1e-6:
     ``VanishingGradient``, whose limit is absolute, is silent there. Ten observed steps, because adapters and residual
     branches that begin at zero hold back the gradients of what is before them for some steps. A gradient that is zero
     everywhere, or not finite, is the business of other rules.
@@ -85,6 +87,7 @@ class _Modules:
     def __init__(self) -> None:
         self._module_of: list[str] = []
         self._rows_of: dict[str, list[int]] = {}
+        self._parts = ModuleParts()
 
     def first_and_last(self, observation: Observation) -> tuple[int, int] | None:
         """The row with the largest norm in the first, and in the last module; None with fewer than two modules."""
@@ -93,7 +96,7 @@ class _Modules:
             name = observation.names[row]
             self._module_of.append(name.rpartition(".")[0] or name)
             self._rows_of.setdefault(self._module_of[row], []).append(row)
-        alive = (norms > 0) & (norms < np.inf)
+        alive = (norms > 0) & (norms < np.inf) & ~self._parts.lone_biases(observation, len(norms))
         first = int(alive.argmax())
         if not alive[first]:
             return None

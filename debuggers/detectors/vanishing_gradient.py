@@ -14,8 +14,8 @@ class VanishingGradient(Detector):
     the training has converged. Adaptive optimizers compensate for that; with others, ``SmallUpdate`` reports it.
 
     ``ZeroGradient`` reports gradients that are zero everywhere. A bias is ignored while another parameter of its
-    module gets gradient: before a normalisation layer, or for attention keys, it has none by construction. A NaN
-    mean, of a tensor without finite elements, does not break the rule.
+    module gets gradient, or has none to get: before a normalisation layer, or for attention keys, it has none by
+    construction. A NaN mean, of a tensor without finite elements, does not break the rule.
     """
 
     kind = "vanishing_gradient"

@@ -47,3 +47,10 @@ def test_nine_steps_are_too_few(observe):
 
 def test_a_model_of_one_layer_has_no_depth(observe):
     assert steps(VanishingByDepth(), observe, [1e-9, 1.0], 20, ["fc.weight", "fc.bias"]) == []
+
+
+def test_a_bias_whose_weight_is_frozen_is_not_the_first_layer(observe):
+    names = ["conv.bias", "norm.weight", "head.weight"]
+    assert steps(VanishingByDepth(), observe, [1e-9, 1e-2, 1.0], names=names) == []
+    (finding,) = steps(VanishingByDepth(), observe, [1e-9, 1e-9, 1.0], names=names)
+    assert finding.name == "norm.weight"

@@ -28,6 +28,13 @@ def test_a_bias_counts_only_when_nothing_else_in_its_module_gets_gradient(observ
     assert [finding.name for finding in found] == ["deep.weight", "deep.bias"]
 
 
+def test_a_bias_whose_weight_is_frozen_may_be_before_a_normalisation(observe):
+    names = ["conv.bias", "norm.weight", "norm.bias", "head.weight"]
+    assert VanishingGradient().see(observe(0, names, mean_magnitude=[1e-9, 1e-3, 1e-3, 1e-2])) == []
+    found = VanishingGradient().see(observe(0, ["a.bias", "b.bias"], mean_magnitude=[1e-9, 1e-3]))
+    assert [finding.name for finding in found] == ["a.bias"], "where biases alone are trained, they are judged"
+
+
 def test_tensors_that_appear_later_are_judged_too(observe):
     detector = VanishingGradient()
     assert detector.see(observe(0, ["a.weight"], mean_magnitude=[1e-9])) == []
