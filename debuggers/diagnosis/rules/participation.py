@@ -77,8 +77,10 @@ def detached_parameters(evidence: Evidence) -> Argument:
     cut = [name for name in names if not ran or name.rpartition(".")[0] in ran]
     if cut:
         share = _share(evidence, cut)
-        weight = MODERATE if not ran else CERTAIN if share > 0.05 else STRONG
-        argument.add(weight, f"{_some(cut)} require a gradient and never got one, though their layers run", where=cut)
+        comes_first = _come_first(evidence, cut)
+        weight = (0.6 if comes_first and share > 0.05 else MODERATE) if not ran else CERTAIN if share > 0.05 else STRONG
+        seen = "their layers run" if ran else "layers behind them do" if comes_first else "others do"
+        argument.add(weight, f"{_some(cut)} require a gradient and never got one, though {seen}", where=cut)
         progress = progress_of(evidence)
         if progress is not None and progress.fell < 0.1 and not progress.failed and share > 0.1:
             argument.add(MODERATE, f"they are {share:.0%} of the model, and the loss fell by {progress.fell:.0%} only")
@@ -90,6 +92,15 @@ def detached_parameters(evidence: Evidence) -> Argument:
         "from values."
     )
     return argument
+
+
+def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
+    """Whether parameters are a model's first ones, and all behind them are trained.
+
+    A cut leaves all before it without gradients; a head that nobody uses stands at the end.
+    """
+    roles = [one.role for one in evidence.facts.parameters if one.role != "frozen"]
+    return set(roles[: len(names)]) == {"without_gradient"} and set(roles[len(names) :]) == {"trained"}
 
 
 def frozen_parameters(evidence: Evidence) -> Argument:
@@ -109,6 +120,11 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     if fresh and _share(evidence, fresh) > 0.2:
         argument.add(
             weight, f"{_some(fresh)} still have the spread of PyTorch's default initialisation: nothing trained them"
+        )
+    matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
+    if len(matrices) > 1 and set(matrices) <= set(fresh):
+        argument.add(
+            MODERATE, f"none of the {len(matrices)} weights is trained, up to the outputs: they stay random projections"
         )
     if gets_nowhere:
         argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")

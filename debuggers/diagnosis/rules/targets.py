@@ -20,7 +20,9 @@ IMBALANCE = 10.0
 def single_class_labels(evidence: Evidence) -> Argument:
     """All targets of all sampled batches are of one class.
 
-    Ones that are no class indices are weak evidence: adversarial losses compare with nothing but ones.
+    Ones that are no class indices are weak evidence: adversarial losses, and losses of positives beside negatives,
+    compare with nothing but ones. They are not where one binary cross entropy of the model's outputs is the whole loss,
+    and nothing else is trained in between.
     """
     argument = Argument("single_class_labels")
     classes, size, highest = evidence["targets/classes_so_far"], evidence["inputs/batch_size"], evidence["targets/max"]
@@ -28,7 +30,7 @@ def single_class_labels(evidence: Evidence) -> Argument:
         known = evidence.facts.targets
         ones = known is not None and not known.integer and len(highest) > 0 and bool(highest.values[-1] == 1)
         argument.add(
-            MODERATE if ones else CERTAIN,
+            MODERATE if ones and not _is_whole_loss(evidence) else CERTAIN,
             f"the targets of {len(classes)} sampled batches are all of one class",
             since=int(classes.steps[0]),
         )
@@ -36,6 +38,14 @@ def single_class_labels(evidence: Evidence) -> Argument:
         "Look at the targets as they are read: a wrong column, a filter, or a class index that is overwritten."
     )
     return argument
+
+
+def _is_whole_loss(evidence: Evidence) -> bool:
+    """Whether each step has one loss, which is one binary cross entropy."""
+    facts = evidence.facts
+    loss = facts.loss
+    alone = loss is not None and loss.terms == 1 and loss.kind in ("bce", "bce_with_logits")
+    return alone and facts.backward_passes == 1 and not facts.trained_with_others
 
 
 def class_imbalance(evidence: Evidence) -> Argument:

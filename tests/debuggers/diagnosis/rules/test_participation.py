@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, InvariantFacts
+from debuggers.diagnosis.facts import Facts, InvariantFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -27,3 +27,44 @@ def test_steps_that_change_nothing_do_not_follow_from_large_inputs():
     series = {name: Series(np.arange(STEPS), np.full(STEPS, value)) for name, value in values.items()}
 
     assert diagnose(Evidence(series=series, facts=Facts(steps=STEPS)))[0].code == "no_update"
+
+
+def _of_roles(*roles, std=1.0, falls_to=0.5):
+    """Linear layers with 12 inputs, of which PyTorch's own first weights have a deviation of 1/6, and norms."""
+    parameters = tuple(
+        ParameterFacts(name=f"{place}.weight", shape=(12,) if role == "norm" else (12, 12), std=std / 6,
+                       role="trained" if role == "norm" else role)
+        for place, role in enumerate(roles)
+    )  # fmt: skip
+    loss = Series(np.arange(200), np.geomspace(2.0, 2.0 * falls_to, 200))
+    return Evidence(series={"loss": loss}, facts=Facts(steps=200, parameters=parameters))
+
+
+@pytest.mark.parametrize(
+    ("roles", "is_one"),
+    [
+        (("without_gradient", "without_gradient", "trained"), True),
+        (("frozen", "without_gradient", "trained"), True),
+        (("trained", "trained", "without_gradient"), False),
+        (("trained", "without_gradient", "trained"), False),
+    ],
+)
+def test_layers_before_all_trained_ones_are_cut_off_even_where_no_layer_was_seen_to_run(roles, is_one):
+    codes = [cause.code for cause in diagnose(_of_roles(*roles, std=0.1))]
+
+    assert ("detached_parameters" in codes) == is_one
+
+
+@pytest.mark.parametrize(
+    ("roles", "std", "falls_to", "is_one"),
+    [
+        (("frozen", "norm", "frozen", "norm"), 1.0, 0.6, True),
+        (("frozen", "norm", "frozen", "norm"), 2.0, 0.6, False),
+        (("frozen", "norm", "trained"), 1.0, 0.6, False),
+        (("frozen", "norm", "frozen", "norm"), 1.0, 0.3, False),
+    ],
+)
+def test_norms_alone_leave_a_model_of_random_projections(roles, std, falls_to, is_one):
+    codes = [cause.code for cause in diagnose(_of_roles(*roles, std=std, falls_to=falls_to))]
+
+    assert ("frozen_parameters" in codes) == is_one

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LossFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -71,3 +71,30 @@ def test_what_is_learnt_by_heart_comes_with_the_visits():
     )  # the most is learnt when rows come again for the first time
     assert codes(loss, **SLOWLY) == []
     assert codes(np.linspace(2.3, 1.9, STEPS) + 5 * NOISE, correlation=0.9, **SLOWLY) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "loss", "is_one"),
+    [
+        ({}, {}, True),
+        ({}, {"terms": 2}, False),
+        ({}, {"kind": "mse"}, False),
+        ({"backward_passes": 2}, {}, False),
+        ({"trained_with_others": True}, {}, False),
+    ],
+)
+def test_ones_alone_are_of_one_class_where_nothing_else_is_compared(changed, loss, is_one):
+    steps = np.arange(20)
+    series = {
+        name: Series(steps, np.full(20, value))
+        for name, value in {"targets/classes_so_far": 1.0, "targets/max": 1.0, "inputs/batch_size": 24.0}.items()
+    }
+    ones = Facts(
+        steps=20,
+        targets=BatchFacts(shape=(24, 1), dtype="float32"),
+        loss=LossFacts(**{"kind": "bce_with_logits", "reduction": "mean"} | loss),
+        **changed,
+    )
+    found = [cause.code for cause in diagnose(Evidence(series=series, facts=ones))]
+
+    assert ("single_class_labels" in found) == is_one
