@@ -78,7 +78,9 @@ class SummaryStream:
         if self._emitter is not None:
             if not self._said_shards and table.local_shard.any():
                 self._say_shards(self._emitter, step, table)
-            values = np.concatenate((table.l2, (table.total_l2,)))
+            # A norm of the finite elements alone would look sound where a tensor is not.
+            is_finite = table.non_finite == 0
+            values = np.append(np.where(is_finite, table.l2, np.nan), table.total_l2 if is_finite.all() else np.nan)
             self._emitter.scalars(norm_names(self._group, names), values, step=step, time_ns=time_ns)
             if self._histogram_every is not None:
                 self._window.add(step, names, table.columns, time_ns)
