@@ -62,7 +62,7 @@ def _turns(name: str, node: Any) -> bool:
     """Whether an operator exchanges the last two dimensions, as ``.T`` does."""
     dims = saved_value(node, "dims")
     if name == "Permute" and isinstance(dims, (list, tuple)):
-        return dims[-2] % len(dims) == len(dims) - 1
+        return bool(dims[-2] % len(dims) == len(dims) - 1)
     return name in ("T", "Transpose")
 
 
@@ -71,4 +71,4 @@ def _runs_along(norm: Any, dimension: int) -> bool:
     along = saved_value(norm, "dim")
     if saved_value(norm, "ord") != 2 or not isinstance(along, (list, tuple)) or len(along) != 1 or not shape:
         return False
-    return (along[0] - dimension) % len(shape) == 0
+    return bool((along[0] - dimension) % len(shape) == 0)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, ParameterFacts
 from debuggers.diagnosis.progress import progress_of
@@ -13,6 +13,8 @@ from debuggers.diagnosis.series import Series
 
 USUAL_GAINS = (0.05, 5.0)
 """Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
+FEWEST_LOOKS = 10
+"""Sampled steps after which an output that has always been zero is not just about to begin."""
 OTHER_SCALE = 10.0
 """Standard deviation of the inputs from which they, not the weights, decide how large the first outputs are."""
 
@@ -48,6 +50,15 @@ def poor_initialization(evidence: Evidence) -> Argument:
     spread = evidence["inputs/std"].finite.values
     if argument.cause is not None and not wrong and len(spread) and not 0.1 < float(spread[0]) < OTHER_SCALE:
         argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
+    if still := _zero_for_good(evidence):
+        wrong |= dict.fromkeys(still, 0.0)
+        argument.add(
+            CERTAIN,
+            f"the weight of {', '.join(still[:3])} is zero at first, and all that it puts out is zero at each sampled "
+            "step: what reads zeros passes no gradient back to move it",
+            since=0,
+            where=still[:5],
+        )
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite.values
     is_tiny = len(ratio) > 0 and float(np.median(ratio)) < SMALL_RATIO
     if argument.cause is not None and progress is not None:
@@ -64,6 +75,27 @@ def poor_initialization(evidence: Evidence) -> Argument:
         "before tanh and sigmoid, and biases with 0."
     )
     return argument
+
+
+def _zero_for_good(evidence: Evidence) -> list[str]:
+    """Layers that are meant to be trained, start with a weight of zeros, and never put out anything else.
+
+    Weights that are to begin as zero, as the last of a residual branch, have a gradient and leave it with the first
+    step.
+    """
+    outputs = evidence.of_tensors("output_std")
+    zero = [
+        one.name.rpartition(".")[0]
+        for one in evidence.facts.parameters
+        if one.name.endswith(".weight") and one.mean == 0 == one.std and one.role in ("trained", "unchanged")
+    ]
+    known = {name: outputs[name] for name in zero if name in outputs and len(outputs[name]) >= FEWEST_LOOKS}
+    means = evidence.of_tensors("output_mean")
+    return [
+        name
+        for name, series in known.items()
+        if not series.values.any() and name in means and not means[name].values.any()
+    ]
 
 
 def gains(facts: Facts) -> dict[str, float]:
