@@ -79,7 +79,9 @@ class RandomCalls:
 
 
 def _drops(module: torch.nn.Module) -> bool:
-    return isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0
+    n = torch.nn
+    kinds = (n.Dropout, n.Dropout1d, n.Dropout2d, n.Dropout3d, n.AlphaDropout, n.FeatureAlphaDropout)
+    return isinstance(module, kinds) and module.p > 0
 
 
 def _masks(root: Any) -> list[float]:

@@ -57,6 +57,20 @@ def test_transformations_are_noticed_and_so_are_tensors_that_stand_for_others():
     assert not autograd.is_in_transform(torch.ones(2))
 
 
+def test_gradients_are_switched_in_the_own_thread_alone():
+    seen = []
+    autograd.set_gradients(False)
+    try:
+        other = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
+        other.start()
+        other.join()
+        seen.append(torch.is_grad_enabled())
+    finally:
+        autograd.set_gradients(True)
+    assert seen == [True, False]
+    assert torch.is_grad_enabled()
+
+
 def test_tracing_is_noticed():
     seen = []
 
