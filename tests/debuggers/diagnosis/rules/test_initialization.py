@@ -25,8 +25,12 @@ ZEROS, MOVED = np.zeros(12), np.minimum(STEPS, 1) * 0.1
 def test_gains_of_zero_that_nothing_can_move_are_a_wrong_start(std, role, outputs, is_one):
     """The last gains of residual branches start at zero, too, and leave it with the first step."""
     gain = ParameterFacts(name="norm.weight", shape=(8,), std=std, role=role)
-    series = {name: Series(STEPS[: len(outputs)], outputs) for name in ("output_std/norm", "output_mean/norm")}
-    series["loss"] = Series(STEPS, np.full(12, 2.3))
-    codes = [cause.code for cause in diagnose(Evidence(series=series, facts=Facts(steps=12, parameters=(gain,))))]
+    seen = Series(STEPS[: len(outputs)], outputs)
+    found = Evidence(
+        series={"loss": Series(STEPS, np.full(12, 2.3))},
+        tensors={name: {"norm": seen} for name in ("output_std", "output_mean")},
+        facts=Facts(steps=12, parameters=(gain,)),
+    )
+    codes = [cause.code for cause in diagnose(found)]
 
     assert codes == ["poor_initialization"] * is_one
