@@ -9,6 +9,7 @@ from debuggers.observed_training.graph_nodes import constant_operand, operands, 
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.modules import Dropout
 
 _MOST_CALLS = 8
 _REPEATS = 3
@@ -79,9 +80,7 @@ class RandomCalls:
 
 
 def _drops(module: torch.nn.Module) -> bool:
-    n = torch.nn
-    kinds = (n.Dropout, n.Dropout1d, n.Dropout2d, n.Dropout3d, n.AlphaDropout, n.FeatureAlphaDropout)
-    return isinstance(module, kinds) and module.p > 0
+    return isinstance(module, Dropout) and bool(module.p)
 
 
 def _masks(root: Any) -> list[float]:

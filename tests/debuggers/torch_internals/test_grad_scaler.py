@@ -111,3 +111,16 @@ def test_a_fused_optimizer_has_scale_and_overflow_for_its_step_only():
     assert seen == [[64.0, 0.0]]
     assert grad_scaler.handed_to(optimizer) is None
     assert grad_scaler.handed_to(None) is None
+
+
+def test_unscaling_changes_gradients_once_in_a_pass(training):
+    scaler, optimizer, weight = training
+    assert grad_scaler.unscaling_changes(None, optimizer) == 0
+    assert grad_scaler.unscaling_changes(torch.amp.GradScaler("cpu", enabled=False), optimizer) == 0
+    scaler.scale(weight.sum()).backward()
+    assert grad_scaler.unscaling_changes(scaler, optimizer) == 0
+    scaler.unscale_(optimizer)
+    assert grad_scaler.unscaling_changes(scaler, optimizer) == grad_scaler.changes_by_unscaling()
+    scaler.step(optimizer)
+    scaler.update()
+    assert grad_scaler.unscaling_changes(scaler, optimizer) == 0
