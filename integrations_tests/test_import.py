@@ -61,14 +61,15 @@ def test_what_torch_wrote_is_imported_as_tensorboard_reads_it(tmp_path):
 
 def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path):
     names, generator = [f"grad/{number}" for number in range(20)], np.random.default_rng(0)
-    with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"]) as run:
+    files = tmp_path / "files"
+    with stepscope.open_run(tmp_path / "run", sinks=[{"type": "tensorboard", "path": files / "first"}]) as run:
         for step in range(200):
             run.scalars(names, generator.normal(size=20).astype(np.float32), step=step)
         run.scalar("odd", float("nan"), step=3)
         run.scalar("odd", float("-inf"), step=4)
         run.image("input", np.arange(12, dtype=np.uint8).reshape(3, 4), step=1, layout="HW")
         run.text("notes", "x", step=2)
-    (one,) = import_runs(tmp_path / "run" / "tensorboard", tmp_path / "imported")
+    (one,) = import_runs(files / "first", tmp_path / "imported")
     assert one.skipped.counts == {}
     with stepscope.read_run(tmp_path / "run") as before, stepscope.read_run(one.run) as after:
         for name in [*names, "odd"]:
@@ -78,12 +79,10 @@ def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path):
         assert after.images("input")[0].png == before.images("input")[0].png
         assert after.texts("notes")[0].text == "x"
 
-    with stepscope.open_run(one.run, resume=True, sinks=["tensorboard"]) as run:
+    sinks = [{"type": "tensorboard", "path": files / "again"}]
+    with stepscope.open_run(one.run, resume=True, sinks=sinks) as run:
         assert run.flush(60)
-    shown, expected = (
-        readback_tensorboard.read_back({"target": str(folder / "tensorboard")})
-        for folder in (one.run, tmp_path / "run")
-    )
+    shown, expected = (readback_tensorboard.read_back({"target": str(files / name)}) for name in ("again", "first"))
     assert sorted(map(repr, shown)) == sorted(map(repr, expected))
     assert len(shown) == 4004
 

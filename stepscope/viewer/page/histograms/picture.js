@@ -18,7 +18,7 @@ const faded = (colour, part) => `${colour}${Math.round(255 * part).toString(16).
 
 export class Picture {
   constructor() {
-    this.canvas = element("canvas", { role: "img" });
+    this.canvas = element("canvas", { role: "img", "aria-label": "no histogram yet" });
     this.element = element("div", { class: "histogram-picture" }, this.canvas);
   }
 
