@@ -1,5 +1,7 @@
 """Detectors: one rule per file for a problem in a training run, with its formula and default."""
 
+from collections.abc import Callable
+
 from debuggers.detectors.dead_units import DeadUnits
 from debuggers.detectors.depth import ExplodingByDepth, VanishingByDepth
 from debuggers.detectors.detector import Detector, Detectors
@@ -44,12 +46,12 @@ __all__ = [
 ]
 
 
-def gradient_detectors() -> Detectors:
-    """Returns the rules for gradients and updates, with no step seen."""
+def gradient_detectors(noise: Callable[[int], float] = lambda step: 1.0) -> Detectors:
+    """Returns the rules for gradients and updates, with no step seen; for ``noise`` see ``ExplodingGradient``."""
     return Detectors(
         [
             NonFiniteGradient(),
-            ExplodingGradient(),
+            ExplodingGradient(noise),
             ExplodingByDepth(),
             VanishingGradient(),
             VanishingByDepth(),

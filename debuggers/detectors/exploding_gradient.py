@@ -1,5 +1,7 @@
 """Exploding gradients: norms far above those of the last steps, or above an absolute limit."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +26,8 @@ class ExplodingGradient(Detector):
     the norms of a healthy training are tiny and swing by orders of magnitude. The window omits norms that are zero,
     and those of gradients with a NaN or an infinity.
 
+    A batch of fewer rows than usual may have a norm that is larger by the root of the ratio: see ``BatchNoise``.
+
     A norm above 1e6 always breaks the rule: a network that explodes from its first step has no healthy norms to
     compare with. Tools use limits of 10, 1e4 and 1e6; this is the highest. The lower limits are stepscope's own
     choice: in 260,000 steps of small networks on scikit-learn's digits, they leave one alarm of eight, the true one.
@@ -41,16 +45,18 @@ class ExplodingGradient(Detector):
     evidence = "norm {value:.3g} is above {threshold:.3g}"
     worst = np.fmax
 
-    def __init__(self) -> None:
+    def __init__(self, noise: Callable[[int], float] = lambda step: 1.0) -> None:
+        """Judges nothing yet; ``noise(step)`` says how many times as large as usual a step's noise may be."""
         super().__init__()
-        self._window = _Window()
+        self._noise, self._window = noise, _Window()
 
     def check(self, observation: Observation) -> tuple[Bools, Floats]:
         """See the class."""
         norms = observation.values["norm"]
         usable = (norms > 0) & (norms < np.inf) & (observation.values["non_finite"] == 0)
         logarithms = np.log10(norms, out=np.zeros_like(norms), where=usable)
-        limits = np.minimum(self._window.limits(len(norms)), np.log10(ABSOLUTE_LIMIT))
+        noise = np.log10(self._noise(observation.step))
+        limits = np.minimum(self._window.limits(len(norms)) + noise, np.log10(ABSOLUTE_LIMIT))
         self._window.push(usable, logarithms)
         return usable & (logarithms > limits), np.power(10.0, limits)
 

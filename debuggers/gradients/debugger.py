@@ -228,6 +228,10 @@ class GradientDebugger(Closing):
         """Takes the loop's GradScaler from now on."""
         self._measurement.scaler = scaler
 
+    def note_rows(self, step: int, rows: int) -> None:
+        """Says how many rows the batch of a step has, before it is probed or measured; 0 where that is not known."""
+        self._findings.noise.note(step, rows)
+
     def leave_out(self) -> None:
         """Notes that this step is not measured; call it instead of ``step`` where only some steps are.
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding, announce, gradient_detectors
+from debuggers.gradients.batch_noise import BatchNoise
 from debuggers.gradients.flow import GradientFlowAnalysis, analyze
 from debuggers.gradients.history import GradientHistory
 from debuggers.gradients.total_gradient import TotalGradient
@@ -19,6 +20,7 @@ class GradientFindings:
     Attributes:
         history: Statistics of the last measured steps.
         total: Judges the norm of all gradients together, of measured and of probed steps.
+        noise: Knows which steps have smaller batches.
         on_begun: Called with new findings, also with those about updates, which begin in ``optimizer.step``.
     """
 
@@ -26,10 +28,11 @@ class GradientFindings:
         self, emitter: Emitter | None, arrivals: ArrivalQueue, max_gradient_history: int, *, emits_total: bool
     ) -> None:
         self.history = GradientHistory(max_gradient_history)
-        self.total = TotalGradient(emitter if emits_total else None, arrivals, self.announce)
+        self.noise = BatchNoise()
+        self.total = TotalGradient(emitter if emits_total else None, arrivals, self.announce, self.noise)
         self._emitter = emitter
         self.on_begun: Callable[[list[Finding]], None] = lambda findings: None
-        self._detectors = gradient_detectors()
+        self._detectors = gradient_detectors(self.noise.factor)
 
     def see_gradients(
         self,

@@ -11,7 +11,8 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding, total_detectors
 from debuggers.detectors.observation import Observation
-from debuggers.detectors.total_gradient import TotalLimit, ZeroTotalPeriod
+from debuggers.detectors.total_gradient import ABSOLUTE_LIMIT, TotalLimit, ZeroTotalPeriod
+from debuggers.gradients.batch_noise import BatchNoise
 from debuggers.gradients.parameters import Gradients
 from debuggers.gradients.step_probe import GradientReading, PendingReading, probe_gradients
 from debuggers.measurement.arrival_queue import ArrivalQueue
@@ -59,12 +60,16 @@ class TotalGradient:
     """
 
     def __init__(
-        self, emitter: Emitter | None, arrivals: ArrivalQueue, announce: Callable[[list[Finding]], None]
+        self,
+        emitter: Emitter | None,
+        arrivals: ArrivalQueue,
+        announce: Callable[[list[Finding]], None],
+        noise: BatchNoise | None = None,
     ) -> None:
         self.steps = self.non_finite_steps = 0
         self.on_reading: Callable[[int, float], None] | None = None
         self._emitter, self._arrivals, self._announce = emitter, arrivals, announce
-        self._detectors = total_detectors()
+        self._detectors, self._noise = total_detectors(), BatchNoise() if noise is None else noise
         self._limit, self._turns = TotalLimit(), ZeroTotalPeriod()
         self._was_faulty = False
         self._probed: _Probed | None = None
@@ -114,7 +119,7 @@ class TotalGradient:
         self.non_finite_steps += not reading.finite
         if self.on_reading is not None:
             self.on_reading(step, reading.total_norm)
-        limit = self._limit.value()
+        limit = min(ABSOLUTE_LIMIT, self._limit.value() * self._noise.factor(step))
         self._limit.push(reading.total_norm)
         too_many_zeros = self._turns.push(reading.total_norm)
         if reading.finite and reading.total_norm <= limit and not too_many_zeros and not self._was_faulty:

@@ -111,6 +111,11 @@ class SessionDiagnosis:
         self.observer.tell(loss=told)
         return told
 
+    @property
+    def rows(self) -> int:
+        """The length of the batches since the last step together; 0 where nothing is observed."""
+        return 0 if self.observer is None else sum(self.observer.calls.sizes)
+
     def _see_loss(self, view: LossView) -> None:
         if self.signals is not None:
             # With several terms, such as those of a GAN's judge, the targets of one say little.

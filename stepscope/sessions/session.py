@@ -227,6 +227,7 @@ class DebugSession(SessionProbing):
         measured = self._pacing.is_measured(number)
         with self._pacing.stopwatch:
             loss = self._diagnosis.loss(loss)
+            self._instruments.gradients.note_rows(number, self._diagnosis.rows)
             self._diagnostics.emit(number, loss, metrics, measured=measured)
             self._diagnosis.note_metrics(number, metrics)
             self._stability.unscale()
