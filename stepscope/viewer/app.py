@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from asyncio import Event
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -126,7 +127,7 @@ class _Served:
         keys = [key for name in _RUN_PARAMETERS for key in query.parameters.get(name, "").split(",") if key]
         try:
             return " ".join(f"{key}@{self._runs.position(key)}" for key in keys)
-        except (StepscopeError, OSError):
+        except (StepscopeError, OSError, sqlite3.Error):
             return ""
 
 

@@ -30,7 +30,7 @@ def compare_answer(runs: RunList, query: Query) -> Answer:
     not finite are no extremes.
     """
     wanted = [name for name in query.text("metrics", "").split("\n") if name]
-    at = query.number("at") if query.text("at", "") else None
+    at = query.number("at", low=-1.0, high=float(2**63)) if query.text("at", "") else None
     rows, positions = [], []
     for key in query.runs():
         with runs.opened(key) as record:

@@ -2,6 +2,7 @@
 
 import numpy as np
 from tracker_adapters.histograms.layout import MAX, MEAN, MIN, TALLIES
+from tracker_adapters.store.reading.scalar_rows import MOST_STEPS
 
 from stepscope.viewer.answers.answer import Answer, columns_answer
 from stepscope.viewer.answers.histogram_grid import on_one_grid
@@ -21,7 +22,9 @@ def histograms_answer(runs: RunList, query: Query) -> Answer:
     ``first`` and ``last`` choose steps.
     """
     key, name, rank = query.run(), query.text("name"), query.whole("rank", 0)
-    first, last = query.whole("first", 0), query.whole("last", 2**53)
+    first, last = (
+        query.whole(name, otherwise, high=MOST_STEPS) for name, otherwise in (("first", 0), ("last", MOST_STEPS))
+    )
     most = query.whole("steps", 200, low=1, high=MAX_STEPS)
     with runs.opened(key) as record:
         position = runs.position(key)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import inf, isnan
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from stepscope.viewer.answers.answer import BadRequest
 
@@ -21,12 +21,12 @@ class Query:
         """Returns the path of an address and its parameters; raises BadRequest for what is none."""
         if len(address) > MAX_ADDRESS:
             raise BadRequest(f"an address has {len(address)} characters; expected at most {MAX_ADDRESS}")
-        parts = urlsplit(address)
+        path, _, parameters = address.partition("?")  # no URL: what follows two slashes is no host
         try:
-            pairs = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS, errors="strict")
+            pairs = parse_qsl(parameters, keep_blank_values=True, max_num_fields=_MOST_PARAMETERS, errors="strict")
         except ValueError as error:
-            raise BadRequest(f"the parameters are {parts.query[:100]!r}: {error}") from error
-        return parts.path.strip("/"), cls(dict(pairs))
+            raise BadRequest(f"the parameters are {parameters[:100]!r}: {error}") from error
+        return path.strip("/"), cls(dict(pairs))
 
     def text(self, name: str, default: str | None = None) -> str:
         """Returns a parameter; raises BadRequest when it is missing and has no default."""

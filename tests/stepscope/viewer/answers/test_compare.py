@@ -6,6 +6,7 @@ import math
 import pytest
 
 import stepscope
+from stepscope.viewer.answers.answer import BadRequest
 from stepscope.viewer.answers.table import answer
 from stepscope.viewer.watched_runs import RunList
 
@@ -62,6 +63,12 @@ def test_a_value_at_a_step_is_the_last_one_until_then(runs):
     assert (metrics["loss"]["at"], metrics["loss"]["at_step"]) == (pytest.approx(0.4), 20)
     before = asked(runs, f"compare?runs={key}&metrics=loss&at=-1")["runs"][0]["metrics"]["loss"]
     assert "at" not in before
+
+
+@pytest.mark.parametrize("at", ["inf", "1e999", "-inf", "nan"])
+def test_a_value_is_not_asked_for_at_infinity(runs, at):
+    with pytest.raises(BadRequest, match=r"at is .*; expected a number"):
+        answer(runs, f"compare?runs={keys(runs)['run0']}&at={at}")
 
 
 def test_long_series_have_their_extremes_from_the_roll_ups(runs, monkeypatch):

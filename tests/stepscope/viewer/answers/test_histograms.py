@@ -49,6 +49,13 @@ def test_steps_can_be_chosen_and_none_may_be_left(tmp_path):
     assert asked.columns("histograms", name="gradients/a b", first=9)[1]["bins"].size == 0
 
 
+def test_steps_beyond_the_integers_of_a_float_are_shown(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in (2**53 + 2, 2**63 - 1):
+            run.histogram("gradients/a b", np.ones(3), step=step)
+    assert Asked(tmp_path).columns("histograms", name="gradients/a b")[1]["mean"].tolist() == [1.0, 1.0]
+
+
 def test_an_unknown_name_is_told(tmp_path):
     with pytest.raises(NotFound, match="no histogram 'x'"):
         asked_of(tmp_path, [1.0]).columns("histograms", name="x")

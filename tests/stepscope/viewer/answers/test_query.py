@@ -18,6 +18,11 @@ def test_an_address_is_taken_apart():
     assert query.run() == "k"
 
 
+@pytest.mark.parametrize("path", ["//[a", "///[", "a:b//[::1"])
+def test_a_path_is_never_taken_for_a_host(path):
+    assert Query.of(f"{path}?run=k")[0] == path.strip("/")
+
+
 def test_runs_come_once_each_and_one_run_is_a_list_too():
     assert of(runs="a,b,,a").runs() == ["a", "b"]
     assert of(run="a").runs() == ["a"]
