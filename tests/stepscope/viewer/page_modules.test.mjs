@@ -5,6 +5,7 @@ import { test } from "node:test";
 const PAGE = new URL("../../../stepscope/viewer/page/", import.meta.url);
 const { formatHash, parseHash, address, staticKey } = await import(new URL("address.js", PAGE));
 const { decodeColumns } = await import(new URL("columns.js", PAGE));
+const { places } = await import(new URL("charts/moving.js", PAGE));
 const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
 const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("charts/line.js", PAGE));
 const { cells, union } = await import(new URL("charts/joined.js", PAGE));
@@ -133,4 +134,14 @@ test("who gives up while waiting takes no turn", async () => {
   await second;
   turns.give();
   assert.equal(turns.free, 1);
+});
+
+test("an axis never shows less than its ticks can tell apart", () => {
+  for (const [low, high] of [[2 ** 53, 2 ** 53 + 4], [2 ** 62, 2 ** 62], [0, 0], [7, 7], [-1e300, -1e300], [5e-324, 5e-324]]) {
+    const [from, to] = places(low, high);
+    const tick = (to - from) / 1000;
+    assert.ok(from < to && from <= low && high <= to && from + tick > from && to + tick > to, `${low} to ${high}: ${from} to ${to}`);
+  }
+  assert.deepEqual(places(3, 3), [2.5, 3.5]);
+  assert.deepEqual(places(0, 1e9), [0, 1e9]);
 });

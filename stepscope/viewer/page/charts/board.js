@@ -46,7 +46,7 @@ export class Board {
     this.rank = -1;
     this.loadedNames = false;
     this.loadSeen = afterPause(() => this.cards().forEach((card) => void card.load(false)), LOAD_AFTER_MS);
-    this.keepZoom = afterPause(() => this.context.params.set({ zoom: this.look.zoom?.map((x) => Number(x.toPrecision(8))).join(",") }, true), 2 * LOAD_AFTER_MS);
+    this.keepZoom = afterPause(() => this.context.params.set({ zoom: this.look.zoom?.map((x) => Number(x.toPrecision(12))).join(",") }, true), 2 * LOAD_AFTER_MS);
     this.observer = new ResizeObserver(() => this.sizeLarge());
     this.observer.observe(this.dialog);
     this.read();
@@ -62,7 +62,7 @@ export class Board {
       axis: axis === "relative" || axis === "wall" ? axis : "step",
       smoothing: smoothing > 0 && smoothing < 1 ? smoothing : 0,
       log: params.get("log") === "1",
-      zoom: zoom.length === 2 && zoom[0] < zoom[1] ? [zoom[0], zoom[1]] : null,
+      zoom: zoom.length === 2 && zoom.every(Number.isFinite) && zoom[0] < zoom[1] ? [zoom[0], zoom[1]] : null,
     };
     this.pinned = new Set(namesOf(params.get("pin")));
     this.closed = new Set(namesOf(params.get("closed")));

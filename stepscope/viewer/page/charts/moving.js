@@ -1,5 +1,17 @@
 /** Panning with Shift or the middle button, zooming with Ctrl or Shift and the wheel. */
 
+const FINEST = 1e-12; // of the largest place: far above what a float64 can tell apart
+
+/**
+ * What the x axis shows: never less than ticks can tell apart, for which uPlot would make ticks for ever.
+ * @param {number} low @param {number} high @returns {[number, number]}
+ */
+export function places(low, high) {
+  const least = Math.max(Math.abs(low), Math.abs(high)) * FINEST;
+  const [middle, half] = [low / 2 + high / 2, Math.max(least, low === high ? 1 : 0) / 2];
+  return high - low < least || low === high ? [middle - half, middle + half] : [low, high];
+}
+
 /**
  * @param {[number, number]} range @param {number} factor below 1 zooms in @param {number} centre
  * @returns {[number, number]}

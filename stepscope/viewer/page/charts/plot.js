@@ -6,7 +6,7 @@ import { runDash } from "../theme.js";
 import { cells, union } from "./joined.js";
 import { placesOf } from "./line.js";
 import { drawAlerts, drawBad } from "./marks.js";
-import { startMoving } from "./moving.js";
+import { places, startMoving } from "./moving.js";
 import { smoothed } from "./smoothing.js";
 
 const FONT = "11px system-ui, sans-serif";
@@ -43,8 +43,12 @@ function heights(low, high) {
   if (low === null || high === null) return [null, null];
   const [size, middle] = [Math.max(Math.abs(low), Math.abs(high)), (low + high) / 2];
   if (high > low && high - low < SAME * size) return [middle - 10 * SAME * size, middle + 10 * SAME * size];
-  return /** @type {[number | null, number | null]} */ (uPlot.rangeNum(low, high, 0.1, true));
+  const rounded = /** @type {[number, number]} */ (uPlot.rangeNum(low, high, 0.1, true));
+  return rounded.every(Number.isFinite) ? rounded : [low, high];
 }
+
+/** Pixels that a step's label takes. @param {number} last */
+const labelSpace = (last) => Math.max(50, last.toLocaleString("en", { maximumFractionDigits: 0 }).length * 6.5 + 10);
 
 export class Plot {
   /**
@@ -117,7 +121,7 @@ export class Plot {
       padding: [8, 12, 0, 0],
       scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: log ? { distr: 3 } : { range: (_, low, high) => heights(low, high) } },
       axes: [
-        { ...axis, size: 28, values: this.look.axis === "relative" ? (_, ticks) => ticks.map(durationText) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
+        { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : 50), values: this.look.axis === "relative" ? (_, ticks) => ticks.map(durationText) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
         { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : numberText(Number(tick.toPrecision(12))))) },
       ],
       cursor: {
@@ -137,9 +141,9 @@ export class Plot {
 
   /** @param {number} low @param {number} high @returns {[number, number]} */
   range(low, high) {
-    if (this.look.zoom) return this.look.zoom;
+    if (this.look.zoom) return places(...this.look.zoom);
     if (low === null || low === undefined) return [0, 1];
-    return low === high ? [low - 0.5, high + 0.5] : [low, high];
+    return places(low, high);
   }
 
   /** @param {uPlot} chart */
@@ -156,7 +160,7 @@ export class Plot {
     this.look = { ...this.look, zoom };
     if (!this.chart) return;
     const x = this.chart.data[0];
-    const [min, max] = zoom ?? this.range(x[0], x[x.length - 1]);
+    const [min, max] = this.range(x[0], x[x.length - 1]);
     this.chart.setScale("x", { min, max });
   }
 

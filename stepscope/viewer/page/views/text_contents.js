@@ -63,7 +63,7 @@ async function bySteps({ params, fail }, runs, draw, ...tools) {
 function section({ run }, entry, ...content) {
   const error = entry?.error && element("p", { class: "bad" }, entry.error);
   return element("section", { class: "of-run" },
-    element("h3", null, element("span", { class: `swatch run-${run.place % 8}` }), ` ${run.name} `,
+    element("h3", null, element("span", { class: `swatch run-${run.place % 8}` }), " ", element("bdi", null, run.name), " ",
       element("span", { class: "note" }, entry ? `step ${entry.step}, ${timeText(entry.time_ms)}` : "nothing up to this step")),
     error, ...(entry && !entry.error ? content : []));
 }
