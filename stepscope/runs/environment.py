@@ -45,17 +45,21 @@ def _commit(folder: Path) -> str:
         for place in (folder, *folder.parents):
             git = place / ".git"
             if git.is_file():  # a work tree of its own
-                git = (place / git.read_text().removeprefix("gitdir:").strip()).resolve()
+                git = (place / _text(git).removeprefix("gitdir:").strip()).resolve()
             if not git.is_dir():
                 continue
-            head = (git / "HEAD").read_text().strip()
+            head = _text(git / "HEAD")
             if not head.startswith("ref: "):
                 return head[:40]
             name = head.removeprefix("ref: ")
             common = git / "commondir"
-            home = (git / common.read_text().strip()).resolve() if common.is_file() else git
+            home = (git / _text(common)).resolve() if common.is_file() else git
             if (home / name).is_file():
-                return (home / name).read_text().strip()[:40]
-            packed = (home / "packed-refs").read_text().splitlines() if (home / "packed-refs").is_file() else []
+                return _text(home / name)[:40]
+            packed = _text(home / "packed-refs").splitlines() if (home / "packed-refs").is_file() else []
             return next((line[:40] for line in packed if line.endswith(f" {name}")), "")
     return ""
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8").strip()
