@@ -257,3 +257,13 @@ def test_without_a_run_it_says_what_to_do_and_shows_the_first_by_itself(page, tm
         record(tmp_path / "new", steps=5)
         drawn(page, "train/loss")
         page.goto("about:blank")
+
+
+def test_a_run_of_another_rank_alone_is_shown(page, tmp_path):
+    with stepscope.open_run(tmp_path / "one", sinks=[], rank=1) as run:
+        for step in range(5):
+            run.scalar("train/loss", step, step=step)
+    with viewer(tmp_path) as url:
+        page.goto(f"{url}#/charts")
+        drawn(page, "train/loss")
+        page.goto("about:blank")

@@ -67,7 +67,7 @@ export class Board {
     this.pinned = new Set(namesOf(params.get("pin")));
     this.closed = new Set(namesOf(params.get("closed")));
     this.search = params.get("search");
-    const rank = Number(params.get("rank", "0")) || 0;
+    const rank = Number(params.get("rank", String(this.ranks[0] ?? 0))) || 0;
     this.toolbar.show();
     if (rank !== this.rank) {
       this.rank = rank;

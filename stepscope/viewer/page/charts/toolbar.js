@@ -39,7 +39,7 @@ export class Toolbar {
     this.smoothing.value = String(look.smoothing);
     this.amount.textContent = look.smoothing.toFixed(2);
     this.log.setAttribute("aria-pressed", String(look.log));
-    this.rank.value = this.board.context.params.get("rank", "0");
+    this.rank.value = this.board.context.params.get("rank", String(this.board.ranks[0] ?? 0));
     this.reset.hidden = !look.zoom;
   }
 

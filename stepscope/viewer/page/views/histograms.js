@@ -63,7 +63,7 @@ class Gallery {
   read() {
     const { params, runs } = this.context;
     const ranks = [...new Set(runs.flatMap((run) => run.ranks))].sort((a, b) => a - b);
-    const rank = Number(params.get("rank", "0")) || 0;
+    const rank = Number(params.get("rank", String(ranks[0] ?? 0))) || 0;
     this.mode = /** @type {import("../histograms/picture.js").Mode} */ (MODES.some(([key]) => key === params.get("mode")) ? params.get("mode") : "heat");
     this.log = params.get("axis", "log") !== "linear";
     this.step = Number(params.get("step") || "NaN");

@@ -73,7 +73,7 @@ class Layers {
   async read() {
     const { params, runs, fail, signal } = this.context;
     this.run = runs.find(({ key }) => key === params.get("run")) ?? runs[0];
-    this.rank = Number(params.get("rank", "0")) || 0;
+    this.rank = Number(params.get("rank", String(Math.min(...(this.run?.ranks.length ? this.run.ranks : [0]))))) || 0;
     this.scope = params.get("scope");
     const zoom = params.get("zoom").split(",").map(Number);
     this.zoomed = /** @type {[number, number] | null} */ (zoom.length === 2 && zoom[0] < zoom[1] ? zoom : null);
