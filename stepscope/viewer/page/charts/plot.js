@@ -44,7 +44,7 @@ function heights(low, high) {
   const [size, middle] = [Math.max(Math.abs(low), Math.abs(high)), (low + high) / 2];
   if (high > low && high - low < SAME * size) return [middle - 10 * SAME * size, middle + 10 * SAME * size];
   const rounded = /** @type {[number, number]} */ (uPlot.rangeNum(low, high, 0.1, true));
-  return rounded.every(Number.isFinite) ? rounded : [low, high];
+  return rounded.every(Number.isFinite) || !Number.isFinite(high - low) ? rounded : [low, high];
 }
 
 /** Pixels that a step's label takes. @param {number} last */
