@@ -10,8 +10,9 @@ import numpy as np
 from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding, total_detectors
+from debuggers.detectors.exploding_gradient import ABSOLUTE_LIMIT
 from debuggers.detectors.observation import Observation
-from debuggers.detectors.total_gradient import ABSOLUTE_LIMIT, TotalLimit, ZeroTotalPeriod
+from debuggers.detectors.total_gradient import TotalLimit, ZeroTotalPeriod
 from debuggers.gradients.batch_noise import BatchNoise
 from debuggers.gradients.parameters import Gradients
 from debuggers.gradients.step_probe import GradientReading, PendingReading, probe_gradients
