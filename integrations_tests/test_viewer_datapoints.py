@@ -102,7 +102,7 @@ def test_two_epochs_lie_side_by_side_with_what_changed_most(page):
     assert shown.locator(".side-column").count() == 2
     titles = shown.locator("h3.side").all_inner_texts()
     assert ["epoch_0" in titles[0], "epoch_1" in titles[1]] == [True, True]
-    assert "datapoint/outputs" in shown.locator(".changes").inner_text()
+    shown.locator(".changes").get_by_text("datapoint/outputs").first.wait_for()
     shown.locator(".row", has_text="Δ").first.wait_for()
     other = page.keys["digits-1"]
     shown = page("datapoints", ["digits-0", "digits-1"], epoch=f"{run}:0.1", beside=f"{other}:0.1", idx=3)

@@ -56,7 +56,7 @@ def test_axe_finds_nothing_serious_in_any_view(views, scheme):
     found = {}
     for address in addresses:
         page.goto(address)
-        page.wait_for_function("document.querySelector('.view')?.childElementCount > 0")
+        page.locator(".view > *").first.wait_for(state="attached")
         page.wait_for_load_state("networkidle")
         if serious := serious_findings(page):
             found[address.split("#")[1].split("?")[0]] = serious
@@ -71,7 +71,7 @@ def test_each_view_fits_a_laptop(views, width):
     too_wide = []
     for address in addresses:
         page.goto(address)
-        page.wait_for_function("document.querySelector('.view')?.childElementCount > 0")
+        page.locator(".view > *").first.wait_for(state="attached")
         page.wait_for_load_state("networkidle")
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             too_wide.append(address.split("#")[1])

@@ -175,9 +175,9 @@ def test_a_browser_needs_the_token_once_and_keeps_it_out_of_the_address(ended, t
     with viewing(ended, "--port", "0", "--token") as viewer, viewer_page(tmp_path) as (page, complaints):
         assert viewer.get("")[0] == 403
         page.goto(viewer.url)
-        page.wait_for_function("document.body.textContent.includes('exp')")
+        page.get_by_text("exp").first.wait_for(state="attached")
         assert "token" not in page.url
         assert page.evaluate("document.cookie") == ""
         page.reload()
-        page.wait_for_function("document.body.textContent.includes('exp')")
+        page.get_by_text("exp").first.wait_for(state="attached")
         assert complaints == []

@@ -45,7 +45,10 @@ def viewer(*runs: object) -> Iterator[str]:
 @contextmanager
 def viewer_page(folder: Path) -> Iterator[tuple[Page, list[str]]]:
     """Opens an empty page as wide as a laptop's, and collects what it complains of: a test wants it empty."""
+    from playwright.sync_api import expect
+
     complaints: list[str] = []
+    expect.set_options(timeout=20_000)
     with browser_page(folder) as page:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.set_default_timeout(20_000)
