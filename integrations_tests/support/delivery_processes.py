@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import psutil
+from waiting import until
 
 
 def delivery_processes(parent: int | None = None, run: Path | None = None) -> list[psutil.Process]:
@@ -20,6 +21,8 @@ def delivery_processes(parent: int | None = None, run: Path | None = None) -> li
     found = []
     for child in children:
         try:
+            # Between the kernel's closing of files and its copying of arguments, a program that starts has none.
+            until(lambda child=child: child.cmdline() or child.status() == psutil.STATUS_ZOMBIE)
             command = child.cmdline()
         except psutil.NoSuchProcess:
             continue
