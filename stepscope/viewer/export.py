@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -31,6 +32,10 @@ DATA_BYTES = 200_000_000
 CHUNK_BYTES = 4_000_000
 BUILT = Path(__file__).parent / "built"
 NOT_BUILT = "the page is not built; expected npm at installation: from a checkout, make page, then export again"
+_MARK, _MARK_WITHIN = b'<meta name="generator" content="stepscope">', 500
+"""What tells a page of ours, and within how many bytes from its beginning."""
+_UNFINISHED = _MARK + b"<title>stepscope</title><p>This export was not finished. Export again."
+_OWN_NAMES = re.compile(r"[0-9]{4}\.js|[0-9a-f]{24}\.png")
 _PACKED_FROM = 300
 _KEPT = 32
 """Answers that are kept for those that come from them."""
@@ -40,6 +45,7 @@ _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="stepscope">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="referrer" content="no-referrer">
@@ -95,13 +101,15 @@ def export_page(
 
     Args:
         runs: Each a run's folder, a folder that contains runs, a pattern, or a URL.
-        folder: Where to write; made if it does not exist. What an earlier export left there is replaced.
+        folder: Where to write; made if it does not exist. What an earlier export left there is replaced; nothing else
+            is touched.
         page_bytes: The most that ``index.html`` may take; at least 1 MB.
         data_bytes: The most that the files beside it may take; 0 for one file alone.
         seconds: When to leave out the rest; None for no limit.
 
     Raises:
-        RunError: When there is no run, an argument is wrong, or the page was not built at installation.
+        RunError: When there is no run, an argument is wrong, the page was not built at installation, or ``folder`` has
+            an ``index.html`` or a ``data`` of something else.
         OSError: When the folder cannot be written.
     """
     check_value("page_bytes", page_bytes, at_least(1_000_000), RunError)
@@ -116,6 +124,7 @@ def export_page(
         if not listed.all():
             raise RunError(f"there is no run at {runs!s}; expected the folder of a run, or of runs")
         target.mkdir(parents=True, exist_ok=True)
+        _make_room(target)
         data = _Data(target, page_bytes - len(script.encode()) - len(style.encode()) - len(_PAGE), data_bytes)
         data.collect(listed, None if seconds is None else time.monotonic() + seconds)
         title = ", ".join(run.head().manifest.info.name for run in listed.all()[:5])
@@ -148,7 +157,6 @@ class _Data:
 
     def collect(self, runs: RunList, deadline: float | None) -> None:
         """Asks for everything, and keeps what there is room for."""
-        self._remove_old()
         self.reserve = self.room // 10 if self.room_beside else 0
 
         def ask(address: str) -> Answer | None:
@@ -212,12 +220,27 @@ class _Data:
         write_atomically(folder, name, content, sync="nothing")
         self.written += len(content)
 
-    def _remove_old(self) -> None:
-        for path in (self.target / "data").glob("*"):
-            if path.suffix in (".js", ".png") and path.stem.isalnum() and not path.is_symlink():
+
+def _make_room(target: Path) -> None:
+    """Removes what an earlier export left.
+
+    Raises:
+        RunError: When something else is where the export goes.
+    """
+    page, data = target / "index.html", target / "data"
+    if page.is_symlink() or page.exists():
+        if page.is_symlink() or not page.is_file() or _MARK not in page.read_bytes()[:_MARK_WITHIN]:
+            raise RunError(f"{page} is not of an export; expected an empty folder, or one with an earlier export")
+    elif data.is_symlink() or (data.exists() and (not data.is_dir() or any(data.iterdir()))):
+        raise RunError(f"{data} is not of an export; expected an empty folder, or one with an earlier export")
+    # Without its data the earlier page shows nothing; where this export ends early, the next one finds what is its own.
+    write_atomically(target, "index.html", _UNFINISHED, sync="nothing")
+    if data.is_dir() and not data.is_symlink():
+        for path in data.iterdir():
+            if _OWN_NAMES.fullmatch(path.name) and not path.is_symlink():
                 path.unlink()
-        with suppress(OSError):  # there is none, or somebody's files lie in it
-            (self.target / "data").rmdir()
+        with suppress(OSError):  # somebody's files lie in it
+            data.rmdir()
 
 
 def _answered(runs: RunList, address: str) -> Answer | None:

@@ -93,6 +93,50 @@ def test_what_has_no_room_in_the_page_lies_beside_it_and_each_is_named_in_it(run
     assert not (tmp_path / "out" / "data").exists()
 
 
+def test_files_beside_an_export_stay(runs, tmp_path):
+    export_page(runs, tmp_path / "out", page_bytes=1_000_000)
+    others = [tmp_path / "out" / name for name in ("data/cat.png", "data/0001.json", "data/00001.js", "notes.js")]
+    for path in others:
+        path.write_text("mine")
+    export_page(runs, tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out" / "data").iterdir()} == {"cat.png", "0001.json", "00001.js"}
+    assert [path.read_text() for path in others] == ["mine"] * 4
+
+
+@pytest.mark.parametrize("name", ["index.html", "data/0001.png", "data/0001.js", "data"])
+def test_a_folder_that_holds_something_else_is_refused_and_left_as_it_is(runs, tmp_path, name):
+    path = tmp_path / "site" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    with pytest.raises(stepscope.RunError, match=r"is not of an export; expected an empty folder, or one with an ear"):
+        export_page(runs, tmp_path / "site")
+    assert path.read_text() == "mine"
+    assert [found for found in (tmp_path / "site").rglob("*") if found.is_file()] == [path]
+
+
+def test_a_link_where_the_page_goes_is_refused(runs, tmp_path):
+    made = export_page(runs, tmp_path / "out")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "index.html").symlink_to(made.page)
+    with pytest.raises(stepscope.RunError, match=r"linked/index\.html is not of an export"):
+        export_page(runs, tmp_path / "linked")
+
+
+def test_an_export_that_was_interrupted_says_so_and_is_made_again(runs, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("stepscope.viewer.export._page", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            export_page(runs, tmp_path / "out", page_bytes=1_000_000)
+    assert "was not finished" in (tmp_path / "out" / "index.html").read_text()
+    assert list((tmp_path / "out" / "data").iterdir())
+    made = export_page(runs, tmp_path / "out")
+    assert "stepscope-answers" in made.page.read_text()
+    assert not (tmp_path / "out" / "data").exists()
+
+
 def test_what_has_no_room_at_all_is_counted(runs, tmp_path):
     made = export_page(runs, tmp_path / "out", page_bytes=1_000_000, data_bytes=0)
     answers = json.loads(parts(made.page)[0][0])
