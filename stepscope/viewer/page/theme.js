@@ -14,24 +14,28 @@ function quietly(call) {
   }
 }
 
-function dark() {
-  return root.dataset.scheme ? root.dataset.scheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
-
 /**
  * A button that switches the scheme.
  * @param {() => void} changed called after each change, also by the system
  */
 export function schemeSwitch(changed) {
-  const stored = quietly(() => localStorage.getItem(KEY));
-  if (stored === "dark" || stored === "light") root.dataset.scheme = stored;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  let chosen = quietly(() => localStorage.getItem(KEY));
+  const show = () => {
+    root.dataset.scheme = chosen === "dark" || chosen === "light" ? chosen : system.matches ? "dark" : "light";
+  };
+  show();
   const button = element("button", { class: "icon", title: "light or dark (t)", "aria-label": "switch between light and dark" }, "◐");
   button.addEventListener("click", () => {
-    root.dataset.scheme = dark() ? "light" : "dark";
-    quietly(() => localStorage.setItem(KEY, root.dataset.scheme ?? ""));
+    chosen = root.dataset.scheme === "dark" ? "light" : "dark";
+    quietly(() => localStorage.setItem(KEY, chosen ?? ""));
+    show();
     changed();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  system.addEventListener("change", () => {
+    show();
+    changed();
+  });
   return button;
 }
 
