@@ -12,6 +12,7 @@ from typing import Final
 
 from tracker_adapters.native.extension import kernels
 
+from debuggers.host_arrays.readable import is_freed
 from debuggers.torch_import import torch
 from debuggers.torch_internals.dispatch import without_overrides
 
@@ -95,7 +96,7 @@ def may_hold(bounds: Iterable[Bound], tensor: torch.Tensor) -> bool:
     if type(tensor) is not torch.Tensor or not tensor.is_cpu or tensor.layout is not torch.strided:
         return True
     count, kind = tensor.numel(), tensor.dtype
-    if tensor.is_nested or not kind.is_floating_point or not count or not tensor.untyped_storage().nbytes():
+    if tensor.is_nested or not kind.is_floating_point or not count or is_freed(tensor):
         return True
     native = kernels() if kind in _COMPILED and 1 < count <= _FEW and tensor.is_contiguous() else None
     if native is not None:
