@@ -46,6 +46,7 @@ class Case:
         cause: The code of what is wrong; empty for a healthy training, which has no twin.
         also: Codes that are true of it as well.
         part: One of ``PARTS``.
+        half: The folder in its part; empty if it lies in none.
         margin: How much better the repaired twin is at least; of a healthy training, the quality that it reaches.
         slow: Whether it needs processes of its own.
     """
@@ -55,6 +56,7 @@ class Case:
     cause: str
     also: tuple[str, ...]
     part: str
+    half: str
     margin: float
     slow: bool = False
 
@@ -76,7 +78,7 @@ class Case:
         return -math.inf if math.isnan(quality) else quality
 
 
-_cases: dict[str, Case] = {}
+_cases: dict[tuple[str, str], Case] = {}
 
 
 def sick(
@@ -100,9 +102,9 @@ def cases(part: str = "tuned") -> list[Case]:
 
 
 def _register(train: Train, cause: str, also: tuple[str, ...], margin: float, slow: bool) -> Train:
-    _, _, part, *_, family = train.__module__.split(".")
+    _, _, part, *folders, family = train.__module__.split(".")
     name = f"{family}/{train.__name__}"
     assert part in PARTS, f"{train.__module__} is in none of the folders {PARTS}"
-    assert name not in _cases, f"{name} is there twice"
-    _cases[name] = Case(name, train, cause, also, part, margin, slow)
+    assert (part, name) not in _cases, f"{name} is twice in {part}"
+    _cases[part, name] = Case(name, train, cause, also, part, "/".join(folders), margin, slow)
     return train

@@ -1,1 +1,1 @@
-"""Cases that were held out until their outcomes were seen."""
+"""Cases of the first held-out half: its outcomes have been seen."""

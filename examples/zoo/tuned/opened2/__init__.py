@@ -1,0 +1,1 @@
+"""Cases of the second held-out half: its outcomes have been seen."""
