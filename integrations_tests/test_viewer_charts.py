@@ -250,6 +250,43 @@ def test_a_viewer_that_ended_is_said_once_and_what_was_read_stays(browser, runs)
     complaints.clear()
 
 
+def test_an_error_goes_when_answers_come_again(browser, tmp_path):
+    page, complaints = browser
+    record(tmp_path / "runs" / "kept", steps=20)
+    errors = page.locator(".errors p")
+    with viewer(tmp_path / "runs") as url:
+        page.goto(f"{url}#/charts?search=loss")
+        drawn(page, "train/loss")
+        (tmp_path / "runs" / "kept").rename(tmp_path / "away")
+        expect(errors).to_contain_text("kept cannot be read")
+        (tmp_path / "away").rename(tmp_path / "runs" / "kept")
+        expect(errors).to_have_count(0)
+    expect(errors).to_contain_text("the viewer does not answer")
+    page.get_by_role("searchbox", name="search series").fill("accuracy")
+    expect(chart(page, "train/accuracy")).to_have_count(1)
+    with viewer(tmp_path / "runs", port=int(url.rstrip("/").rpartition(":")[2])):
+        expect(errors).to_have_count(0)
+        drawn(page, "train/accuracy")
+        page.goto("about:blank")
+    complaints.clear()
+
+
+@pytest.mark.parametrize("mended", ["here", "elsewhere"])
+def test_an_error_of_a_view_goes_with_its_cause_and_with_the_view(browser, served, mended):
+    page, complaints = browser
+    page.goto(f"{served}#/compare?statistic=at&at=-5")
+    expect(page.locator(".errors p")).to_contain_text("at is '-5'")
+    if mended == "here":
+        page.get_by_role("spinbutton", name="step of the values").fill("5")
+        page.keyboard.press("Tab")
+    else:
+        page.keyboard.press("g")
+        page.keyboard.press("c")
+        drawn(page, "train/loss")
+    expect(page.locator(".errors p")).to_have_count(0)
+    complaints.clear()
+
+
 def test_without_a_run_it_says_what_to_do_and_shows_the_first_by_itself(page, tmp_path):
     with viewer(tmp_path) as url:
         page.goto(f"{url}#/charts")

@@ -25,12 +25,12 @@ NEEDS_THE_PAGE = [
 
 
 @contextmanager
-def viewer(*runs: object) -> Iterator[str]:
+def viewer(*runs: object, port: int = 0) -> Iterator[str]:
     """Serves runs or folders of runs, and gives the page's address, which ends with a slash."""
     from stepscope.viewer.serving import ViewerServer
     from stepscope.viewer.watched_runs import RunList
 
-    server = ViewerServer(RunList([str(run) for run in runs]), port=0)
+    server = ViewerServer(RunList([str(run) for run in runs]), port=port)
     ready = threading.Event()
     thread = threading.Thread(target=server.run, args=(ready.set,))
     thread.start()

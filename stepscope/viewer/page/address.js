@@ -40,7 +40,7 @@ export function address(path, params = {}) {
   return String(query) ? `${path}?${query}` : path;
 }
 
-const OF_A_RANGE = new Set(["first", "last", "width", "since", "steps", "detail"]);
+const OF_A_RANGE = new Set(["first", "last", "width", "since", "steps", "detail", "at"]);
 
 /**
  * The key of an answer in a static export: without the parameters that only name a part, in the order of their names.

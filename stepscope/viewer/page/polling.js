@@ -1,4 +1,4 @@
-/** Looks each second whether chosen runs have new data; a hidden tab does not look. */
+/** Looks each second whether chosen runs have new data; a hidden tab does not look. After an error all count as new. */
 import { address } from "./address.js";
 import { AnswerError } from "./source.js";
 
@@ -11,12 +11,12 @@ const AFTER_ERROR_MS = 4000;
  * @param {() => string[]} handlers.keys the chosen runs
  * @param {(changed: Set<string>, states: Record<string, any>) => void} handlers.changed
  * @param {(error: unknown) => void} handlers.failed
- * @param {() => void} handlers.answered
  */
-export function poll(source, { keys, changed, failed, answered }) {
+export function poll(source, { keys, changed, failed }) {
   /** @type {Map<string, string>} */
   const seen = new Map();
   let timer = 0;
+  let missed = false;
 
   async function look() {
     clearTimeout(timer);
@@ -28,13 +28,14 @@ export function poll(source, { keys, changed, failed, answered }) {
       const news = new Set();
       for (const [key, state] of Object.entries(states)) {
         const position = JSON.stringify(state);
-        if (seen.has(key) && seen.get(key) !== position && !state.error) news.add(key);
+        if (seen.has(key) && (missed || seen.get(key) !== position) && !state.error) news.add(key);
         seen.set(key, position);
       }
-      answered();
+      missed = false;
       changed(news, states);
     } catch (error) {
       failed(error);
+      missed = true;
       pause = error instanceof AnswerError && error.status === 0 ? AFTER_ERROR_MS : EVERY_MS;
     }
     clearTimeout(timer);

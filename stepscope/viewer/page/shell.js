@@ -6,6 +6,7 @@ import { Messages } from "./messages.js";
 import { currentHash, setHash, whenMoved } from "./place.js";
 import { poll } from "./polling.js";
 import { RunChooser } from "./run_chooser.js";
+import { listenedTo } from "./source.js";
 import { runColour, schemeSwitch } from "./theme.js";
 import { VIEWS } from "./views/table.js";
 
@@ -14,8 +15,8 @@ const LOOK_FOR_RUNS_MS = 10_000;
 export class Shell {
   /** @param {HTMLElement} body @param {import("./source.js").Source} source */
   constructor(body, source) {
-    this.source = source;
     this.messages = new Messages();
+    this.source = listenedTo(source, (address) => this.messages.answered(address));
     this.chooser = new RunChooser((keys) => this.go({ ...parseHash(currentHash()), runs: keys }));
     /** @type {import("./context.js").RunInfo[]} */
     this.runs = [];
@@ -57,7 +58,6 @@ export class Shell {
       keys: () => this.chosen().map(({ key }) => key),
       changed: (keys, states) => this.changed(keys, states),
       failed: (error) => this.messages.fail(error, "server"),
-      answered: () => this.messages.clear("server"),
     });
   }
 
@@ -69,7 +69,6 @@ export class Shell {
       this.runs = [...runs, ...kept].map((run) => ({ ...run, live: run.live && this.source.live }));
       this.runs.sort((a, b) => (b.created_ms ?? 0) - (a.created_ms ?? 0));
       this.chooser.update(this.runs, unreadable, this.chosenKeys());
-      this.messages.clear("server");
     } catch (error) {
       this.messages.fail(error, "server");
     }
@@ -134,6 +133,7 @@ export class Shell {
       else link.removeAttribute("aria-current");
     }
     const runs = this.chosen();
+    for (const { key } of this.runs) if (!runs.some((run) => run.key === key)) this.messages.clear(key);
     const wanted = `${entry.name} ${runs.map(({ key }) => key).join()}`;
     if (wanted === this.opened) {
       this.view?.state();
@@ -187,6 +187,7 @@ export class Shell {
 
   close() {
     this.closing.abort();
+    this.messages.leaveView();
     this.view?.close();
     this.view = null;
   }

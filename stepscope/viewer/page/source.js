@@ -22,21 +22,43 @@ const MOST_AT_ONCE = 6;
 
 /** An answer that is an error: ``status`` is that of HTTP, 0 if the server does not answer. */
 export class AnswerError extends Error {
-  /** @param {string} message @param {number} status */
-  constructor(message, status) {
+  /** @param {string} message @param {number} status @param {string} [address] what was asked for */
+  constructor(message, status, address = "") {
     super(message);
     this.status = status;
+    this.address = address;
   }
 }
 
-/** @param {Response} response */
-async function errorOf(response) {
+/** @param {Response} response @param {string} address */
+async function errorOf(response, address) {
   const text = await response.text();
   try {
-    return new AnswerError(JSON.parse(text).error ?? text, response.status);
+    return new AnswerError(JSON.parse(text).error ?? text, response.status, address);
   } catch {
-    return new AnswerError(text.slice(0, 500) || `the server answered ${response.status}`, response.status);
+    return new AnswerError(text.slice(0, 500) || `the server answered ${response.status}`, response.status, address);
   }
+}
+
+/**
+ * A source that tells of each answer.
+ * @param {Source} source
+ * @param {(address: string) => void} answered
+ * @returns {Source}
+ */
+export function listenedTo(source, answered) {
+  /** @template T @param {string} address @param {Promise<T>} answer */
+  const told = async (address, answer) => {
+    const value = await answer;
+    answered(address);
+    return value;
+  };
+  return {
+    live: source.live,
+    json: (address, options) => told(address, source.json(address, options)),
+    columns: (address, options) => told(address, source.columns(address, options)),
+    url: source.url,
+  };
 }
 
 /** Lets a few at once go on, and the others in the order of their coming, unless they are given up before. */
@@ -114,7 +136,7 @@ export function liveSource(root = "api/") {
       kept.set(address, known);
       return known.value;
     }
-    if (!response.ok) throw await errorOf(response);
+    if (!response.ok) throw await errorOf(response, address);
     const value = await decode(response);
     const etag = response.headers.get("ETag");
     if (etag) {

@@ -167,11 +167,11 @@ class Comparison {
       const link = element("a", { href: this.context.href("run", { runs: row.key }), title: run?.folder }, shortened(row.name, 48));
       return element("th", { scope: "row" }, element("span", { class: `swatch run-${(run?.place ?? 0) % 8}` }), " ", link);
     }
-    if (column.id === "verdict") return element("td", { class: `verdict-cell ${row.state}`, title: row.verdict }, element("a", { href: this.context.href("verdict", { runs: row.key }) }, shortened(row.verdict, 60)));
+    if (column.id === "verdict" && row.verdict) return element("td", { class: `verdict-cell ${row.state}`, title: row.verdict }, element("a", { href: this.context.href("verdict", { runs: row.key }) }, shortened(row.verdict, 60)));
     if (column.id === "causes") return element("td", { title: row.causes?.map(({ title }) => title).join("; ") }, row.causes === undefined ? "…" : row.causes.slice(0, 3).map(({ code, confidence }) => `${code} ${Math.round(confidence * 100)} %`).join(", ") || "none");
     if (column.id === "seconds") return element("td", { class: "number" }, typeof value === "number" ? durationText(value) : "–");
     if (typeof value === "number") return element("td", { class: "number", title: String(value) }, numberText(value));
-    return element("td", { title: value === undefined || value === null ? "" : String(value) }, value === undefined || value === null ? "–" : shortened(String(value), 40));
+    return element("td", { title: value === undefined || value === null ? "" : String(value) }, value === undefined || value === null || value === "" ? "–" : shortened(String(value), 40));
   }
 
   /** @param {string} id */
