@@ -1,15 +1,20 @@
-"""The verdict of a session is the first thing that a person meets: in MLflow's description, in W&B's notes."""
+"""What leads from a tracker to what is wrong: the verdict in MLflow's description and W&B's notes, and alerts."""
 
+import html
 from pathlib import Path
 
 import pytest
 from mlflow_delivery import client_of, the_run, with_database
 from mlflow_delivery import deliver as deliver_to_mlflow
+from readback_tensorboard import read_back
+from readback_wandb import history, run_folders
 from tracker_adapters.artifacts import Scalar, Text
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.sinks.wandb import WandbSink
 from wandb_runs import carried
+
+import stepscope
 
 REPORT = "Verdict: warning (score 0.55), likely because the learning rate is too high.  \n1. lr: 1 → 0.003"
 VERDICT = "warning (score 0.55), likely because the learning rate is too high."
@@ -60,3 +65,24 @@ def test_wandb_has_the_report_as_notes_and_the_verdict_in_its_summary(server_of_
     assert run.about["notes"] == REPORT
     assert run.about["tags"] == ["t1", "a"]
     assert run.summary["stepscope/verdict"] == VERDICT
+
+
+def test_alerts_say_in_each_tracker_how_to_see_the_run(tmp_path):
+    folder = tmp_path / "exp 1"
+    database = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    with stepscope.open_run(folder, sinks=["tensorboard", f"mlflow:{database}", "wandb"], delivery="thread") as run:
+        run.alert("nan", "loss is <NaN>", step=3, level="error")
+        run.alert("trace", "one\n  two", step=4)
+        run.text("note", "text", step=4)
+    command = f"stepscope view '{folder}'"
+    shown = {one.name: one.value for one in read_back({"target": str(folder)}) if one.kind == "text"}
+    assert shown["nan"].split("\n") == ["ERROR loss is <NaN>", "In the viewer:", command, ""]
+    assert shown["trace"].split("\n") == ["WARNING", "one", "  two", "", "In the viewer:", command, ""]
+    assert command not in shown["note"]
+    [ours] = run_folders({"target": str(folder)})
+    page = {name: value for row in history(ours) for name, value in row.items() if name in ("nan", "note")}
+    texts = {name: (ours / "files" / value["path"]).read_text() for name, value in page.items()}
+    assert html.unescape(texts["nan"]).endswith(f"<p>In the viewer: <code>{command}</code></p>")
+    assert "stepscope view" not in texts["note"]
+    tags = the_run({"target": database, "experiment": "stepscope"}).data.tags
+    assert tags["stepscope.alert.nan"].endswith(f"error: loss is <NaN>\n{command}")

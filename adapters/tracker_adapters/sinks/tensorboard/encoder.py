@@ -37,13 +37,23 @@ class Encoder:
         attempt: The run's attempt that wrote last.
         began: Where in the file its events begin.
         progressed: Called now and then while a long file is read.
+        view_command: Opens the run in the viewer; alerts end with it.
     """
 
-    def __init__(self, file: EventFile, progressed: Callable[[], object], *, attempt: int = 1, began: int = 0) -> None:
+    def __init__(
+        self,
+        file: EventFile,
+        progressed: Callable[[], object],
+        *,
+        attempt: int = 1,
+        began: int = 0,
+        view_command: str = "",
+    ) -> None:
         self.file = file
         self.attempt = attempt
         self.began = began
         self._progressed = progressed
+        self._view_command = view_command
         self._index = SeriesIndex()
         self._last_s = 0.0
         """The time of the last event, in seconds since the epoch."""
@@ -92,7 +102,7 @@ class Encoder:
 
     def moved_to(self, file: EventFile, superseded: Mapping[str, int]) -> Encoder:
         """Copies everything but what is superseded to an empty file; returns an encoder that goes on there."""
-        moved = Encoder(file, self._progressed, attempt=self.attempt)
+        moved = Encoder(file, self._progressed, attempt=self.attempt, view_command=self._view_command)
         moved._index, moved._last_s = self._index.emptied(), self._last_s
         began: int | None = None
         kept: list[bytes] = []
@@ -178,7 +188,8 @@ class Encoder:
                 yield b"" if late else _event(series, wall, first.step, _image(PICTURES[first.kind](first)))
             else:
                 room = self._index.with_room(first.kind, first.name, first.step)
-                yield _event(room, wall, first.step, _strings([to_markdown(one) for one in group])) if room else b""
+                texts = [to_markdown(one, self._view_command) for one in group]
+                yield _event(room, wall, first.step, _strings(texts)) if room else b""
 
 
 def _event(series: Series, wall: bytes, step: int, content: bytes) -> bytes:

@@ -14,13 +14,17 @@ MAX_ROWS = 500
 _SYNTAX = re.compile(r"[\\`*\[\]|]|(?<![^\W_])_|_(?![^\W_])")
 
 
-def to_markdown(artifact: Artifact) -> str:
-    """Returns what the text plugin is given: a text as it is, another kind in a readable form."""
+def to_markdown(artifact: Artifact, view_command: str = "") -> str:
+    """Returns what the text plugin is given: a text as it is, another kind in a readable form.
+
+    An alert ends with ``view_command``, which opens the run in the viewer, unless it is empty.
+    """
     match artifact:
         case Text():
             return artifact.text
         case Alert():
-            return f"**{artifact.level.upper()}**{_message(artifact.message)}"
+            command = f"\n\nIn the viewer:\n\n{_code(view_command.splitlines())}" if view_command else ""
+            return f"**{artifact.level.upper()}**{_message(artifact.message)}{command}"
         case Table():
             return _table(artifact.columns, artifact.rows)
         case Page():
@@ -42,7 +46,11 @@ def _message(message: str) -> str:
     lines = message.splitlines()
     if len(lines) < 2:
         return f" {escaped(message)}"
-    return "\n\n" + "\n".join(f"    {line}" for line in lines)
+    return f"\n\n{_code(lines)}"
+
+
+def _code(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines)
 
 
 def _file_line(artifact: File | Page) -> str:

@@ -25,6 +25,7 @@ from tracker_adapters.sink import (
 
 if TYPE_CHECKING:
     from tracker_adapters.sinks.tensorboard.encoder import Encoder
+    from tracker_adapters.sinks.tensorboard.event_file import EventFile
     from tracker_adapters.sinks.tensorboard.folder import EventFolder
 
 
@@ -77,6 +78,7 @@ class TensorBoardSink:
     def __init__(self, target: str) -> None:
         self.target = target
         self.progressed: Callable[[], object] = lambda: None
+        self.view_command = ""
         self._info: RunInfo | None = None
         self._folder: EventFolder | None = None
         self._encoder: Encoder | None = None
@@ -111,7 +113,6 @@ class TensorBoardSink:
             StartOver: When the file is gone, shorter than the token says, or damaged.
             SinkError: When the folder or file cannot be written.
         """
-        from tracker_adapters.sinks.tensorboard.encoder import Encoder
         from tracker_adapters.sinks.tensorboard.event_file import EventFile
         from tracker_adapters.sinks.tensorboard.folder import EventFolder
 
@@ -121,11 +122,11 @@ class TensorBoardSink:
             if token is not None:
                 name, offset, attempt, began = _place(token)
                 file = EventFile.reopen(Path(self.target), folder.named(name), offset)
-                encoder = self._encoder = Encoder(file, self.progressed, attempt=attempt, began=began)
+                encoder = self._encoder = self._encoder_of(file, attempt=attempt, began=began)
                 encoder.replay()
                 folder.remove_all_but(encoder.file.path)
             else:
-                encoder = self._encoder = Encoder(folder.create(), self.progressed)
+                encoder = self._encoder = self._encoder_of(folder.create())
                 folder.remove_all_but(encoder.file.path)
                 encoder.start(info)
 
@@ -174,6 +175,11 @@ class TensorBoardSink:
         if self._folder is None or self._encoder is None:
             raise SinkError("sink 'tensorboard' is not open")
         return self._folder, self._encoder
+
+    def _encoder_of(self, file: EventFile, *, attempt: int = 1, began: int = 0) -> Encoder:
+        from tracker_adapters.sinks.tensorboard.encoder import Encoder
+
+        return Encoder(file, self.progressed, attempt=attempt, began=began, view_command=self.view_command)
 
     def _remove_what_no_token_names(self) -> None:
         """Called once delivery has stored the token of the last flush: it goes on only then."""

@@ -105,8 +105,11 @@ def scalar_rows(columns: ScalarColumns, keys: Keys) -> Iterator[Row]:
         yield row
 
 
-def artifact_rows(artifact: Artifact, keys: Keys) -> Iterator[Row]:
-    """Yields the rows that show anything but a scalar: one, or several for a long table."""
+def artifact_rows(artifact: Artifact, keys: Keys, view_command: str = "") -> Iterator[Row]:
+    """Yields the rows that show anything but a scalar: one, or several for a long table.
+
+    An alert ends with ``view_command``, which opens the run in the viewer, unless it is empty.
+    """
     key = keys.of(artifact.kind, artifact.name)
     base: Row = {STEP_KEY: artifact.step, "_timestamp": artifact.time_ns / 1e9}
     if escape(artifact.name, artifact.kind) != escape(artifact.name):
@@ -129,7 +132,7 @@ def artifact_rows(artifact: Artifact, keys: Keys) -> Iterator[Row]:
         case File(name=name) if name == PAGE_NAME:
             yield base | {key: HtmlPage(artifact.path.read_text(encoding="utf-8", errors="replace"))}
         case _:
-            yield base | {key: HtmlPage(_HTML + _html(artifact))} | _verdict(artifact, keys)
+            yield base | {key: HtmlPage(_HTML + _html(artifact, view_command))} | _verdict(artifact, keys)
 
 
 def _verdict(artifact: Artifact, keys: Keys) -> Row:
@@ -171,13 +174,14 @@ def _histogram(key: str, artifact: Histogram) -> Row:
     }
 
 
-def _html(artifact: Artifact) -> str:
+def _html(artifact: Artifact, view_command: str) -> str:
     match artifact:
         case Text():
             return f'<pre data-kind="text" style="white-space: pre-wrap">{_escape(artifact.text)}</pre>'
         case Alert():
             level, message = artifact.level, _escape(artifact.message)
-            return f'<p data-kind="alert"><b>{level}</b> <span style="white-space: pre-wrap">{message}</span></p>'
+            shown = f'<p data-kind="alert"><b>{level}</b> <span style="white-space: pre-wrap">{message}</span></p>'
+            return shown + (f"<p>In the viewer: <code>{_escape(view_command)}</code></p>" if view_command else "")
         case Page() | File():
             contents = artifact.contents if isinstance(artifact, Page) else ()
             lines = "".join(

@@ -91,6 +91,7 @@ class WandbSink:
         self._name = name
         self._tags = tuple(tags)
         self._run_id = run_id
+        self.view_command = ""
         self._keys = Keys()
         self._steps = LastSteps()
         self._attempt = 0
@@ -158,7 +159,7 @@ class WandbSink:
                         missing += 1
                         continue
                     run.track(artifact)
-                for row in artifact_rows(artifact, self._keys):
+                for row in artifact_rows(artifact, self._keys, self.view_command):
                     run.row(row)
                 report = Report.of(artifact) if isinstance(artifact, Text) else None
                 if report is not None and not report.scope:
