@@ -86,6 +86,9 @@ def test_a_double_click_opens_every_view_and_hostile_names_are_texts(runs, page,
     go(page, "Images")
     expect(page.locator("main img").first).to_be_visible()
     assert page.title() != "broken"
+    page.keyboard.press("?")
+    expect(page.locator("dialog.keys pre")).to_contain_text("Permission is hereby granted")
+    page.keyboard.press("Escape")
     expect(page.locator(".export-note")).to_contain_text("Nothing was left out")
     # The address is the state here too.
     assert page.url.split("#")[1].startswith("/images")

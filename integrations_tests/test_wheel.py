@@ -28,8 +28,11 @@ def test_it_holds_the_built_page_and_none_of_its_sources(wheel):
     page = {
         name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("stepscope/viewer/") if ".py" not in name
     }
-    built = {f"stepscope/viewer/built/{name}" for name in ("page.js", "page.css", "sources.sha256")}
+    built = {f"stepscope/viewer/built/{name}" for name in ("page.js", "page.css", "licences.txt", "sources.sha256")}
     assert page == {"stepscope/viewer/page/index.html", *built}
+    texts = zipfile.ZipFile(wheel).read("stepscope/viewer/built/licences.txt").decode()
+    assert texts.startswith("uplot 1.6")
+    assert "Permission is hereby granted, free of charge" in texts
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")

@@ -23,6 +23,7 @@ export function listenForKeys(shortcuts) {
     { class: "keys", "aria-label": "keyboard shortcuts" },
     element("h2", null, "Keyboard"),
     element("table", null, element("tbody", null, ...rows)),
+    element("details", null, element("summary", null, "Licences of other people's parts in this page"), element("pre", { tabIndex: 0 }, LICENCES)),
     close,
   );
   document.body.append(dialog);
