@@ -14,6 +14,8 @@ from page_code import run_blocks
 from warm_python import WarmPython
 from wheels import build_wheel
 
+# What runs record is what the tests record.
+os.environ.setdefault("STEPSCOPE_SYSTEM_METRICS", "off")
 # So that a failing check of the contract shows the values that it compared.
 pytest.register_assert_rewrite("tracker_adapters.testing")
 

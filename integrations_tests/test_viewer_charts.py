@@ -78,6 +78,24 @@ def test_values_that_hardly_differ_are_one_line(page, served):
     drawn(page, "clipped_norm")
 
 
+def test_what_the_machine_was_busy_with_is_over_time_and_stays_whole_where_steps_are_zoomed(page, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(300):
+            run.scalar("loss", 1 / (step + 1), step=step)
+        for second in (10, 20, 3600):
+            run.scalar("system/cpu_percent", 50, step=second, time_ns=run.info.created_ns + second * 10**9)
+    with viewer(tmp_path / "run") as url:
+        page.goto(f"{url}#/charts?zoom=100,150")
+        drawn(page, "loss")
+        machine = chart(page, "system/cpu_percent")
+        expect(machine.locator(".legend")).to_contain_text("1 h")
+        machine.locator(".u-over").dblclick()
+        machine.press("+")
+        page.mouse.move(0, 0)
+        expect(machine.locator(".legend")).to_contain_text("1 h")
+        assert page.url.endswith("zoom=100,150")
+
+
 def test_all_series_show_by_group_and_names_are_text(page, served):
     page.goto(f"{served}#/charts")
     drawn(page, "train/loss")

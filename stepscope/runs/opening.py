@@ -27,6 +27,7 @@ from stepscope.runs.environment import environment_of_process
 from stepscope.runs.live_run import OnError, Run
 from stepscope.runs.places import RunPlace, open_record, place_of
 from stepscope.runs.stats import RunStats, SinkStats
+from stepscope.runs.system_metrics import EVERY_S, SystemMetrics, switched_off
 from stepscope.runs.unclosed import close_reopened
 
 MAX_BYTES_VARIABLE = "STEPSCOPE_MAX_RUN_BYTES"
@@ -50,6 +51,7 @@ def open_run(
     rank: int | None = None,
     max_run_bytes: int | str | None = None,
     page: bool = False,
+    system_metrics: bool = True,
 ) -> Run:
     """Opens a run, which stores emitted artifacts in a folder and delivers them to the sinks.
 
@@ -82,6 +84,9 @@ def open_run(
             ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
         page: Records the viewer's page with the run's data when the run closes, as one HTML file of at most 10 MB,
             which takes at most 20 seconds. MLflow opens it among the artifacts, W&B shows it as HTML.
+        system_metrics: Records every ten seconds what the machine, its NVIDIA devices and this process use, as scalars
+            under ``system/``; their step is the number of seconds since the run was created. They need no step of the
+            training. ``STEPSCOPE_SYSTEM_METRICS=off`` switches them off.
 
     Raises:
         RunExistsError: When the folder holds a run, ``resume`` is false and ``exists`` is ``raise``.
@@ -96,6 +101,8 @@ def open_run(
     check_value("delivery", delivery, DeliveryMode, RunError)
     check_value("exists", exists, Exists, RunError)
     check_value("page", page, bool, RunError)
+    check_value("system_metrics", system_metrics, bool, RunError)
+    samples = system_metrics and not switched_off()
     check_value("rank", rank, at_least(0) | None, RunError)
     limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
     asked = place_of(path)
@@ -125,6 +132,8 @@ def open_run(
             say_which(asked, place, resume=resume)
         if page and rank == 0:
             run.call_before_close(partial(_record_page, run))
+        if samples:
+            run.call_before_close(SystemMetrics(run, EVERY_S).stop)
         return run
     raise RunExistsError(f"{asked.shown} and all numbers after it are taken; choose another name")
 

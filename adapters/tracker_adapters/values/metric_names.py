@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 
 FIRST = ("loss", "validation/loss", "validation/accuracy", "accuracy", "learning_rate", "total_norm/gradients")
-_OF_TENSORS = (
+SYSTEM = "system/"
+"""How the names begin that tell what a run's machine is busy with; trackers have a page of its own for them."""
+_LAST = (
     "diagnosis/",
     "gradient_norm/",
     "weight_norm/",
@@ -11,23 +13,25 @@ _OF_TENSORS = (
     "update_ratio/",
     "activations/",
     "stability/",
+    SYSTEM,
 )
-"""How names begin that a session records, behind its scope: too many for a table of runs."""
+"""How names begin that a session records of tensors, behind its scope, and a run of its machine: many, not asked for
+first."""
 
 
 def by_weight(names: Iterable[str]) -> list[str]:
     """Returns names with what a person asks for first at the beginning; shallow names come before deep ones."""
-    return sorted(names, key=lambda name: (_place(name), _is_of_tensor(name), name.count("/"), name))
+    return sorted(names, key=lambda name: (_place(name), _comes_last(name), name.count("/"), name))
 
 
 def metrics_first(names: Iterable[str], most: int) -> list[str]:
     """Returns at most so many names, the losses and metrics among them, in the order of ``by_weight``."""
-    return [name for name in by_weight(names) if not _is_of_tensor(name) and name.count("/") <= 1][:most]
+    return [name for name in by_weight(names) if not _comes_last(name) and name.count("/") <= 1][:most]
 
 
 def _place(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 
 
-def _is_of_tensor(name: str) -> bool:
-    return any(f"/{start}" in f"/{name}" for start in _OF_TENSORS)
+def _comes_last(name: str) -> bool:
+    return any(f"/{start}" in f"/{name}" for start in _LAST)

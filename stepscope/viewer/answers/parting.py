@@ -6,6 +6,7 @@ from typing import Any
 
 from tracker_adapters.errors import RunError
 from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.values.metric_names import SYSTEM
 
 from debuggers.diagnosis.comparison import Comparison, SeriesDifference, compare, in_order, series_difference
 from debuggers.diagnosis.rules.diagnose import diagnose
@@ -70,7 +71,8 @@ def _shown(config: dict[str, Any], key: str) -> Any:
 
 
 def _scalars(record: RunRecord) -> set[str]:
-    return {info.name for info in record.names(0) if info.kind == "scalar"}
+    # What a machine was busy with is no difference between trainings.
+    return {info.name for info in record.names(0) if info.kind == "scalar" and not info.name.startswith(SYSTEM)}
 
 
 def _session(

@@ -156,7 +156,7 @@ export class Board {
   /** All charts show the same part. @param {[number, number] | null} range */
   zoom(range) {
     this.look = { ...this.look, zoom: range };
-    for (const card of this.cards()) card.plot.zoom(range);
+    for (const card of this.cards()) if (card.look.axis === this.look.axis) card.plot.zoom(range);
     this.toolbar.show();
     this.keepZoom();
     this.loadSeen();

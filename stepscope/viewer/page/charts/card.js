@@ -1,5 +1,6 @@
 /** One chart: its name, its actions, its lines and the values under the cursor. */
 import { copy, download, element, shortened } from "../dom.js";
+import { SYSTEM, groupOf } from "./catalogue.js";
 import { csvOf, pngOf } from "./files.js";
 import { inWords, showLegend } from "./legend.js";
 import { firstAtLeast } from "./line.js";
@@ -46,8 +47,19 @@ export class Card {
       this.head, this.canvas, this.legend, this.words);
     this.element.addEventListener("keydown", (event) => this.onKey(event));
     if (!large) this.head.addEventListener("dblclick", () => board.showLarge(name));
-    this.plot = new Plot(this.canvas, { zoom: (range) => board.zoom(range), cursor: (x) => this.showValues(x) });
+    this.plot = new Plot(this.canvas, { zoom: (range) => this.zoom(range), cursor: (x) => this.showValues(x) });
     this.showPin();
+  }
+
+  /** How it is shown: what a machine was busy with has no step of the training, so that it is always over time. */
+  get look() {
+    const { look } = this.board;
+    return look.axis === "step" && groupOf(this.entry.name) === SYSTEM ? { ...look, axis: /** @type {const} */ ("relative"), zoom: null } : look;
+  }
+
+  /** @param {[number, number] | null} range */
+  zoom(range) {
+    if (this.look.axis === this.board.look.axis) this.board.zoom(range);
   }
 
   showPin() {
@@ -74,7 +86,7 @@ export class Card {
 
   /** The steps that are loaded: what is seen, and as much on either side. @param {string} run @returns {[number, number] | null} */
   steps(run) {
-    const { zoom, axis } = this.board.look;
+    const { zoom, axis } = this.look;
     if (!zoom) return null;
     const [low, high] = scaled(zoom, 3, (zoom[0] + zoom[1]) / 2);
     if (axis === "step") return [Math.max(0, Math.floor(low)), Math.max(0, Math.ceil(high))];
@@ -92,7 +104,8 @@ export class Card {
       return;
     }
     this.loading = true;
-    const { loader, rank, look } = this.board;
+    const { look } = this;
+    const { loader, rank } = this.board;
     const width = Math.ceil(this.plot.size.width / 50) * 50 * (look.zoom ? 3 : 1);
     try {
       await Promise.all(this.runs().map(({ key }) => {
@@ -115,13 +128,13 @@ export class Card {
   }
 
   draw() {
-    const { board, entry } = this;
+    const { board, entry, look } = this;
     const lines = this.runs().flatMap((run) => {
       const line = board.loader.known(run.key, entry.name, board.rank);
       return line ? [{ run, line, startMs: run.created_ms ?? line.time[0] ?? 0 }] : [];
     });
-    const alerts = board.alertsOf(entry.name);
-    this.plot.draw(lines, alerts, board.look);
+    const alerts = look.axis === board.look.axis ? board.alertsOf(entry.name) : [];
+    this.plot.draw(lines, alerts, look);
     this.words.textContent = inWords(entry.name, this.plot.drawn, alerts.filter(({ own }) => own).length);
     this.element.classList.toggle("empty", lines.every(({ line }) => !line.step.length));
     this.showValues(null);
@@ -132,7 +145,8 @@ export class Card {
     const seen = this.plot.seen();
     const near = x === null || !seen ? [] : this.plot.alerts.filter((alert) => Math.abs(alert.x - x) < (seen[1] - seen[0]) * NEAR);
     const alert = near.find(({ own }) => own) ?? near[0];
-    showLegend(this.legend, this.plot.drawn, x, this.board.look.axis, alert ? `${alert.level}: ${alert.text}` : "");
+    const isAsBoard = this.look.axis === this.board.look.axis;
+    showLegend(this.legend, this.plot.drawn, isAsBoard ? x : x ?? Infinity, this.look.axis, alert ? `${alert.level}: ${alert.text}` : "");
   }
 
   /** @param {KeyboardEvent} event */
@@ -144,11 +158,11 @@ export class Card {
     const middle = (seen[0] + seen[1]) / 2;
     /** @type {Record<string, () => void>} */
     const actions = {
-      ArrowLeft: () => this.board.zoom(moved(seen, -0.2)),
-      ArrowRight: () => this.board.zoom(moved(seen, 0.2)),
-      "+": () => this.board.zoom(scaled(seen, 0.5, middle)),
-      "-": () => this.board.zoom(scaled(seen, 2, middle)),
-      0: () => this.board.zoom(null),
+      ArrowLeft: () => this.zoom(moved(seen, -0.2)),
+      ArrowRight: () => this.zoom(moved(seen, 0.2)),
+      "+": () => this.zoom(scaled(seen, 0.5, middle)),
+      "-": () => this.zoom(scaled(seen, 2, middle)),
+      0: () => this.zoom(null),
       p: () => this.board.togglePin(this.entry.name),
       Enter: () => this.board.showLarge(this.large ? "" : this.entry.name),
     };

@@ -9,7 +9,9 @@ import { jsonNumber } from "../columns.js";
 
 const BY_NAME = new Intl.Collator("en", { numeric: true });
 export const PINNED = "Pinned";
-const DIAGNOSIS = "diagnosis";
+/** What a run records of its machine. */
+export const SYSTEM = "system";
+const LAST = ["diagnosis", SYSTEM];
 
 export class Catalogue {
   /** @param {import("../source.js").Source} source @param {number} rank */
@@ -50,7 +52,7 @@ export class Catalogue {
 
   /**
    * The groups of what a search finds: the pinned ones first, then names without a group; last what is recorded for
-   * the diagnosis.
+   * the diagnosis, and of the machine.
    * @param {(name: string) => boolean} found
    * @param {Set<string>} pinned
    * @returns {Group[]}
@@ -70,8 +72,10 @@ export class Catalogue {
       if (group) group.entries.push(entry);
       else groups.set(title, { title, entries: [entry] });
     }
-    const last = groups.get(DIAGNOSIS);
-    if (last && groups.delete(DIAGNOSIS)) groups.set(DIAGNOSIS, last);
+    for (const title of LAST) {
+      const last = groups.get(title);
+      if (last && groups.delete(title)) groups.set(title, last);
+    }
     return [...groups.values()].filter(({ entries }) => entries.length);
   }
 }
