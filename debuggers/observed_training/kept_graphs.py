@@ -3,19 +3,24 @@
 import weakref
 from typing import Any
 
-from debuggers.observed_training.graph_nodes import operands
+from debuggers.observed_training.graph_nodes import PASSING, is_leaf, operands, operator
 from debuggers.torch_import import torch
 
 LATER = 10
 """Steps after which the graph of a step is expected to be gone."""
 _MOST = 64
-_DEPTH = 4
-"""Nodes from the loss towards the model's output: a loop may keep the output, or the loss without its scale."""
+_DEPTH = 64
+"""Nodes from the loss towards the model's inputs: a loop may keep the loss, the output, features or a state."""
 _KEY = "stepscope"
 
 
 class _Mark:
     __slots__ = ("__weakref__",)
+
+
+def _is_weight(node: Any) -> bool:
+    """Whether a node passes on a leaf alone, as a parameter or its transposed: such nodes may well be kept."""
+    return is_leaf(node) or (operator(node) in PASSING and all(map(is_leaf, operands(node))))
 
 
 class KeptGraphs:
@@ -38,10 +43,10 @@ class KeptGraphs:
             if not isinstance(metadata, dict):
                 break
             metadata[_KEY] = mark
-            following = operands(node)
-            if len(following) != 1:
+            following = [one for one in operands(node) if not _is_weight(one)]
+            if not following:
                 break
-            (node,) = following
+            node = following[0]
         self._marks.append((step, weakref.ref(mark)))
 
     def kept(self, step: int) -> tuple[int, int] | None:

@@ -193,7 +193,7 @@ def test_gradients_that_are_never_zeroed_are_found():
         assert "gradients_zeroed" in observed.kinds()
 
 
-@pytest.mark.parametrize("keeps", ["a sum of losses", "the outputs", "scaled losses", "only the last loss"])
+@pytest.mark.parametrize("keeps", ["a sum of losses", "the outputs", "scaled losses", "features", "only the last loss"])
 def test_graphs_that_a_loop_keeps_are_found(keeps):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -202,14 +202,15 @@ def test_graphs_that_a_loop_keeps_are_found(keeps):
         for _ in range(41):
             inputs, targets = batch()
             optimizer.zero_grad()
-            outputs = model(inputs)
+            features = model[:-1](inputs)
+            outputs = model[-1](features)
             loss = functional.cross_entropy(outputs, targets)
             (loss / 2 if keeps == "scaled losses" else loss).backward()
             optimizer.step()
             if keeps == "a sum of losses":
                 total = total + loss
             elif keeps != "only the last loss":
-                kept.append(outputs if keeps == "the outputs" else loss)
+                kept.append({"the outputs": outputs, "features": features}.get(keeps, loss))
 
         assert ("graphs_freed" in observed.kinds()) == (keeps != "only the last loss")
 
