@@ -11,6 +11,8 @@ from debuggers.diagnosis.rules.rates import learning_rates
 
 FEWEST_STEPS = 100
 """Steps after which a loss that has hardly fallen says that training gets nowhere."""
+COMPARED_AFTER = 25
+"""Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
 ALL = 0.999
 """Share of a model's weights from which none is trained."""
 
@@ -30,16 +32,20 @@ def _some(names: Sequence[str]) -> str:
 
 
 def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
-    """Parameters get gradients and are in no group of the optimizer, and nothing else changes them either."""
+    """Parameters get gradients and are in no group of the optimizer, and nothing else changes them either.
+
+    Weights are compared after 25 steps: what is outside and has changed by then belongs to another optimizer.
+    """
     argument = Argument("parameters_not_in_optimizer")
     names, found = _with_role(evidence, "outside_optimizer"), evidence.found("outside_optimizer")
     trainable = [one.name for one in evidence.facts.parameters if one.role != "frozen"]
-    if found or names:
+    if found or (names and evidence.facts.steps <= COMPARED_AFTER):
         since = found[0].step if found else None
         weight = CERTAIN if found else 0.6
         argument.add(
             weight,
-            f"{_some(names or [one.name for one in found])}: in no group of the optimizer, never changed",
+            f"{_some(names or [one.name for one in found])}: in no group of the optimizer"
+            + (", never changed" if found else ""),
             since=0 if since is not None else None,
             where=names,
         )

@@ -129,8 +129,8 @@ CASES = {
         evidence(tensors={"saturated": {"tanh": 0.45}}),
     ),
     "parameters_not_in_optimizer": (
+        evidence(facts=of_parameters("trained", "outside_optimizer"), findings=("outside_optimizer",)),
         evidence(facts=of_parameters("trained", "outside_optimizer")),
-        evidence(facts=of_parameters("trained", "trained")),
     ),
     "detached_parameters": (
         evidence(facts=of_parameters("without_gradient", "trained"), tensors={"output_std": {"fc0": 1.0, "fc1": 1.0}}),
