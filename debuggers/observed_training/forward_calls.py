@@ -15,8 +15,8 @@ from debuggers.observed_training.loss_view import output_nodes
 from debuggers.observed_training.mixed_samples import MixedSamples
 from debuggers.observed_training.random_calls import RandomCalls
 from debuggers.observed_training.validations import Validations
+from debuggers.signals.entrances import Entrances
 from debuggers.signals.modes import acts_in_training
-from debuggers.signals.passes import observable
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
 from debuggers.torch_internals.modules import is_replica
@@ -30,6 +30,9 @@ _MOST_HELD = 1 << 18
 
 class ForwardCalls:
     """Observes a model's calls from ``attach`` to ``detach``.
+
+    Where a loop calls the model's parts, what they return counts as the model's outputs. Batches are not counted then,
+    nor validations: a part that is called without gradients may be a teacher, or a frozen body.
 
     Attributes:
         outputs: The nodes of the outputs since the last step; see ``output_nodes``.
@@ -58,13 +61,15 @@ class ForwardCalls:
         ``on_training`` is called in the thread of each training call; ``on_evaluation`` gets the outputs of the first
         call after a step that is made without gradients, of a model none of whose layers is in training mode.
         """
-        self._model = observable(model)
+        self._entrances = Entrances(model)
+        self._model = self._entrances.model
         self._isolation, self._stopwatch = isolation, stopwatch
         self._on_training, self._on_evaluation = on_training, on_evaluation
         self._hooks, self._first_hooks = Hooks(), Hooks()
         self.outputs: frozenset[int] = frozenset()
         self.inputs: BatchFacts | None = None
         self.first_outputs: BatchFacts | None = None
+        self._of_part: BatchFacts | None = None
         self.values: torch.Tensor | None = None
         self.autocast: torch.dtype | None = None
         self.products: frozenset[torch.dtype] = frozenset()
@@ -78,6 +83,11 @@ class ForwardCalls:
         self._given: weakref.ref[torch.Tensor] | None = None
 
     @property
+    def by_parts(self) -> bool:
+        """Whether the loop calls the model's parts in its place, as far as is known by now."""
+        return self._entrances.by_parts
+
+    @property
     def given(self) -> torch.Tensor | None:
         """The first tensor that the last training call was given, if loop or graph still hold it."""
         return None if self._given is None else self._given()
@@ -85,8 +95,10 @@ class ForwardCalls:
     def attach(self) -> None:
         """Observes the model's calls from now on."""
         if self._model is not None and not len(self._hooks):
-            self._hooks.add_around_forward(self._model, self._begin, self._end)
-            self._hooks.add_forward([*self.mixed.hooks(), (self._model, self._note_output)])
+            modules = self._entrances.modules
+            for module in modules:
+                self._hooks.add_around_forward(module, self._begin, self._end)
+            self._hooks.add_forward([*self.mixed.hooks(), *((module, self._note_output) for module in modules)])
             if self._looks_closely:
                 self._first_hooks.add_forward([(module, self._note_reader) for module in self.mixed.readers])
 
@@ -103,6 +115,13 @@ class ForwardCalls:
         self._looks_closely = looks_closely
         if not looks_closely:
             self._first_hooks.remove()
+        changed = self._entrances.step_ends()
+        if self.by_parts and self.first_outputs is None:
+            self.first_outputs = self._of_part
+        if changed and len(self._hooks):
+            self._hooks.remove()
+            self._first_hooks.remove()
+            self.attach()
 
     def _begin(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._depth += 1
@@ -112,8 +131,17 @@ class ForwardCalls:
             if is_training_forward():
                 if not is_replica(module):  # data parallelism calls each in a thread of its own
                     self._on_training()
-                self._see_training(args, kwargs)
-            elif not torch.is_grad_enabled() and backward_pass_id() == NO_BACKWARD_PASS and holds_values():
+                self._entrances.training_begins(module)
+                if module is self._model:
+                    self._see_training(args, kwargs)
+                elif self._looks_closely and (tensor := _first_tensor((args, kwargs))) is not None:
+                    self._see_first(tensor)
+            elif (
+                module is self._model
+                and not torch.is_grad_enabled()
+                and backward_pass_id() == NO_BACKWARD_PASS
+                and holds_values()
+            ):
                 tensor = _first_tensor((args, kwargs))
                 self._batch = None if tensor is None else weakref.ref(tensor)
                 self.random.call_begins(tensor)
@@ -132,11 +160,15 @@ class ForwardCalls:
             return
         self.mixed.call_begins(tensor)
         if tensor is not None:
-            if self.inputs is None:
-                self.inputs = batch_facts(tensor)
-            kind = tensor.device.type
-            is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-            self.autocast = torch.get_autocast_dtype(kind) if is_on else None
+            self._see_first(tensor)
+
+    def _see_first(self, tensor: torch.Tensor) -> None:
+        """Takes the first tensor of a call that is looked at closely."""
+        if self.inputs is None:
+            self.inputs = batch_facts(tensor)
+        kind = tensor.device.type
+        is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        self.autocast = torch.get_autocast_dtype(kind) if is_on else None
 
     def _end(self, module: torch.nn.Module) -> None:
         self._depth = max(0, self._depth - 1)
@@ -152,7 +184,12 @@ class ForwardCalls:
     def _note_output(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._depth:
             return
-        if not torch.is_grad_enabled() and self.validations.calls == 1 and not self.validations.acted:
+        if (
+            module is self._model
+            and not torch.is_grad_enabled()
+            and self.validations.calls == 1
+            and not self.validations.acted
+        ):
             with self._stopwatch, self._isolation.guard("looking at the outputs of a validation"):
                 values = next((one for one in tensors_in(output) if is_dense(one) and one.is_floating_point()), None)
                 if values is not None:
@@ -164,9 +201,13 @@ class ForwardCalls:
             if len(self.outputs) < _MOST_OUTPUTS:
                 self.outputs |= output_nodes(found[:_MOST_OUTPUTS])
             values = next((one for one in found if one.is_floating_point() and one.ndim), None)
-            self.mixed.call_ends(values)
+            if module is self._model:
+                self.mixed.call_ends(values)
             if values is not None and self.first_outputs is None:
-                self.first_outputs = batch_facts(values)
+                if module is self._model:
+                    self.first_outputs = batch_facts(values)
+                else:
+                    self._of_part = batch_facts(values)
             small = values is not None and values.numel() <= _MOST_HELD
             self.values = values.detach() if values is not None and small else None
             if self.autocast is not None and values is not None and values.grad_fn is not None:

@@ -246,7 +246,8 @@ class TrainingObserver:
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
             view = loss_view(roots[0], self.calls.outputs)
             calls = self.calls
-            if not view.reaches_outputs and (calls.outputs or (calls.inputs is not None and not calls.sizes)):
+            is_called = calls.outputs or (calls.inputs is not None and not calls.sizes)
+            if not view.reaches_outputs and is_called and not calls.by_parts:
                 return  # another model's loss
             self._graphs.mark(self._steps, roots[0])
             if self._steps < _SCHEDULED and not self.passes.passes:  # once a step: others' weights change between steps

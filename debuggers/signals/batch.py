@@ -9,7 +9,7 @@ import numpy as np
 from debuggers.host_arrays.graph_capture import is_capturing
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
-from debuggers.signals.agreement import agreement, align, mean_entropy
+from debuggers.signals.agreement import Aligned, agreement, align, mean_entropy
 from debuggers.signals.batch_memory import BatchMemory
 from debuggers.signals.batch_statistics import (
     Statistics,
@@ -40,7 +40,7 @@ class BatchSignals:
     def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
         self._log, self._arrivals = log, arrivals
         self._memory = BatchMemory()
-        self._loss_kind, self._evaluated = "", -EVALUATED_EVERY
+        self._loss_kind, self._loss_classes, self._evaluated = "", 0, -EVALUATED_EVERY
         self.forget()
 
     def forget(self) -> None:
@@ -55,7 +55,14 @@ class BatchSignals:
         self._goals: torch.Tensor | None = None
 
     def see(
-        self, *, inputs: Any = None, outputs: Any = None, targets: Any = None, loss_kind: str = "", told: bool = False
+        self,
+        *,
+        inputs: Any = None,
+        outputs: Any = None,
+        targets: Any = None,
+        loss_kind: str = "",
+        loss_classes: int = 0,
+        told: bool = False,
     ) -> None:
         """Takes tensors or nests of them; what holds no plain real values is left out.
 
@@ -64,11 +71,13 @@ class BatchSignals:
             outputs: What it returned, or what its loss compares with the targets.
             targets: What the loss compares with the outputs.
             loss_kind: A kind of ``LossFacts``; ``""`` if it is not known; then that of the steps before.
+            loss_classes: How many classes the loss chooses from; 0 if it is not known; then as at the steps before.
             told: Whether the loop itself tells them.
         """
         if is_capturing():
             return
         self._loss_kind = loss_kind or self._loss_kind
+        self._loss_classes = loss_classes or self._loss_classes
         if inputs is not None and (told or not self._inputs):
             self._see_inputs([value for tensor in tensors_in(inputs) if (value := usable(tensor)) is not None])
         if outputs is not None and (output := _first_output(outputs)) is not None:
@@ -83,6 +92,13 @@ class BatchSignals:
             values = [value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None]
             if values:
                 self._see_targets(values[0])
+
+    def drop(self, *, inputs: bool = False, outputs: bool = False) -> None:
+        """Drops inputs or outputs of the coming step that were found by themselves and are not the batch's."""
+        if inputs:
+            self._inputs, self._batch_size = {}, None
+        if outputs:
+            self._outputs, self._held, self._agreement = {}, None, {}
 
     def see_evaluation(self, step: int, outputs: torch.Tensor) -> None:
         """Takes outputs for inputs that are not trained on at a step, if they are the logits of classes."""
@@ -137,8 +153,12 @@ class BatchSignals:
         goals = self._goals[::stride] if stride > 1 and self._goals.ndim else self._goals
         with quiet_computation(outputs.device.type):
             aligned = align(outputs, goals, soft=self._loss_kind == "cross_entropy")
-            if aligned is not None:
+            if aligned is not None and self._has_classes(aligned):
                 self._agreement = agreement(aligned, self._loss_kind)
+
+    def _has_classes(self, aligned: Aligned) -> bool:
+        """Whether outputs are what the loss chooses from: a contrastive loss has made similarities of embeddings."""
+        return not aligned.by_class or self._loss_classes in (0, aligned.outputs.shape[1])
 
     def _hold(self, output: torch.Tensor) -> tuple[torch.Tensor, int] | None:
         if output.numel() <= MOST_HELD:

@@ -90,8 +90,8 @@ class Signals:
         if self.is_sampled:
             self._batch.forget()
             self._layers.forget()
+            self._layers.attach()  # before the passes: a layer that a loop calls itself ends a pass, too
             self._passes.attach()
-            self._layers.attach()
 
     def pause(self) -> None:
         """Takes all hooks away, until ``expect``."""
@@ -105,12 +105,26 @@ class Signals:
         self._data_time.forget()
 
     def batch(
-        self, *, inputs: Any = None, outputs: Any = None, targets: Any = None, loss_kind: str = "", told: bool = False
+        self,
+        *,
+        inputs: Any = None,
+        outputs: Any = None,
+        targets: Any = None,
+        loss_kind: str = "",
+        loss_classes: int = 0,
+        told: bool = False,
     ) -> None:
         """Takes what is seen of the coming step; see ``BatchSignals.see``. At steps that are not sampled: nothing."""
         if self.is_sampled:
             with self._stopwatch, self._isolation.guard("looking at a batch"):
-                self._batch.see(inputs=inputs, outputs=outputs, targets=targets, loss_kind=loss_kind, told=told)
+                self._batch.see(
+                    inputs=inputs,
+                    outputs=outputs,
+                    targets=targets,
+                    loss_kind=loss_kind,
+                    loss_classes=loss_classes,
+                    told=told,
+                )
 
     def broken_batch(self, step: int, count: int) -> None:
         """Takes how many inputs were NaN or infinite at a step that is not sampled, whose loss is not finite."""

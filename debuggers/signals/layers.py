@@ -71,6 +71,8 @@ class LayerSignals:
         self._samples: dict[str, torch.Tensor] = {}
         self._kinds: dict[str, str] = {}
         self._nodes: dict[int, str] = {}
+        self._found: dict[str, str] = {}
+        self._makers: set[str] = set()
 
     def attach(self) -> None:
         """Hooks the layers for the coming step."""
@@ -88,11 +90,12 @@ class LayerSignals:
             hooks = [(entry.module, partial(self._see, entry.name)) for entry in self._layers]
             self._observers = self._hooks.add_forward(hooks)
 
-    def begin_pass(self) -> None:
-        """Says that the pass begins that is taken; layers exchanged since ``attach`` are followed."""
-        self.forget()
+    def begin_pass(self, *, goes_on: bool = False) -> None:
+        """Says that the pass begins that is taken, or goes on; layers exchanged since ``attach`` are followed."""
+        if not goes_on:
+            self.forget()
         self.takes = True
-        if self._members is not None and self._members.have_changed():
+        if not goes_on and self._members is not None and self._members.have_changed():
             self.attach()
 
     def detach(self) -> None:
@@ -100,15 +103,20 @@ class LayerSignals:
         self._hooks.remove()
 
     def end_pass(self, output: Any) -> None:
-        """Says that the pass has returned: at the first one, learns from its graph what reads the layers' outputs."""
+        """Says that the pass, or a part of it, has returned: in the first one, learns what reads the layers' outputs.
+
+        That is in its graph. Of several parts, the last one's outputs are the model's.
+        """
         self.takes = False
         if self._readers is None and self._nodes:
-            self._readers = readers_of(tensors_in(output), self._nodes)
-            self._log.note_outputs(makers_of(tensors_in(output), self._nodes))
-        self._nodes = {}
+            self._found |= readers_of(tensors_in(output), self._nodes)
+            self._makers = makers_of(tensors_in(output), self._nodes)
 
     def end_step(self, step: int) -> None:
         """Ends a sampled step: keeps and emits what was taken, as soon as it is on the host."""
+        if self._readers is None and self._nodes:
+            self._readers = self._found
+            self._log.note_outputs(self._makers)
         values, samples, kinds, readers = self._values, self._samples, self._kinds, self._readers or {}
         self.forget()
         if not samples:

@@ -18,9 +18,9 @@ from debuggers.measurement.summary_table import SummaryTable
 from debuggers.observed_training.loss_view import LossView
 from debuggers.observed_training.observer import TrainingObserver
 from debuggers.signals.collector import Signals
+from debuggers.signals.entrances import observable
 from debuggers.signals.judge import SignalJudge
 from debuggers.signals.modes import acts_in_training
-from debuggers.signals.passes import observable
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
@@ -120,7 +120,9 @@ class SessionDiagnosis:
         if self.signals is not None:
             # With several terms, such as those of a GAN's judge, the targets of one say little.
             targets = view.targets if view.facts.terms == 1 else None
-            self.signals.batch(targets=targets, loss_kind=view.facts.kind)
+            shape = view.facts.outputs_shape if view.facts.kind in ("cross_entropy", "nll") else ()
+            classes = shape[1] if len(shape) > 1 else 0
+            self.signals.batch(targets=targets, loss_kind=view.facts.kind, loss_classes=classes)
 
     def step(
         self, step: int, loss: torch.Tensor | float | None, batch: Mapping[str, Any], table: SummaryTable | None
