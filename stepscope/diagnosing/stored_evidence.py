@@ -26,21 +26,22 @@ def scopes(record: RunRecord) -> list[str]:
     ends = (FACTS_NAME, f"{PREFIX}update_ratio", "total_norm/gradients")
     found = {
         info.name.removesuffix(end).rstrip("/")
-        for info in record.names(0)
+        for info in record.names(record.lowest_rank)
         for end in ends
         if f"/{info.name}".endswith(f"/{end}")
     }
     return sorted(found) or [""]
 
 
-def stored_evidence(record: RunRecord, scope: str = "", rank: int = 0) -> Evidence:
+def stored_evidence(record: RunRecord, scope: str = "", rank: int | None = None) -> Evidence:
     """Returns the evidence of a run's session.
 
     Args:
         record: The run.
         scope: The session's scope.
-        rank: Whose; the first rank mostly speaks for all, and is compared with the others.
+        rank: Whose; by default that of the first rank, which mostly speaks for all, and is compared with the others.
     """
+    rank = record.lowest_rank if rank is None else rank
     prefix = f"{scope}/" if scope else ""
     names = [info.name for info in record.names(rank) if info.kind == "scalar"]
     facts, findings, stored_ns = _facts(record, prefix, rank)
@@ -178,11 +179,11 @@ def _finding(kind: str, alert: Alert) -> Finding:
 
 def _with_ranks(record: RunRecord, prefix: str, facts: Facts, rank: int) -> Facts:
     """Compares the checksums of the weights of all ranks with the first's, at the steps at which they have one."""
-    others = [other for other in record.ranks if other] if rank == 0 else []
+    others = [other for other in record.ranks if other != rank] if rank == record.lowest_rank else []
     name = prefix + _CHECKSUM
-    if not others or not any(info.name == name for info in record.names(0)):
+    if not others or not any(info.name == name for info in record.names(rank)):
         return facts
-    mine, checked, broken, first, where = record.scalars(name, 0), 0, 0, None, ""
+    mine, checked, broken, first, where = record.scalars(name, rank), 0, 0, None, ""
     for other in others:
         if not any(info.name == name for info in record.names(other)):
             continue
@@ -191,7 +192,7 @@ def _with_ranks(record: RunRecord, prefix: str, facts: Facts, rank: int) -> Fact
         differ = np.flatnonzero(mine.values[here] != theirs.values[there])
         checked, broken = checked + len(steps), broken + len(differ)
         if len(differ) and (first is None or steps[differ[0]] < first):
-            first, where = int(steps[differ[0]]), f"rank {other} from rank 0"
+            first, where = int(steps[differ[0]]), f"rank {other} from rank {rank}"
     invariant = InvariantFacts(name="replicas_equal", checked=checked, broken=broken, first_step=first, where=where)
     kept = tuple(one for one in facts.invariants if one.name != "replicas_equal")
     return replace(facts, invariants=(*kept, invariant), world_size=max(facts.world_size, len(record.ranks)))

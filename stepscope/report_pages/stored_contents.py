@@ -20,15 +20,16 @@ def stored_contents(record: RunRecord) -> list[ReportContent]:
     """
     reports = {(report.scope, report.rank): report for report in stored_reports(record)}
     known = scopes(record)
-    if known == [""] and reports and ("", 0) not in reports:
+    lowest = record.lowest_rank
+    if known == [""] and reports and ("", lowest) not in reports:
         known = []  # sessions without a diagnosis have left reports alone
     found = []
     for scope in sorted({*known, *(scope for scope, _ in reports)}):
         told = [rank for of, rank in reports if of == scope]
-        first = _content(record, reports.get((scope, 0)), scope, 0)
+        first = _content(record, reports.get((scope, lowest)), scope, lowest)
         found.append(first)
-        for rank in told or [rank for rank in record.ranks if rank][:_MOST_RANKS]:
-            if not rank:
+        for rank in told or [rank for rank in record.ranks if rank != lowest][:_MOST_RANKS]:
+            if rank == lowest:
                 continue
             content = _content(record, reports.get((scope, rank)), scope, rank)
             if told or {one.code for one in content.causes} != {one.code for one in first.causes}:

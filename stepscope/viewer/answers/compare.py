@@ -63,7 +63,7 @@ def causes_of(record: RunRecord) -> list[dict[str, Any]]:
 
 def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict[str, Any]:
     """Returns the row of one run; see ``compare_answer``."""
-    manifest, names = record.manifest, record.names(0)
+    manifest, names = record.manifest, record.names(record.lowest_rank)
     scalars = {info.name: info for info in names if info.kind == "scalar"}
     chosen = [name for name in wanted if name in scalars] if wanted else metrics_first(scalars, MOST_METRICS)
     ended_ns = manifest.ended_ns
@@ -85,14 +85,14 @@ def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict
 
 def _metrics(record: RunRecord, infos: Sequence[NameInfo], at: float | None) -> dict[str, dict[str, Any]]:
     short = [info.name for info in infos if info.count <= MOST_VALUES or at is not None]
-    stored = record.many_scalars(short)
+    stored = record.many_scalars(short, record.lowest_rank)
     found = {}
     for info in infos:
         one: dict[str, Any] = {"last": info.last_value, "step": info.last_step}
         if info.name in stored:
             one |= _extremes(stored[info.name], at)
         elif info.name not in short:
-            ranges = record.scalar_ranges(info.name, max_ranges=1)
+            ranges = record.scalar_ranges(info.name, record.lowest_rank, max_ranges=1)
             one |= {"lowest": float(np.fmin.reduce(ranges.min)), "highest": float(np.fmax.reduce(ranges.max))}
         found[info.name] = one
     return found

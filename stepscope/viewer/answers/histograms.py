@@ -21,7 +21,8 @@ def histograms_answer(runs: RunList, query: Query) -> Answer:
     ``percentiles`` (rows, 7), ``edges`` (bins + 1,) and ``bins`` (rows, bins): elements in each, see ``Grid``.
     ``first`` and ``last`` choose steps.
     """
-    key, name, rank = query.run(), query.text("name"), query.whole("rank", 0)
+    key, name = query.run(), query.text("name")
+    rank = query.rank(runs)
     first, last = (
         query.whole(name, otherwise, high=MOST_STEPS) for name, otherwise in (("first", 0), ("last", MOST_STEPS))
     )

@@ -11,7 +11,8 @@ PNG = "image/png"
 
 def images_answer(runs: RunList, query: Query) -> Answer:
     """``images?run=K&name=N&rank=0``: every image of a name by step: step, seq, time_ms, width and height."""
-    key, name, rank = query.run(), query.text("name"), query.whole("rank", 0)
+    key, name = query.run(), query.text("name")
+    rank = query.rank(runs)
     with runs.opened(key) as record:
         position = runs.position(key)
         listed = record.listed(Image.kind, name, rank)
@@ -30,7 +31,8 @@ def images_answer(runs: RunList, query: Query) -> Answer:
 
 def image_answer(runs: RunList, query: Query) -> Answer:
     """``image?run=K&name=N&step=S&rank=0&seq=Q``: a PNG file; without ``seq`` the last image of the step."""
-    key, name, rank = query.run(), query.text("name"), query.whole("rank", 0)
+    key, name = query.run(), query.text("name")
+    rank = query.rank(runs)
     seq = query.whole("seq", -1, low=-1)
     with runs.opened(key) as record:
         if seq < 0:

@@ -31,7 +31,7 @@ def layers_answer(runs: RunList, query: Query) -> Answer:
     8 -inf, 16 not finite, 0 not measured. ``first``, ``last`` and ``width`` choose steps and the number of columns.
     ``detail=overview`` answers from roll-ups, where all values have not been read yet.
     """
-    key, rank = query.run(), query.whole("rank", 0)
+    key, rank = query.run(), query.rank(runs)
     found = _found(runs, key, query.text("scope", ""), rank)
     if not query.text("statistic", ""):
         return _list(runs, key, found)

@@ -10,7 +10,7 @@ def names_answer(runs: RunList, query: Query) -> Answer:
 
     ``since`` is the ``position`` of an earlier answer about this rank: then only names that have changed are there.
     """
-    key, rank, since = query.run(), query.whole("rank", 0), query.whole("since", 0)
+    key, rank, since = query.run(), query.rank(runs), query.whole("since", 0)
     with runs.opened(key) as record:
         position = runs.position(key)
         names, last_seq = runs.names.read(record, rank, since)

@@ -72,7 +72,8 @@ def _shown(config: dict[str, Any], key: str) -> Any:
 
 def _scalars(record: RunRecord) -> set[str]:
     # What a machine was busy with is no difference between trainings.
-    return {info.name for info in record.names(0) if info.kind == "scalar" and not info.name.startswith(SYSTEM)}
+    names = record.names(record.lowest_rank)
+    return {info.name for info in names if info.kind == "scalar" and not info.name.startswith(SYSTEM)}
 
 
 def _session(
@@ -139,8 +140,8 @@ def _others(ours: RunRecord, theirs: RunRecord, names: Sequence[str]) -> dict[st
 
 
 def _series(record: RunRecord, name: str) -> Series | None:
-    ranges = record.scalar_ranges(name, max_ranges=1)
+    ranges = record.scalar_ranges(name, record.lowest_rank, max_ranges=1)
     if int(ranges.counts.sum()) > MOST_VALUES:
         return None
-    stored = record.scalars(name)
+    stored = record.scalars(name, record.lowest_rank)
     return thinned(stored.steps, stored.values)

@@ -1,13 +1,20 @@
 """The parameters of an address, checked."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from math import inf, isnan
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from stepscope.viewer.answers.answer import BadRequest
+from stepscope.viewer.answers.answer import BadRequest, NotFound
+
+if TYPE_CHECKING:
+    from stepscope.viewer.watched_runs import RunList
 
 MAX_ADDRESS = 64 * 1024
 _MOST_PARAMETERS = 32
+_MOST_TOLD = 16
 
 
 class Query:
@@ -17,7 +24,7 @@ class Query:
         self.parameters = dict(parameters)
 
     @classmethod
-    def of(cls, address: str) -> "tuple[str, Query]":
+    def of(cls, address: str) -> tuple[str, Query]:
         """Returns the path of an address and its parameters; raises BadRequest for what is none."""
         if len(address) > MAX_ADDRESS:
             raise BadRequest(f"an address has {len(address)} characters; expected at most {MAX_ADDRESS}")
@@ -54,6 +61,16 @@ class Query:
         if found != int(found):
             raise BadRequest(f"{name} is {found:g}; expected an integer")
         return int(found)
+
+    def rank(self, runs: RunList) -> int:
+        """Returns the rank of the run that is asked about, by default its lowest; raises NotFound for one it lacks."""
+        ranks = runs.run(self.run()).head().ranks
+        lowest = min(ranks, default=0)
+        found = self.whole("rank", lowest)
+        if found != lowest and found not in ranks:
+            known = ", ".join(map(str, ranks[:_MOST_TOLD])) + (", …" if len(ranks) > _MOST_TOLD else "")
+            raise NotFound(f"rank is {found}; expected one that the run has: {known or lowest}")
+        return found
 
     def run(self, name: str = "run") -> str:
         """Returns the key of the run that is asked about."""

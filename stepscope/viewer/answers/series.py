@@ -37,7 +37,7 @@ def series_answer(runs: RunList, query: Query) -> Answer:
     those that were told; where that is not possible (a resumed run repeats steps, or there are too many), ``whole`` is
     true, and the answer is as without ``since``. ``count``, ``first_step`` and ``last_step`` in meta are of all steps.
     """
-    asked = _Asked.of(query)
+    asked = _Asked.of(query, query.rank(runs))
     since = _cursor(query.text("since", ""))
     with runs.opened(asked.run) as record:
         position = runs.position(asked.run)
@@ -60,10 +60,10 @@ class _Asked:
     width: int
 
     @classmethod
-    def of(cls, query: Query) -> Self:
+    def of(cls, query: Query, rank: int) -> Self:
         steps = (query.number("first", 0.0), query.number("last", float(MOST_STEPS)))
         width = query.whole("width", WIDTH, 1, 20_000)
-        return cls(query.run(), query.text("name"), query.whole("rank", 0), steps, width)
+        return cls(query.run(), query.text("name"), rank, steps, width)
 
 
 def _cursor(text: str) -> tuple[int, int] | None:

@@ -76,7 +76,8 @@ def file_answer(runs: RunList, query: Query) -> Answer:
 
 
 def _answer(runs: RunList, query: Query, kind: str, content: Callable[[Any], tuple[dict[str, Any], int]]) -> Answer:
-    key, name, rank = query.run(), query.text("name"), query.whole("rank", 0)
+    key, name = query.run(), query.text("name")
+    rank = query.rank(runs)
     seq = query.whole("seq", -1, low=-1)
     with runs.opened(key) as record:
         if seq >= 0:

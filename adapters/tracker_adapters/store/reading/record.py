@@ -65,6 +65,11 @@ class RunRecord(NotebookView, SeriesReader):
         """Whether a process is writing to the run."""
         return any(is_locked(layout.rank_folder(self.path, rank) / layout.WRITER_LOCK) for rank in self.ranks)
 
+    @property
+    def lowest_rank(self) -> int:
+        """The first rank that has a store, which mostly speaks for all; 0 where none has."""
+        return min(self.ranks, default=0)
+
     @naming_the_run
     def attempts(self, rank: int = 0) -> list[AttemptTimes]:
         """Returns when each opening of the run began and stored its last artifact, by their numbers."""

@@ -1,8 +1,11 @@
 """The parameters of addresses: what is wrong is named, with what was expected."""
 
+import numpy as np
 import pytest
+from observed_runs import Asked, train
 
-from stepscope.viewer.answers.answer import BadRequest
+import stepscope
+from stepscope.viewer.answers.answer import BadRequest, NotFound
 from stepscope.viewer.answers.query import Query
 
 
@@ -51,3 +54,41 @@ def test_a_missing_parameter_is_named():
 def test_an_address_that_is_too_much_or_no_text_is_refused(address):
     with pytest.raises(BadRequest):
         Query.of(address)
+
+
+@pytest.fixture(scope="module")
+def rank_1(tmp_path_factory):
+    """A run of which only rank 1 has recorded."""
+    folder = tmp_path_factory.mktemp("viewed") / "exp"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RANK", "1")
+        with stepscope.open_run(folder, sinks=[]) as run:
+            train(run, nan_at=5)
+            run.at(3).image("samples", np.zeros((2, 3), np.uint8), layout="HW")
+            run.at(3).text("note", "of rank 1")
+    asked = Asked(folder)
+    yield asked
+    asked.runs.close()
+
+
+@pytest.mark.parametrize("rank", [{}, {"rank": 1}], ids=["the lowest rank", "rank 1"])
+def test_a_run_without_rank_0_answers_as_every_other(rank_1, rank):
+    assert rank_1.json("runs")["runs"][0]["ranks"] == [1]
+    names = {entry["name"] for entry in rank_1.json("names", **rank)["names"]}
+    assert {"loss", "samples", "note"} <= names
+    assert rank_1.columns("series", name="loss", **rank)[1]["step"].size == 40
+    assert [one["step"] for one in rank_1.json("images", name="samples", **rank)["images"]] == [3]
+    assert rank_1.json("texts", name="note", **rank)["texts"][0]["text"] == "of rank 1"
+    assert rank_1.json("layers", **rank)["statistics"]
+    verdict = rank_1.json("verdict")
+    assert (verdict["state"], [one["rank"] for one in verdict["sessions"]]) == ("bad", [1])
+    (row,) = rank_1.json("compare")["runs"]
+    assert (row["state"], row["metrics"]["loss"]["step"]) == ("bad", 39)
+    assert "non_finite_inputs" in [cause["code"] for cause in rank_1.json("causes")["causes"]]
+
+
+@pytest.mark.parametrize("path", ["names", "series", "histograms", "layers", "images", "image", "texts", "tables"])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_rank_that_the_run_lacks_is_not_found(rank_1, path, rank):
+    with pytest.raises(NotFound, match=f"rank is {rank}; expected one that the run has: 1"):
+        rank_1.answer(path, name="loss", rank=rank)

@@ -8,7 +8,7 @@ from answer_columns import columns_of
 
 import stepscope
 from stepscope.viewer.answers import long_series
-from stepscope.viewer.answers.answer import AnswerError, BadRequest, Gone, NotFound
+from stepscope.viewer.answers.answer import AnswerError, BadRequest, NotFound
 from stepscope.viewer.answers.table import answer
 from stepscope.viewer.watched_runs import RunList
 
@@ -119,7 +119,7 @@ def test_hostile_and_wrong_questions_have_one_line_for_an_answer(runs):
         asked(runs, name="lose")
     with pytest.raises(NotFound, match="no run has the key"):
         asked(runs, run="zzz")
-    with pytest.raises(Gone, match="has no rank 3"):
+    with pytest.raises(NotFound, match="rank is 3; expected one that the run has: 0"):
         asked(runs, rank=3)
     for wrong in ({"since": "1"}, {"since": "-1.2"}, {"width": 0}, {"first": "x"}, {"rank": -1}):
         with pytest.raises(BadRequest):
