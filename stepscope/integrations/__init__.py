@@ -1,0 +1,1 @@
+"""Integrations of training frameworks, one file each; a framework is imported in its file alone."""

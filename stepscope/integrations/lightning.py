@@ -1,0 +1,262 @@
+"""Lightning: a callback that watches a training, and a logger; see docs/frameworks.md."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from os import PathLike
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities import rank_zero_only
+from tracker_adapters.config import SinksSpec
+from tracker_adapters.emitter import Emitter
+
+from debuggers.gradients.parameters import Parameters
+from debuggers.gradients.step_probe import PendingReading, probe_gradients
+from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.torch_import import torch
+from stepscope.integrations.parts import parts_of
+from stepscope.integrations.watched_training import WatchedTraining, check_version, warn_of_second
+from stepscope.runs.live_run import run_of
+from stepscope.sessions.config import DebugConfig, Preset
+
+TESTED = ("2.6", "2.6")
+"""The first and the last minor version that the tests ran with."""
+UNCLIPPED = "total_norm/unclipped_gradients"
+"""The norm of all gradients before Lightning clips them; ``total_norm/gradients`` is that after it."""
+_SETTINGS = ("max_epochs", "max_steps", "precision", "accumulate_grad_batches", "gradient_clip_val", "world_size")
+
+
+class StepscopeCallback(Callback):
+    """Watches the trainings of a Trainer: ``Trainer(callbacks=[StepscopeCallback("runs/exp1")])``.
+
+    ``fit`` opens the run and starts a session for each optimizer. Metrics that the module logs are recorded, every
+    ``log_every_n_steps``. When ``fit`` returns, run and sessions are closed; when it raises, the run is marked as
+    failed. With a ``StepscopeLogger`` in the same Trainer, both write to the logger's run.
+    """
+
+    is_unasked = False
+    """Whether the environment asked for it, so that one that the user gave takes its place."""
+
+    def __init__(
+        self,
+        run: str | PathLike[str] | Emitter | None = None,
+        *,
+        sinks: SinksSpec = ("local",),
+        config: DebugConfig | Preset | None = None,
+        **settings: Any,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            run: The run's folder, or an open run; by default ``STEPSCOPE_RUN`` or ``runs/lightning``.
+            sinks: Where the run is shown; see ``open_run``.
+            config: What is measured; see ``watch``.
+            settings: Fields of DebugConfig to change.
+
+        Raises:
+            ConfigError: For a wrong configuration.
+            SessionError: For a run of another type.
+        """
+        self._training = WatchedTraining("lightning", run, sinks=sinks, config=config, settings=settings)
+        self._is_active = False
+        self._takes_metrics = True
+        self._seen: dict[str, Any] = {}
+        self._by_step: set[str] = set()
+        self._by_epoch: set[str] = set()
+        self._metrics_step = -1
+        self._unclipped: _UnclippedNorm | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Opens the run of a training."""
+        if stage != "fit":
+            return
+        all_of_us = [one for one in trainer.callbacks if isinstance(one, StepscopeCallback)]
+        self._is_active = all_of_us[0] is self
+        if not self._is_active:
+            return
+        check_version("lightning", *TESTED)
+        if (asked := sum(not one.is_unasked for one in all_of_us)) > 1:
+            warn_of_second("StepscopeCallbacks", asked)
+        logger = next((one for one in trainer.loggers if isinstance(one, StepscopeLogger)), None)
+        self._takes_metrics = logger is None
+        if logger is not None:
+            self._training = logger.use_settings_of(self._training)
+        self._training.open(_configuration(trainer, pl_module), rank=_rank(trainer))
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Starts the sessions."""
+        if not self._is_active:
+            return
+        with self._training.isolation.guard("starting the sessions"):
+            parts = parts_of(pl_module, trainer.optimizers, is_called=False)
+            first = trainer.global_step if len(parts) == 1 and trainer.global_step else None
+            self._training.watch(parts, scaler=getattr(trainer.precision_plugin, "scaler", None), first_step=first)
+            clipping = type(pl_module).configure_gradient_clipping.__module__.partition(".")[0]
+            is_own = clipping not in ("lightning", "pytorch_lightning")
+            clips = pl_module.automatic_optimization and (trainer.gradient_clip_val or is_own)
+            self._unclipped = _UnclippedNorm(parts[0].model, self._training) if clips else None
+            self._seen, self._metrics_step = dict(trainer.logged_metrics), -1
+
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
+        """Takes the norm of the gradients, accumulated and unscaled, before they are clipped."""
+        if self._unclipped is not None:
+            with self._training.isolation.guard("measuring gradients before they are clipped"):
+                self._unclipped.see()
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Takes what the module has logged."""
+        if not (self._is_active and self._takes_metrics):
+            return
+        step = self._training.step
+        if step != self._metrics_step and (step + 1) % trainer.log_every_n_steps == 0:
+            self._metrics_step = step  # once for all micro-batches of a step
+            self._by_step |= self._take_metrics(trainer, but=self._by_epoch)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Takes what the module has logged of the epoch."""
+        self._by_epoch |= self._take_metrics(trainer, but=self._by_step)
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Leaves the validation out of the training."""
+        if self._is_active:
+            self._training.begin_validation()
+            with self._training.isolation.guard("reading the logged metrics"):
+                self._seen = dict(trainer.logged_metrics)  # those of the training were taken
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Goes on with the training, and takes the validation's metrics."""
+        if self._is_active:
+            self._training.end_validation()
+            if not trainer.sanity_checking:
+                self._by_epoch |= self._take_metrics(trainer) - self._by_step
+
+    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+        """Ends sessions and run, which has failed."""
+        self._end(exception)
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Ends sessions and run."""
+        if stage == "fit":
+            self._end()
+
+    def _take_metrics(self, trainer: Trainer, but: Collection[str] = ()) -> set[str]:
+        """Takes what is new, and returns its names.
+
+        The trainer keeps what was logged earlier, and makes new tensors of it at the end of an epoch: ``but`` are the
+        names of what is logged at other moments.
+        """
+        new: dict[str, Any] = {}
+        if self._is_active and self._takes_metrics:
+            with self._training.isolation.guard("reading the logged metrics"):
+                logged = dict(trainer.logged_metrics)
+                new = {name: one for name, one in logged.items() if self._seen.get(name) is not one and name not in but}
+                self._seen = logged
+                self._training.log(new)
+        return set(new)
+
+    def _end(self, error: BaseException | None = None) -> None:
+        if self._is_active:
+            if self._unclipped is not None:
+                with self._training.isolation.guard("measuring gradients before they are clipped"):
+                    self._unclipped.drain()
+            self._is_active, self._unclipped = False, None
+            self._seen.clear()
+            self._training.end(error)
+
+
+class StepscopeLogger(Logger):
+    """Records what a module logs, in a run: ``Trainer(logger=StepscopeLogger("runs/exp1"))``.
+
+    ``StepscopeCallback`` in the same Trainer writes to the same run. On ranks after the first it records nothing.
+    """
+
+    def __init__(self, run: str | PathLike[str] | Emitter | None = None, *, sinks: SinksSpec = ("local",)) -> None:
+        """Opens nothing yet; see ``StepscopeCallback`` for the arguments and errors."""
+        super().__init__()
+        self._training = WatchedTraining("lightning", run, sinks=sinks)
+
+    @property
+    def run(self) -> Emitter:
+        """The run, for images, texts and more; opened where it is not. After a training it is continued."""
+        return self._training.open()
+
+    @property
+    def name(self) -> str:
+        """Empty: checkpoints lie where they lie without this logger."""
+        return ""
+
+    @property
+    def version(self) -> str:
+        """Empty, likewise."""
+        return ""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Records numbers; see ``WatchedTraining.log`` for their names."""
+        check_version("lightning", *TESTED)
+        self._training.log(metrics, step)
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Mapping[str, Any] | Namespace, *args: Any, **kwargs: Any) -> None:
+        """Takes hyperparameters as the run's configuration, or as the text ``hyperparameters`` if the run is open."""
+        given = dict(vars(params)) if isinstance(params, Namespace) else dict(params)
+        is_new = self._training.run is None
+        emitter = self._training.open(given)
+        run = run_of(emitter)
+        if given and not is_new and not (run is not None and given.keys() <= run.info.config.keys()):
+            with self._training.isolation.guard("recording hyperparameters"):
+                emitter.text("hyperparameters", json.dumps(given, default=str), step=self._training.step)
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Closes the run, if it is still open; anything but ``success`` marks it as failed."""
+        failed = None if status == "success" else RuntimeError(f"Lightning ended with the status {status}")
+        self._training.end(failed)
+
+    def use_settings_of(self, training: WatchedTraining) -> WatchedTraining:
+        """Returns the training of this logger, which measures from now on what a callback's would."""
+        self._training.config = training.config
+        return self._training
+
+
+class _UnclippedNorm:
+    """The norm of a model's gradients before clipping, one pass a step; a device is not waited for."""
+
+    def __init__(self, model: torch.nn.Module, training: WatchedTraining) -> None:
+        self._parameters, self._training = Parameters(model), training
+        self._arrivals = ArrivalQueue()
+
+    def see(self) -> None:
+        """Takes the gradients of the coming step."""
+        if gradients := self._parameters.gradients().tensors:
+            step, reading = self._training.next_step, probe_gradients(gradients)
+            self._arrivals.push(reading, lambda: self._emit(step, reading))
+
+    def drain(self) -> None:
+        """Waits for the device, and emits what is left."""
+        self._arrivals.drain()
+
+    def _emit(self, step: int, reading: PendingReading) -> None:
+        if self._training.run is not None:
+            self._training.run.scalar(UNCLIPPED, reading.resolve().total_norm, step=step)
+
+
+def _rank(trainer: Trainer) -> int | None:
+    return trainer.global_rank if trainer.world_size > 1 else None
+
+
+def _configuration(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
+    """The hyperparameters of module and data, and the settings of the trainer that change a training."""
+    found: dict[str, Any] = {}
+    for holder in (module, getattr(trainer, "datamodule", None)):
+        with suppress(Exception):  # a property of the user's may raise
+            found |= dict(getattr(holder, "hparams", None) or {})
+    settings = {name: getattr(trainer, name, None) for name in _SETTINGS}
+    return {**found, "trainer": {name: value for name, value in settings.items() if value is not None}}
