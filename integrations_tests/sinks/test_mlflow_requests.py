@@ -8,6 +8,7 @@ import pytest
 from mlflow_delivery import opened
 from mlflow_server import tracking_server
 from readback_mlflow import read_back
+from tcp_proxy import Fault, proxy_before
 from tracker_adapters.artifacts import Histogram, Image, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
@@ -82,6 +83,22 @@ def test_a_new_run_and_its_writes(server, options, tmp_path):
     assert requests.new() == {LOG_BATCH: 1, UPLOAD: 11, "GET runs/get": 1, "POST runs/set-tag": 1}
     sink.write(Batch.of(one_of_each(tmp_path, step=5), first_seq=29))
     assert requests.new() == {LOG_BATCH: 1, UPLOAD: 11, "POST runs/set-tag": 1}
+
+
+def test_a_request_on_a_connection_that_the_server_has_just_ended_is_made_again(server, tmp_path):
+    with proxy_before(server.port) as proxy:
+        options = MLflowSink.resolve({"target": proxy.address, "experiment": str(tmp_path)}, tmp_path / "run")
+        sink = opened(options)
+        requests = Requests(server)
+        proxy.fault = Fault()
+        for step in range(3):
+            proxy.fault.closes_kept += 1
+            sink.write(Batch.of(scalars_histogram_and_image(step), first_seq=1 + 4 * step))
+            sink.flush()
+            assert proxy.fault.closes_kept == 0
+        proxy.fault = None
+        assert requests.new() == {LOG_BATCH: 3, "GET runs/get": 1, UPLOAD: 9}, "each reached the server once"
+        assert len(read_back(options)) == 12
 
 
 def test_the_first_write_after_opening_again_reads_the_index_once(server, options):

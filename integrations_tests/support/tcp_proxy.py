@@ -4,7 +4,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from servers import free_port
@@ -17,8 +17,11 @@ class Fault:
     Attributes:
         black_hole: Requests are read, and never answered.
         closes: Connections are closed.
+        closes_kept: How many connections that had an answer are closed on their next request, as when a server has just
+            ended them.
         after_bytes: What a connection passes on from its client before either of these two is done to it.
-        delay_s: Seconds before each answer.
+        delay_s: Seconds before each answer. Each request goes to the server on a connection of its own: a server ends
+            one that was silent for some seconds, and this fault is slowness alone.
         status: Answers every request by itself, such as ``429 Too Many Requests``.
         cut: Beginnings of request lines, such as ``b"POST /api/2.0/mlflow/runs/create"``: the first request of each is
             carried out by the server, and the connection is closed in place of the answer.
@@ -26,6 +29,7 @@ class Fault:
 
     black_hole: bool = False
     closes: bool = False
+    closes_kept: int = 0
     after_bytes: int = 0
     delay_s: float = 0.0
     status: str = ""
@@ -72,17 +76,25 @@ class TcpProxy:
                     client, _ = listener.accept()
                     self._start(self._serve, client, stopping)
 
-    def _serve(self, client: socket.socket, stopping: threading.Event) -> None:
-        with suppress(OSError), client, socket.create_connection(self._upstream) as server:
-            request, passed = b"", 0
+    def _serve(self, client: socket.socket, stopping: threading.Event) -> None:  # noqa: PLR0912
+        with suppress(OSError), client, ExitStack() as servers:
+            server: socket.socket | None = servers.enter_context(socket.create_connection(self._upstream))
+            request, passed, answers = b"", 0, 0
             while not stopping.is_set():
-                readable, _, _ = select.select([client, server], [], [], 0.1)
+                readable, _, _ = select.select([client, *filter(None, [server])], [], [], 0.1)
                 fault = self.fault or Fault()
                 if client in readable:
                     data = client.recv(1 << 16)
                     if not data:
                         return
                     self.requests += not request
+                    if fault.closes_kept and answers and not request:
+                        fault.closes_kept -= 1
+                        self.faults += 1
+                        return
+                    if not request and (fault.delay_s or server is None):
+                        servers.close()
+                        server = servers.enter_context(socket.create_connection(self._upstream))
                     request += data
                     passed += len(data)
                     is_lost = (fault.black_hole or fault.closes) and passed > fault.after_bytes
@@ -100,9 +112,13 @@ class TcpProxy:
                         server.sendall(data)
                 if server in readable:
                     data = server.recv(1 << 16)
-                    if not data:
+                    if not data and (request or not fault.delay_s):
                         return
+                    if not data:
+                        server = None
+                        continue
                     if request:
+                        answers += 1
                         if self._cuts(fault, request):
                             return
                         stopping.wait(fault.delay_s)

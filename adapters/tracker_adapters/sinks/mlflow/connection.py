@@ -63,6 +63,10 @@ def connect(target: str, progressed: Callable[[], object] = lambda: None) -> Any
 class ReportingClient:
     """An MlflowClient that calls ``progressed`` whenever a method of it has returned.
 
+    A server ends a connection on which nothing was asked for some seconds, uvicorn after 5. A request that is sent at
+    that moment has no answer, and is made again at once: a failure would have the sink opened again, which costs
+    several requests. What makes something new is left to the caller, who looks first whether it was made.
+
     Unlike MLflow's own, its methods that read artifacts ask a server for nothing but artifacts: those would ask for the
     run twice and search its models each time.
     """
@@ -74,31 +78,37 @@ class ReportingClient:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = method(*args, **kwargs)
-            self._progressed()
-            return result
-
-        return call
+        return functools.partial(self._call if name.startswith("create_") else self._call_again_if_dropped, method)
 
     def names_of_artifacts(self, run: Any, folder: str) -> list[str]:
         """Returns the names of what lies in a folder of a run's artifacts; none when it is not there."""
         import mlflow.artifacts
 
-        found = mlflow.artifacts.list_artifacts(artifact_uri=self._uri(run, folder), tracking_uri=self._target)
-        self._progressed()
+        ask = mlflow.artifacts.list_artifacts
+        found = self._call_again_if_dropped(ask, artifact_uri=self._uri(run, folder), tracking_uri=self._target)
         return [posixpath.basename(entry.path) for entry in found]
 
     def read_artifact(self, run: Any, path: str) -> bytes:
         """Returns the content of one of a run's artifact files."""
         import mlflow.artifacts
 
-        uri = self._uri(run, path)
+        uri, download = self._uri(run, path), mlflow.artifacts.download_artifacts
         with TemporaryFolder("stepscope_") as folder:
-            file = mlflow.artifacts.download_artifacts(uri, dst_path=str(folder.path), tracking_uri=self._target)
-            self._progressed()
+            file = self._call_again_if_dropped(download, uri, dst_path=str(folder.path), tracking_uri=self._target)
             return Path(file).read_bytes()
+
+    def _call(self, method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        result = method(*args, **kwargs)
+        self._progressed()
+        return result
+
+    def _call_again_if_dropped(self, method: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return self._call(method, *args, **kwargs)
+        except Exception as error:
+            if not _was_dropped(error):
+                raise
+        return self._call(method, *args, **kwargs)
 
     def _uri(self, run: Any, path: str) -> str:
         from mlflow.utils.uri import add_databricks_profile_info_to_artifact_uri, append_to_uri_path
@@ -121,6 +131,13 @@ def without_secrets(method: Callable[Concatenate[S, P], R]) -> Callable[Concaten
 
     functools.update_wrapper(guarded, method)
     return guarded
+
+
+def _was_dropped(error: BaseException | None) -> bool:
+    """Whether an error comes from a connection that the other side ended before it answered."""
+    while error is not None and not isinstance(error, (ConnectionResetError, BrokenPipeError)):
+        error = error.__context__  # urllib3 names as cause what was never raised
+    return error is not None
 
 
 def _import_client() -> Any:
