@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 PORT = 8765
 PORTS_TRIED = 50
 LEAVE_WITHIN_S = 1
-KEEP_ALIVE_S = 30
-MOST_CONNECTIONS = 256
 MOST_FILES = 16_384
 INSTALL = "stepscope view needs starlette and uvicorn: pip install 'stepscope[viewer]'"
 
@@ -100,6 +98,7 @@ class ViewerServer:
             import uvicorn
 
             from stepscope.viewer.app import make_app
+            from stepscope.viewer.connections import KEEP_ALIVE_S, MOST_CONNECTIONS, Connection
             from stepscope.viewer.security import Guard
         except ImportError as error:
             raise MissingPackageError(INSTALL) from error
@@ -113,12 +112,13 @@ class ViewerServer:
             log_level="warning",
             access_log=False,
             lifespan="off",
+            http=Connection,
             ws="none",
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=LEAVE_WITHIN_S,
             timeout_keep_alive=KEEP_ALIVE_S,
-            limit_concurrency=MOST_CONNECTIONS,
+            limit_concurrency=2 * MOST_CONNECTIONS,  # those that just came or were lost are counted, too
         )
         self._server = _server(config, self._ending)
         shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
