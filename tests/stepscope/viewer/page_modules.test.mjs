@@ -11,7 +11,7 @@ const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("
 const { cells, union } = await import(new URL("charts/joined.js", PAGE));
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
-const { numberText } = await import(new URL("format.js", PAGE));
+const { numberText, tickText } = await import(new URL("format.js", PAGE));
 const { shortened } = await import(new URL("dom.js", PAGE));
 const { Turns, staticSource } = await import(new URL("source.js", PAGE));
 
@@ -117,7 +117,8 @@ test("a file reads back as the numbers", () => {
 });
 
 test("texts are short and telling", () => {
-  assert.deepEqual([0, 1234567, 1.23456789, 1e-7, NaN, -Infinity, null].map(numberText), ["0", "1234567", "1.2346", "1.000e-7", "NaN", "−∞", "–"]);
+  assert.deepEqual([0, 1234567, 1.23456789, 1e-7, 20271234.5, NaN, -Infinity, null].map(numberText), ["0", "1234567", "1.2346", "1e-7", "2.027e+7", "NaN", "−∞", "–"]);
+  assert.deepEqual([0, -0.5, 800000, 2000000, -15e6, 0.1 + 0.2, 3e-5].map(tickText), ["0", "-0.5", "800000", "2e6", "-1.5e7", "0.3", "3e-5"]);
   assert.equal(shortened("layers.".padEnd(4096, "x"), 21).length, 21);
   assert.ok(!/\p{Surrogate}/u.test(shortened("😀".repeat(50), 20)));
 });
