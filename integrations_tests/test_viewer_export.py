@@ -94,6 +94,15 @@ def test_a_double_click_opens_every_view_and_hostile_names_are_texts(runs, page,
     assert page.url.split("#")[1].startswith("/images")
 
 
+def test_it_opens_with_the_run_that_was_named_first(runs, page, tmp_path):
+    made = export_page([runs / "exp0", runs / "exp1"], tmp_path / "out")
+    page.goto(made.page.as_uri())
+    expect(page.locator("main h1, main h2").first).to_contain_text("run 0")
+    expect(page).to_have_title(re.compile("Verdict · run 0"))
+    go(page, "Layers")
+    expect(page).to_have_title(re.compile("Layers · run 0"))
+
+
 def test_two_runs_are_compared_without_a_server(runs, page, tmp_path):
     made = export_page(runs, tmp_path / "out")
     page.goto(made.page.as_uri())

@@ -22,7 +22,10 @@ _CHECKSUM = f"{PREFIX}weight_checksum"
 
 
 def scopes(record: RunRecord) -> list[str]:
-    """Returns the scopes of the run's sessions, such as ``D`` after ``run.scoped("D")``; ``""`` for one without."""
+    """Returns the scopes of the run's sessions, such as ``D`` after ``run.scoped("D")``; ``""`` for one without.
+
+    They are those of the lowest rank that there is.
+    """
     ends = (FACTS_NAME, f"{PREFIX}update_ratio", "total_norm/gradients")
     found = {
         info.name.removesuffix(end).rstrip("/")

@@ -1,46 +1,35 @@
 """Writes the viewer's page with its data into files: one to open by a double click, more where there is much."""
 
 import base64
-import gzip
 import hashlib
-import json
 import os
 import re
-import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from tracker_adapters.atomic_files import write_atomically
-from tracker_adapters.errors import RunError
+from tracker_adapters.errors import RunError, StepscopeError
 from tracker_adapters.values.checked_values import at_least, check_value
 
 from stepscope.runs.byte_sizes import format_bytes
-from stepscope.viewer.answers.answer import Answer, AnswerError
-from stepscope.viewer.answers.table import answer
-from stepscope.viewer.export_plan import planned
+from stepscope.viewer.export_data import ExportData, json_in_script
+from stepscope.viewer.found_runs import find
+from stepscope.viewer.watched_run import WatchedRun
 from stepscope.viewer.watched_runs import RunList
 
 PAGE_BYTES = 10_000_000
 """What ``index.html`` takes at most."""
 DATA_BYTES = 200_000_000
 """What the files beside it take at most."""
-CHUNK_BYTES = 4_000_000
 BUILT = Path(__file__).parent / "built"
 NOT_BUILT = "the page is not built; expected npm at installation: from a checkout, make page, then export again"
 _MARK, _MARK_WITHIN = b'<meta name="generator" content="stepscope">', 500
 """What tells a page of ours, and within how many bytes from its beginning."""
 _UNFINISHED = _MARK + b"<title>stepscope</title><p>This export was not finished. Export again."
 _OWN_NAMES = re.compile(r"[0-9]{4}\.js|[0-9a-f]{24}\.png")
-_PACKED_FROM = 300
-_KEPT = 32
-"""Answers that are kept for those that come from them."""
-_FRAME, _POINTER = 24, 80
-"""Bytes around an address and its data in the page, and around an address whose data lie elsewhere."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -95,9 +84,10 @@ def export_page(
 ) -> ExportedPage:
     """Writes the viewer's page with the data of runs into ``folder``, to be opened without a server.
 
-    ``index.html`` holds the page, and the data as far as they fit: what a person looks at first comes first. The rest
-    lies in ``data/``, which the page loads when it is asked for, from a file or a web server alike. What fits into
-    neither is left out, and the page says so. A series of many values is there as 800 ranges with their extremes.
+    It opens with the run that is named first; of a folder of runs, with the newest one in it. ``index.html`` holds the
+    page, and the data as far as they fit: what a person looks at first comes first. The rest lies in ``data/``, which
+    the page loads when it is asked for, from a file or a web server alike. What fits into neither is left out, and the
+    page says so. A series of many values is there as 800 ranges with their extremes.
 
     Args:
         runs: Each a run's folder, a folder that contains runs, a pattern, or a URL.
@@ -105,7 +95,7 @@ def export_page(
             is touched.
         page_bytes: The most that ``index.html`` may take; at least 1 MB.
         data_bytes: The most that the files beside it may take; 0 for one file alone.
-        seconds: When to leave out the rest; None for no limit.
+        seconds: When to leave out the rest, and what may take long; None for no limit.
 
     Raises:
         RunError: When there is no run, an argument is wrong, the page was not built at installation, or ``folder`` has
@@ -115,7 +105,8 @@ def export_page(
     check_value("page_bytes", page_bytes, at_least(1_000_000), RunError)
     check_value("data_bytes", data_bytes, at_least(0), RunError)
     target = Path(folder)
-    listed = RunList([runs] if isinstance(runs, (str, os.PathLike)) else runs)
+    given = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
+    listed = RunList(given)
     try:
         script, style = ((BUILT / name).read_text(encoding="utf-8") for name in ("page.js", "page.css"))
     except FileNotFoundError:
@@ -125,100 +116,14 @@ def export_page(
             raise RunError(f"there is no run at {runs!s}; expected the folder of a run, or of runs")
         target.mkdir(parents=True, exist_ok=True)
         _make_room(target)
-        data = _Data(target, page_bytes - len(script.encode()) - len(style.encode()) - len(_PAGE), data_bytes)
-        data.collect(listed, None if seconds is None else time.monotonic() + seconds)
+        data = ExportData(target, page_bytes - len(script.encode()) - len(style.encode()) - len(_PAGE), data_bytes)
+        data.collect(listed, _first_run(given[0], listed), seconds)
         title = ", ".join(run.head().manifest.info.name for run in listed.all()[:5])
     finally:
         listed.close()
     page = _page(script, style, title, data.inline)
     write_atomically(target, "index.html", page, sync="nothing")
     return ExportedPage(target / "index.html", len(page), data.written, dict(data.left_out))
-
-
-@dataclass
-class _Data:
-    """The answers of an export: those inside the page, and those in files beside it.
-
-    ``inline`` holds an entry for each address: media type, encoding, and the data or where they lie. ``reserve`` is the
-    room for where they lie.
-    """
-
-    target: Path
-    room: int
-    room_beside: int
-    inline: dict[str, list[str]] = field(default_factory=dict)
-    left_out: Counter[str] = field(default_factory=Counter)
-    written: int = 0
-    reserve: int = 0
-    _chunk: dict[str, list[str]] = field(default_factory=dict)
-    _chunk_bytes: int = 0
-    _chunks: int = 0
-    _asked: dict[str, Answer | None] = field(default_factory=dict)
-
-    def collect(self, runs: RunList, deadline: float | None) -> None:
-        """Asks for everything, and keeps what there is room for."""
-        self.reserve = self.room // 10 if self.room_beside else 0
-
-        def ask(address: str) -> Answer | None:
-            if address not in self._asked:
-                while len(self._asked) >= _KEPT:
-                    del self._asked[next(iter(self._asked))]
-                self._asked[address] = _answered(runs, address)
-            return self._asked[address]
-
-        for part, address in planned([run.key for run in runs.all()], ask):
-            if address in self.inline:
-                continue
-            if not address or (deadline is not None and time.monotonic() > deadline):
-                self.left_out[part] += 1
-                continue
-            found = ask(address)
-            if found is not None:
-                self._add(part, address, found)
-        self._write_chunk()
-        note = {"made_ms": time.time() * 1000, "left_out": dict(self.left_out)}
-        self.inline["export"] = ["application/json", "text", json.dumps(note)]
-
-    def _add(self, part: str, address: str, found: Answer) -> None:
-        entry = _packed(found)
-        size = sum(map(len, entry)) + len(address) + _FRAME
-        pointer = len(address) + _POINTER
-        if size <= self.room - self.reserve:
-            self.room -= size
-            self.inline[address] = entry
-        elif pointer > self.room:
-            self.left_out[part] += 1
-        elif size <= self.room_beside and entry[0].startswith("image/"):
-            self.room_beside -= size
-            name = f"{hashlib.sha256(found.body).hexdigest()[:24]}.png"
-            self._write(name, found.body)
-            self.inline[address] = [entry[0], "file", f"data/{name}"]
-            self.room -= pointer
-        elif size <= self.room_beside:
-            self.room_beside -= size
-            if self._chunk_bytes + size > CHUNK_BYTES:
-                self._write_chunk()
-            self._chunk[address] = entry
-            self._chunk_bytes += size
-            self.room -= pointer
-        else:
-            self.left_out[part] += 1
-
-    def _write_chunk(self) -> None:
-        if not self._chunk:
-            return
-        name = f"{self._chunks:04d}.js"
-        self._chunks += 1
-        self._write(name, f"(self.STEPSCOPE_DATA??={{}})[{name!r}]={_json(self._chunk)};".encode())
-        for address in self._chunk:
-            self.inline[address] = ["", "script", f"data/{name}"]
-        self._chunk, self._chunk_bytes = {}, 0
-
-    def _write(self, name: str, content: bytes) -> None:
-        folder = self.target / "data"
-        folder.mkdir(exist_ok=True)
-        write_atomically(folder, name, content, sync="nothing")
-        self.written += len(content)
 
 
 def _make_room(target: Path) -> None:
@@ -243,30 +148,14 @@ def _make_room(target: Path) -> None:
             data.rmdir()
 
 
-def _answered(runs: RunList, address: str) -> Answer | None:
-    """What an address answers; None for an error, which the live page would show where it is looked at."""
-    try:
-        return answer(runs, address)
-    except AnswerError:
-        return None
-
-
-def _packed(found: Answer) -> list[str]:
-    """The answer as the page reads it: media type, encoding, data."""
-    body = found.body
-    if found.media_type.startswith("image/"):
-        return [found.media_type, "base64", base64.b64encode(body).decode()]
-    if len(body) >= _PACKED_FROM:
-        packed = base64.b64encode(gzip.compress(body, 6, mtime=0)).decode()
-        return [found.media_type, "gzip", packed]
-    if found.media_type.startswith(("application/json", "text/")):
-        return [found.media_type, "text", body.decode()]
-    return [found.media_type, "base64", base64.b64encode(body).decode()]
-
-
-def _json(value: Any) -> str:
-    """JSON that may stand inside a script of a page: nothing in it ends the script, or begins a comment."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+def _first_run(place: str | os.PathLike[str], listed: RunList) -> str | None:
+    """The key of the newest run at a place; None where none can be read."""
+    keys = {WatchedRun(found).key for found in find(os.fspath(place)).runs}
+    created = {}
+    for run in listed.all():
+        with suppress(StepscopeError, OSError):
+            created[run.key] = run.head().manifest.info.created_ns if run.key in keys else 0
+    return max(created, key=created.__getitem__, default=None)
 
 
 def _page(script: str, style: str, title: str, answers: dict[str, list[str]]) -> bytes:
@@ -281,6 +170,6 @@ def _page(script: str, style: str, title: str, answers: dict[str, list[str]]) ->
         f"style-src 'sha256-{hashes['style']}'; img-src 'self' file: data: blob:; base-uri 'none'; form-action 'none'"
     )
     page = _PAGE.format(
-        policy=policy, title=escape(f"{title} · stepscope"), style=style, script=script, answers=_json(answers)
+        policy=policy, title=escape(f"{title} · stepscope"), style=style, script=script, answers=json_in_script(answers)
     )
     return page.encode(errors="replace")

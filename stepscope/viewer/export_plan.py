@@ -1,156 +1,138 @@
 """Which addresses a static export answers, in the order of their worth; later ones come from the answers of earlier."""
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
-from typing import Any, TypeVar
-from urllib.parse import urlencode
+from collections.abc import Iterator, Sequence
+from itertools import islice, zip_longest
+from typing import Any
 
 from tracker_adapters.values.metric_names import by_weight
 
-from stepscope.viewer.answers.answer import Answer
-from stepscope.viewer.answers.table import ANSWERS
+from stepscope.viewer.export_addresses import Ask, Planned, address, answered, in_turn, spread
+from stepscope.viewer.export_datapoints import RunDatapoints
 
 SERIES_WIDTH = 800
 """Pixels of a series in an export: of a longer one there are so many ranges with their extremes."""
 MOST_PARTINGS = 15
 MOST_RUNS_OF_A_PART = 60
-MOST_DATAPOINTS = 12
-"""Of each epoch: half of them ones that are wrong, where there are so many."""
-T = TypeVar("T")
-Ask = Callable[[str], Answer | None]
+MAIN_SERIES = 64
+"""They come before heat maps, histograms, images and datapoints, and the others after them."""
+MANY_POINTS = 50_000
+"""Of a heat map with more, an export that has to end soon takes the roll-ups."""
 _OF_KINDS = {"text": "texts", "table": "tables", "curve": "curves", "image": "images"}
 
 
-def planned(runs: Sequence[str], ask: Ask) -> Iterator[tuple[str, str]]:
+def planned(runs: Sequence[str], ask: Ask, *, quickly: bool = False) -> Planned:
     """Yields what of the page an address belongs to, and the address; what a person looks at first comes first.
 
-    An address is empty for what is left out at any rate.
+    That is each run's first rank and first scope; then comes what the page shows when another one is chosen, more
+    datapoints, and what changed in them. An address is empty for what is left out at any rate.
 
     Args:
         runs: Keys of the runs.
-        ask: Answers an address; None where there is no answer, or no more room. What was yielded is asked for at once.
+        ask: Answers an address; None where there is no answer, or no more time. What was yielded is asked for at once,
+            the part "overview" also when the time is over.
+        quickly: Whether to leave out what may take long.
     """
-    names = {run: _names(run, ask) for run in runs}
-    for address in ("runs", f"positions?{urlencode({'runs': ','.join(runs)})}"):
-        yield "overview", address
-    for run in runs:
-        for path in ("verdict", "alerts", "run", "compare", "causes", "names", "layers"):
-            if path in ANSWERS:
-                yield "overview", _address(path, **{"runs" if path == "compare" else "run": run})
-    yield from _in_turn([_of_kinds(run, names[run]) for run in runs])
-    yield from _in_turn([_series(run, names[run]) for run in runs])
-    if "layers" in ANSWERS:
-        yield from _in_turn([_layers(run, ask) for run in runs])
-    if "histograms" in ANSWERS:
-        yield from _in_turn([_histograms(run, names[run]) for run in runs])
+    listed = answered(ask, "runs").get("runs", ())
+    ranks = {run["key"]: run["ranks"] or [0] for run in listed}
+    plans = [_RunPlan(run, ranks.get(run, [0]), ask, quickly=quickly) for run in runs]
+    yield "overview", "runs"
+    yield "overview", address("positions", runs=",".join(runs))
+    for plan in plans:
+        yield from plan.overview()
+    yield from in_turn([plan.of_kinds() for plan in plans])
+    for part in ("main_series", "layers", "histograms"):
+        yield from in_turn([getattr(plan, part)(plan.ranks[0]) for plan in plans])
     if len(runs) <= MOST_RUNS_OF_A_PART:
         for a, b in [(a, b) for a in runs for b in runs if a != b][: 2 * MOST_PARTINGS]:
-            yield "comparisons", _address("parting", a=a, b=b)
-    yield from _in_turn([_images(run, names[run], ask) for run in runs])
-    yield from _in_turn([_datapoints(run, ask) for run in runs])
+            yield "comparisons", address("parting", a=a, b=b)
+    yield from in_turn([plan.images() for plan in plans])
+    datapoints = [RunDatapoints(run, ask) for run in runs]
+    yield from in_turn([one.few() for one in datapoints])
+    yield from in_turn([plan.series(plan.ranks[0]) for plan in plans])
+    yield from in_turn([plan.layers_of_scopes(plan.ranks[0]) for plan in plans])
+    for part in ("series", "layers", "layers_of_scopes", "histograms"):
+        yield from in_turn([row for plan in plans for row in plan.of_other_ranks(part)])
+    if not quickly:
+        yield from in_turn([one.changes() for one in datapoints])
+    yield from in_turn([one.many() for one in datapoints])
 
 
-def _address(path: str, **parameters: Any) -> str:
-    return f"{path}?{urlencode(parameters)}"
+class _RunPlan:
+    """The addresses of one run, by part of the page and rank."""
 
+    def __init__(self, run: str, ranks: Sequence[int], ask: Ask, *, quickly: bool) -> None:
+        self.run = run
+        self.ranks = ranks
+        self._ask = ask
+        self._quickly = quickly
+        self._named: dict[int, list[dict[str, Any]]] = {}
 
-def _in_turn(parts: Sequence[Iterator[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
-    """One of each run after the other, so that what is left out is left out of all."""
-    for row in zip_longest(*parts):
-        yield from filter(None, row)
+    def overview(self) -> Planned:
+        for path in ("verdict", "alerts", "run", "compare", "causes"):
+            yield "overview", address(path, **{"runs" if path == "compare" else "run": self.run})
+        for rank in dict.fromkeys([0, self.ranks[0]]):
+            yield "overview", address("names", run=self.run, rank=rank)
+            self._names("", rank)
+        yield "overview", self._layers_of(self.ranks[0])
 
+    def of_kinds(self) -> Planned:
+        for kind, path in _OF_KINDS.items():
+            for name in self._names(kind, self.ranks[0]):
+                yield path, address(path, run=self.run, name=name)
+        for path in ("files", "datapoints"):
+            yield path, address(path, run=self.run)
 
-def _json(ask: Ask, address: str) -> Any:
-    answer = ask(address)
-    return {} if answer is None else json.loads(answer.body)
+    def series(self, rank: int) -> Planned:
+        for name in by_weight(self._names("scalar", rank)):
+            yield "series", address("series", run=self.run, name=name, rank=rank, width=SERIES_WIDTH)
 
+    def main_series(self, rank: int) -> Planned:
+        yield from islice(self.series(rank), MAIN_SERIES)
 
-def _names(run: str, ask: Ask) -> dict[str, list[str]]:
-    """The names of each kind of the first rank."""
-    found: dict[str, list[str]] = {}
-    for entry in _json(ask, _address("names", run=run)).get("names", ()):
-        found.setdefault(entry["kind"], []).append(entry["name"])
-    return found
+    def layers(self, rank: int, scope: str | None = None) -> Planned:
+        for statistic in answered(self._ask, self._layers_of(rank, scope)).get("statistics", ()):
+            named = {"run": self.run, "scope": scope, "rank": rank, "statistic": statistic["key"]}
+            detail = "overview" if self._quickly and statistic["points"] > MANY_POINTS else None
+            yield "layers", address("layers", **named, width=SERIES_WIDTH, detail=detail)
 
+    def layers_of_scopes(self, rank: int) -> Planned:
+        for scope in answered(self._ask, self._layers_of(rank)).get("scopes", ()):
+            if scope:
+                yield "layers", self._layers_of(rank, scope)
+                yield from self.layers(rank, scope)
 
-def _of_kinds(run: str, names: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
-    for kind, path in _OF_KINDS.items():
-        for name in names.get(kind, ()) if path in ANSWERS else ():
-            yield path, _address(path, run=run, name=name)
-    for path in ("files", "datapoints"):
-        if path in ANSWERS:
-            yield path, _address(path, run=run)
+    def histograms(self, rank: int) -> Planned:
+        for name in self._names("histogram", rank):
+            yield "histograms", address("histograms", run=self.run, name=name, rank=rank)
 
+    def images(self) -> Planned:
+        series = [self._images_of(name) for name in self._names("image", self.ranks[0])]
+        # The last, the first, then what lies between: whatever the limit leaves shows the course of each name.
+        for row in zip_longest(*series):
+            yield from (("images", place) for place in row if place is not None)
 
-def _series(run: str, names: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
-    for name in by_weight(names.get("scalar", ())):
-        yield "series", _address("series", run=run, name=name, width=SERIES_WIDTH)
+    def of_other_ranks(self, part: str) -> Iterator[Planned]:
+        """A part of each rank but the first, with the list that it belongs to."""
+        for rank in self.ranks[1:]:
+            yield self._of_rank(part, rank)
 
+    def _of_rank(self, part: str, rank: int) -> Planned:
+        yield part, self._layers_of(rank) if part == "layers" else address("names", run=self.run, rank=rank)
+        yield from getattr(self, part)(rank)
 
-def _layers(run: str, ask: Ask) -> Iterator[tuple[str, str]]:
-    listed = _json(ask, _address("layers", run=run))
-    for statistic in listed.get("statistics", ()):
-        name = statistic["key"]
-        yield "layers", _address("layers", run=run, statistic=name, width=SERIES_WIDTH)
+    def _images_of(self, name: str) -> Iterator[str]:
+        found = answered(self._ask, address("images", run=self.run, name=name)).get("images")
+        if found is None:  # it is counted all the same
+            of_name = (one for one in self._named[self.ranks[0]] if (one["kind"], one["name"]) == ("image", name))
+            yield from [""] * sum(one["count"] for one in of_name)
+            return
+        for image in spread(found):
+            yield address("image", run=self.run, name=name, seq=image["seq"])
 
+    def _layers_of(self, rank: int, scope: str | None = None) -> str:
+        return address("layers", run=self.run, scope=scope, rank=rank)
 
-def _histograms(run: str, names: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
-    for name in names.get("histogram", ()):
-        yield "histograms", _address("histograms", run=run, name=name)
-
-
-def _images(run: str, names: dict[str, list[str]], ask: Ask) -> Iterator[tuple[str, str]]:
-    series = [
-        [
-            _address("image", run=run, name=name, seq=image["seq"])
-            for image in _json(ask, _address("images", run=run, name=name)).get("images", ())
-        ]
-        for name in names.get("image", ())
-    ]
-    # The last, the first, then what lies between: whatever the limit leaves shows the course of each name.
-    for row in zip_longest(*map(_spread, series)):
-        yield from (("images", address) for address in row if address)
-
-
-def _datapoints(run: str, ask: Ask) -> Iterator[tuple[str, str]]:
-    epochs = _json(ask, _address("datapoints", run=run)).get("epochs", ())
-    for epoch in reversed(epochs):
-        yield "datapoints", _address("datapoints", run=run, epoch=epoch["key"])
-        yield "datapoints", _address("judged", run=run, epoch=epoch["key"])
-    for epoch in reversed(epochs):
-        listed = _json(ask, _address("datapoints", run=run, epoch=epoch["key"])).get("datapoints", ())
-        judged = _json(ask, _address("judged", run=run, epoch=epoch["key"])).get("correct", ())
-        wrong = [idx for idx, correct in zip(listed, judged, strict=False) if correct is False]
-        chosen = dict.fromkeys([*wrong[: MOST_DATAPOINTS // 2], *_spread(listed)])
-        order = {idx: place for place, idx in enumerate(listed)}
-        for idx in sorted(list(chosen)[:MOST_DATAPOINTS], key=order.__getitem__):  # a page is opened once
-            address = _address("datapoint", run=run, epoch=epoch["key"], idx=idx)
-            yield "datapoints", address
-            for picture in _addresses(_json(ask, address)):
-                yield "pictures of datapoints", picture
-        for _ in listed[MOST_DATAPOINTS:]:
-            yield "datapoints", ""
-
-
-def _addresses(value: Any) -> Iterator[str]:
-    """The addresses of pictures in a tree of nodes."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if key == "address" and isinstance(item, str):
-                yield item
-            else:
-                yield from _addresses(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _addresses(item)
-
-
-def _spread(items: Sequence[T]) -> Iterator[T]:
-    """The last, the first, the one between, and so on by halves."""
-    count = len(items)
-    order, width = [count - 1, 0], 2
-    while width < 2 * count:
-        order += [place * count // width for place in range(1, width)]
-        width *= 2
-    yield from (items[place] for place in dict.fromkeys(order) if 0 <= place < count)
+    def _names(self, kind: str, rank: int) -> list[str]:
+        if rank not in self._named:
+            self._named[rank] = answered(self._ask, address("names", run=self.run, rank=rank)).get("names", [])
+        return [one["name"] for one in self._named[rank] if one["kind"] == kind]

@@ -9,5 +9,11 @@ if (new URLSearchParams(location.search).has("token")) history.replaceState(null
 
 const inside = document.getElementById("stepscope-answers");
 const source = inside ? staticSource(JSON.parse(inside.textContent ?? "{}")) : liveSource();
-void new Shell(document.body, source).start();
-if (inside) void showExport(document.body, source);
+
+async function start() {
+  const note = inside && (await source.json("export"));
+  await new Shell(document.body, source, note?.first).start();
+  if (note) showExport(document.body, note);
+}
+
+void start();

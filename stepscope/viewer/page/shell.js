@@ -13,8 +13,13 @@ import { VIEWS } from "./views/table.js";
 const LOOK_FOR_RUNS_MS = 10_000;
 
 export class Shell {
-  /** @param {HTMLElement} body @param {import("./source.js").Source} source */
-  constructor(body, source) {
+  /**
+   * @param {HTMLElement} body
+   * @param {import("./source.js").Source} source
+   * @param {string | null} [first] the run that is shown when the hash names none; by default the newest
+   */
+  constructor(body, source, first = null) {
+    this.first = first;
     this.messages = new Messages();
     this.source = listenedTo(source, (address) => this.messages.answered(address));
     this.chooser = new RunChooser((keys) => this.go({ ...parseHash(currentHash()), runs: keys }));
@@ -89,7 +94,9 @@ export class Shell {
 
   chosenKeys() {
     const { runs } = parseHash(currentHash());
-    return runs ?? this.runs.slice(0, 1).map(({ key }) => key);
+    if (runs) return runs;
+    const first = this.runs.find(({ key }) => key === this.first) ?? this.runs[0];
+    return first ? [first.key] : [];
   }
 
   /** @returns {import("./context.js").ChosenRun[]} */

@@ -208,7 +208,7 @@ export function staticSource(answers) {
   /** @param {string} address */
   function find(address) {
     const found = byKey.get(staticKey(address));
-    if (!found) throw new AnswerError(`this export left out ${address.slice(0, 200)}`, 404);
+    if (!found) throw new AnswerError(`this export left out what is asked for; stepscope view RUN shows it (${address.slice(0, 200)})`, 404);
     return found;
   }
   /** @param {string} address @param {(bytes: ArrayBuffer) => any} decode */

@@ -6,14 +6,18 @@ import hashlib
 import html
 import json
 import re
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
+from tracker_adapters.artifacts import PageEntry
 from tracker_adapters.reports import PAGE_NAME
 
 import stepscope
+from debuggers.page_files.saving import write_page
 from stepscope.viewer.export import export_page
-from stepscope.viewer.export_plan import _spread
+from stepscope.viewer.export_addresses import spread
+from stepscope.viewer.watched_runs import RunList
 
 HOSTILE = "</script><script>alert(1)</script><!--"
 
@@ -147,6 +151,66 @@ def test_what_has_no_room_at_all_is_counted(runs, tmp_path):
     assert f"{made.left_out['images']:,} images" in str(made)
 
 
+def exported_note(made):
+    return json.loads(decoded(json.loads(parts(made.page)[0][0])["export"]))
+
+
+def test_it_opens_with_the_run_that_was_named_first(runs, tmp_path):
+    keys = {name: RunList([runs / name]).all()[0].key for name in ("exp0", "exp1")}
+    for given, first in ([runs / "exp0"], "exp0"), ([runs / "exp1", runs / "exp0"], "exp1"), (runs, "exp1"):
+        assert exported_note(export_page(given, tmp_path / "out"))["first"] == keys[first]
+
+
+def test_other_scopes_and_ranks_are_there(tmp_path):
+    for rank in (1, 2):
+        with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank) as run:
+            for scope in ("", "G/"):
+                for step in range(3):
+                    run.scalar(f"{scope}gradient_norm/fc1.weight", 1.0, step=step)
+                    run.histogram(f"{scope}gradients/fc1.weight", np.ones(3), step=step)
+                run.scalar(f"{scope}total_norm/gradients", 1.0, step=3)
+    made = export_page(tmp_path / "run", tmp_path / "out")
+    answers = json.loads(parts(made.page)[0][0])
+    key = json.loads(decoded(answers["runs"]))["runs"][0]["key"]
+    for rank in (1, 2):
+        asked = f"run={key}&name=G%2Fgradient_norm%2Ffc1.weight&rank={rank}"
+        assert f"series?{asked}&width=800" in answers
+        assert f"histograms?{asked.replace('gradient_norm', 'gradients')}" in answers
+        assert f"names?run={key}&rank={rank}" in answers
+        for scope in ("", "scope=G&"):
+            assert f"layers?run={key}&{scope}rank={rank}" in answers
+            assert f"layers?run={key}&{scope}rank={rank}&statistic=gradient_norm&width=800" in answers
+    assert made.left_out == {}
+
+
+def test_epochs_have_the_same_datapoints_and_what_changed_in_them(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for epoch in range(2):
+            kept = {
+                idx: {
+                    "stats": {"mean": float(idx + epoch)},
+                    "datapoint": {"outputs": np.float32([0, 1]), "labels": int(idx % (epoch + 9) > 0)},
+                }
+                for idx in range(130)
+            }
+            folder = tmp_path / f"pages_{epoch}"
+            folder.mkdir()
+            record = write_page(folder, 0, kept)
+            contents = [PageEntry(datapoint=idx, debugger="stats", summary="") for idx in kept]
+            run.at(epoch).page(folder / record.page, contents=contents, sha256=record.sha256)
+    made = export_page(tmp_path / "run", tmp_path / "out")
+    assert made.left_out == {"datapoints": 60}
+    answers = json.loads(parts(made.page)[0][0])
+    asked = [dict(parse_qsl(address.partition("?")[2])) for address in answers if address.startswith("datapoint?")]
+    of_epoch = {one["epoch"]: {int(other["idx"]) for other in asked if other["epoch"] == one["epoch"]} for one in asked}
+    first, last = (of_epoch[key] for key in sorted(of_epoch))
+    assert len(first) == len(last) == 100
+    assert first >= set(range(0, 130, 9))
+    assert last >= set(range(0, 130, 10))
+    changes = [address for address in answers if address.startswith("changes?")]
+    assert 2 * (1 + 6) <= len(changes) <= 2 * (1 + 12)
+
+
 def test_after_its_time_an_export_leaves_out_the_rest(runs, tmp_path):
     made = export_page(runs, tmp_path / "out", seconds=0)
     assert made.left_out["series"] == 4
@@ -185,6 +249,6 @@ def test_a_run_closes_without_a_page_that_cannot_be_made(tmp_path, built, caplog
 
 @pytest.mark.parametrize("count", range(12))
 def test_spreading_names_each_once_with_both_ends_first(count):
-    found = list(_spread(range(count)))
+    found = list(spread(range(count)))
     assert sorted(found) == list(range(count))
     assert found[:2] == ([count - 1, 0] if count > 1 else list(range(count)))
