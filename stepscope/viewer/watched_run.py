@@ -16,6 +16,7 @@ from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest, manifest_of
 
 from stepscope.runs.folders import readable
+from stepscope.viewer.watched_damage import SOUND, Damage, damage_of
 
 if TYPE_CHECKING:
     from tracker_adapters.remote.sealed import SealedIndex
@@ -27,11 +28,12 @@ REMOTE_LOOK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is known of a run without its store; a run whose process died is ``failed``."""
+    """What is known of a run without reading its store; a run whose process died is ``failed``."""
 
     manifest: Manifest
     live: bool
     ranks: tuple[int, ...]
+    damage: Damage = SOUND
 
 
 class WatchedRun:
@@ -67,9 +69,11 @@ class WatchedRun:
         ranks = tuple(layout.ranks(folder))
         manifest = self._local_manifest(folder)
         if manifest.info.status != "running":
-            return Head(manifest, False, ranks)
+            return Head(manifest, False, ranks, damage_of(folder, ranks))
         live = any(is_locked(layout.rank_folder(folder, rank) / layout.WRITER_LOCK) for rank in ranks)
-        return Head(manifest if live else manifest.with_status("failed"), live, ranks)
+        if live:
+            return Head(manifest, True, ranks)
+        return Head(manifest.with_status("failed"), False, ranks, damage_of(folder, ranks))
 
     def _local_manifest(self, folder: Path) -> Manifest:
         """The manifest, read again when it was replaced."""

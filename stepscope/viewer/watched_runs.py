@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tracker_adapters.errors import NotARunError, RunError
+from tracker_adapters.errors import DamagedError, NotARunError, RunError
 from tracker_adapters.store import layout
 from tracker_adapters.store.reading.record import RunRecord
 
@@ -191,6 +191,9 @@ class _Opened:
 
     def record(self) -> RunRecord:
         """Returns the record, opened again when another run lies there, a rank has come, or a URL has news."""
+        damage = self.run.head().damage
+        if damage.is_all:
+            raise DamagedError(damage.text)
         stamp = self._stamp_now()
         if self._record is None or stamp != self._stamp:
             self.close()

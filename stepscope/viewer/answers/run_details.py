@@ -3,7 +3,7 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.reading.record import RunRecord
 
 from stepscope.runs.pending_line import sync_command
+from stepscope.runs.places import open_record
 from stepscope.viewer.answers.answer import Answer, json_answer
 from stepscope.viewer.answers.query import Query
 from stepscope.viewer.watched_runs import RunList
@@ -24,8 +25,13 @@ from stepscope.viewer.watched_runs import RunList
 def run_answer(runs: RunList, query: Query) -> Answer:
     """``run?run=K``: what a run is, and what became of its artifacts."""
     key = query.run()
-    with runs.opened(key) as record:
-        return json_answer({"key": key} | run_details(record))
+    run = runs.run(key)
+    damage = run.head().damage
+    # What is known of a run beside its store is shown also where the store holds nothing.
+    with closing(open_record(run.place)) if damage.is_all else runs.opened(key) as record:
+        found = run_details(record)
+    found["damage"] = [*filter(None, [damage.text]), *found["damage"]]
+    return json_answer({"key": key} | found)
 
 
 def run_details(record: RunRecord) -> dict[str, Any]:

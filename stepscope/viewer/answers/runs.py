@@ -10,7 +10,7 @@ from stepscope.viewer.watched_runs import RunList
 
 
 def runs_answer(runs: RunList, query: Query) -> Answer:
-    """``runs``: the runs by their manifests, and those that cannot be read with the reason."""
+    """``runs``: the runs by their manifests and the sizes of files, and those that cannot be read, with the reason."""
     found: list[dict[str, Any]] = []
     unreadable = [{"folder": place, "error": error} for place, error in runs.look_again().items()]
     for run in runs.all():
@@ -32,6 +32,7 @@ def runs_answer(runs: RunList, query: Query) -> Answer:
                 "finished_ms": None if ended_ns is None else ended_ns / 1e6,
                 "ranks": list(head.ranks),
                 "tags": list(info.tags),
+                "damage": head.damage.text,
             }
         )
     return json_answer({"runs": found, "unreadable": unreadable})
@@ -40,13 +41,15 @@ def runs_answer(runs: RunList, query: Query) -> Answer:
 def positions_answer(runs: RunList, query: Query) -> Answer:
     """``positions?runs=K,K``: how far each run is; cheap enough to be asked each second.
 
-    Of a run that cannot be read there is ``error`` in place of its position.
+    Of a run that cannot be read there is ``error`` in place of its position. ``damage`` says in one line which files of
+    its store were emptied or cut short.
     """
     found: dict[str, Any] = {}
     for key in query.runs():
         try:
             head = runs.run(key).head()
-            found[key] = {"position": runs.position(key), "status": head.manifest.info.status, "live": head.live}
+            status, damage = head.manifest.info.status, head.damage.text
+            found[key] = {"position": runs.position(key), "status": status, "live": head.live, "damage": damage}
         except (StepscopeError, OSError) as error:
             found[key] = {"position": "", "status": "unreadable", "live": False, "error": str(error)}
     return json_answer(found)

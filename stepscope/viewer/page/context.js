@@ -11,6 +11,7 @@
  * @property {number | null} finished_ms
  * @property {number[]} ranks
  * @property {string[]} tags
+ * @property {string} damage which files of its store were emptied or cut short, in one line
  *
  * @typedef {RunInfo & {readonly colour: string, place: number}} ChosenRun
  *   ``colour`` is one of the page's scheme of colours, ``place`` its number among the chosen runs

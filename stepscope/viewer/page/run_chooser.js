@@ -76,6 +76,7 @@ export class RunChooser {
   state(run) {
     const state = this.states[run.key] ?? run;
     if (state.error) return ["gone", "unreadable"];
+    if (state.damage) return ["failed", "damaged"];
     return state.live ? ["live", "live"] : [state.status === "failed" ? "failed" : "ended", state.status];
   }
 
@@ -123,7 +124,8 @@ export class RunChooser {
       null,
       element("label", null, box, element("span", { class: place < 0 ? "swatch" : `swatch ${runClass(place)}` }),
         element("span", { class: "name", title: `${run.name}\n${run.folder}` }, shortened(run.name)),
-        element("span", { class: `mark ${kind}` }, text), element("span", { class: "note" }, timeText(run.created_ms))),
+        element("span", { class: `mark ${kind}` }, text), element("span", { class: "note" }, timeText(run.created_ms)),
+        run.damage && element("span", { class: "unreadable" }, run.damage)),
       element("button", { class: "only", click: () => this.set([run.key]), "aria-label": `only ${shortened(run.name)}` }, "only"),
     );
   }

@@ -84,7 +84,8 @@ export class Shell {
     this.chooser.mark(states);
     for (const [key, state] of Object.entries(states)) {
       const name = this.runs.find((run) => run.key === key)?.name ?? key;
-      if (state.error) this.messages.fail(`${name} cannot be read: ${state.error} What the page shows of it was read before.`, key);
+      if (state.error) this.messages.fail(`${name} cannot be read: ${state.error}. What the page shows of it was read before.`, key);
+      else if (state.damage) this.messages.fail(`${name} is damaged: ${state.damage}`, key);
       else this.messages.clear(key);
     }
     if (!this.runs.length) void this.lookForRuns().then(() => this.route());

@@ -1,0 +1,82 @@
+"""A store whose files were emptied or cut short is called damaged, in the list of runs and by each answer."""
+
+import json
+import os
+import shutil
+
+import pytest
+from tracker_adapters.store.layout import rank_folder, segments
+
+import stepscope
+from stepscope.viewer.answers.answer import Gone
+from stepscope.viewer.answers.table import answer
+from stepscope.viewer.watched_damage import damage_of
+from stepscope.viewer.watched_runs import RunList
+
+PATHS = (
+    "names",
+    "series",
+    "alerts",
+    "verdict",
+    "compare",
+    "causes",
+    "layers",
+    "histograms",
+    "images",
+    "texts",
+    "files",
+)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sound") / "exp"
+    with stepscope.open_run(folder, sinks=[]) as run:
+        for step in range(3000):
+            run.scalar("loss", step, step=step)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(0, "has 0 bytes"), (50, "cut short: it has 50 of"), (-4096, "cut short")],
+    ids=["emptied", "no header", "a page less"],
+)
+def test_each_view_and_the_list_say_that_a_store_was_cut(sound, tmp_path, size, said):
+    shutil.copytree(sound, tmp_path / "exp")
+    (store,) = segments(rank_folder(tmp_path / "exp", 0))
+    os.truncate(store, size if size >= 0 else store.stat().st_size + size)
+    runs = RunList([tmp_path])
+    (listed,) = json.loads(answer(runs, "runs").body)["runs"]
+    assert said in listed["damage"] and store.name in listed["damage"] and "\n" not in listed["damage"]
+    key = listed["key"]
+    state = json.loads(answer(runs, f"positions?runs={key}").body)[key]
+    assert state["status"] == "unreadable" and store.name in state["error"]
+    for path in PATHS:
+        with pytest.raises(Gone, match=store.name):
+            answer(runs, f"{path}?run={key}&name=loss")
+    assert store.name in "".join(json.loads(answer(runs, f"run?run={key}").body)["damage"])
+    runs.close()
+
+
+def test_where_one_file_of_several_was_emptied_the_rest_is_shown_and_the_damage_told(sound, tmp_path):
+    folder = tmp_path / "exp"
+    shutil.copytree(sound, folder)
+    (store,) = segments(rank_folder(folder, 0))
+    store.with_name("segment_000001.db").touch()
+    runs = RunList([folder])
+    (listed,) = json.loads(answer(runs, "runs").body)["runs"]
+    state = json.loads(answer(runs, f"positions?runs={listed['key']}").body)[listed["key"]]
+    assert (state["status"], state["damage"]) == ("finished", listed["damage"])
+    assert "segment_000001.db has 0 bytes" in listed["damage"]
+    assert answer(runs, f"series?run={listed['key']}&name=loss").body
+    runs.close()
+
+
+def test_nothing_is_said_of_a_sound_run_and_of_one_that_is_written(sound, tmp_path):
+    assert damage_of(sound, (0,)).text == ""
+    with stepscope.open_run(tmp_path / "live", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+        runs = RunList([tmp_path / "live"])
+        assert json.loads(answer(runs, "runs").body)["runs"][0]["damage"] == ""
+        runs.close()
