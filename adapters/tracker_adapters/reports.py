@@ -8,11 +8,21 @@ from tracker_adapters.artifacts import Text
 REPORT_NAME = "stepscope/report"
 """The name of a report, behind the scope of its session."""
 PAGE_NAME = "stepscope/page"
-"""The name of the file with the viewer's page, which a run records when it closes."""
+"""The name of the file with the viewer's page, which a run records when it closes; see ``page_name``."""
 NOTIFICATIONS = "notifications/"
 """How the names of texts begin, behind the scope of their session, that hold a finding as JSON for a webhook."""
 VERDICT = "Verdict: "
 """How the line of a report begins that says how the training is."""
+
+
+def page_name(attempt: int) -> str:
+    """Returns the name of the page that an attempt of a run records: what was recorded before stays."""
+    return PAGE_NAME if attempt == 1 else f"{PAGE_NAME}/attempt_{attempt}"
+
+
+def is_page_name(name: str) -> bool:
+    """Tells whether a file of this name is the viewer's page."""
+    return name == PAGE_NAME or name.startswith(f"{PAGE_NAME}/attempt_")
 
 
 @dataclass(frozen=True, slots=True)

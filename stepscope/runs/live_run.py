@@ -182,8 +182,8 @@ class Run(NotebookView, Emitter):
             return False
         try:
             if self._closed is None:
-                self._call_before_close()
                 self._manifest = self._manifest.with_status(status)
+                self._call_before_close()
                 delivered = self._close_and_deliver(deadline)
                 self._closed = (self._upload is None or self._upload.close(deadline)) and delivered
                 self._raise_failures()
@@ -213,7 +213,7 @@ class Run(NotebookView, Emitter):
         return self.finish(timeout=timeout)
 
     def _close_and_deliver(self, deadline: float) -> bool:
-        closed = self._store.close(deadline - time.monotonic(), on_close=self._save_manifest)
+        closed = self._store.close(deadline - time.monotonic(), on_close=self.save_end)
         forget(self)
         lost = self._store.counts().lost
         if lost:
@@ -265,8 +265,8 @@ class Run(NotebookView, Emitter):
     def _lost(self) -> dict[str, int]:
         return dict(Counter(self._lost_before) + Counter(self._store.counts().lost))
 
-    def _save_manifest(self) -> None:
-        """Called by the store's thread before it releases the run, which is what delivery waits for to read it."""
+    def save_end(self) -> None:
+        """Writes into run.json how the run ends; the store's thread does before it releases the run to delivery."""
         self._manifest = replace(self._manifest, lost=self._lost(), ended_ns=time.time_ns())
         self._in_place = self._store.is_in_place
         if self.rank != 0 or not self._in_place:  # another run may lie there now

@@ -83,7 +83,7 @@ def open_run(
             Older parts are compacted: every name keeps its whole range of steps at a lower resolution.
             ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
         page: Records the viewer's page with the run's data when the run closes, as one HTML file of at most 10 MB,
-            which takes at most 20 seconds. MLflow opens it among the artifacts, W&B shows it as HTML.
+            whose data are collected for at most 5 seconds. MLflow opens it among the artifacts, W&B shows it as HTML.
         system_metrics: Records every ten seconds what the machine, its NVIDIA devices and this process use, as scalars
             under ``system/``; their step is the number of seconds since the run was created. They need no step of the
             training. ``STEPSCOPE_SYSTEM_METRICS=off`` switches them off.

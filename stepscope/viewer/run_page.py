@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.fork_safe import TemporaryFolder
-from tracker_adapters.reports import PAGE_NAME
+from tracker_adapters.reports import page_name
 from tracker_adapters.store.reading.record import RunRecord
 
 from stepscope.runs.byte_sizes import format_bytes
@@ -14,7 +14,7 @@ from stepscope.viewer.export import export_page
 if TYPE_CHECKING:
     from stepscope.runs.live_run import Run
 
-SECONDS = 20.0
+SECONDS = 5.0
 """What is not in the page by then is left out of it: somebody waits for the run to close."""
 
 logger = logging.getLogger(__name__)
@@ -26,6 +26,7 @@ def record_page(run: "Run") -> None:
     Each sink shows it as it can: MLflow as an artifact that its page opens, W&B as HTML, the local sink as a file.
     """
     run.flush_store(SECONDS)
+    run.save_end()  # the page is looked at later, and says how the run ended
     with TemporaryFolder("stepscope_page_") as folder:
         try:
             made = export_page(run.path, folder.path, data_bytes=0, seconds=SECONDS)
@@ -34,6 +35,6 @@ def record_page(run: "Run") -> None:
             return
         with RunRecord(run.path) as record:
             last_step = max((info.last_step for info in record.names(run.rank)), default=0)
-        run.file(made.page, media_type="text/html", step=last_step, name=PAGE_NAME)
+        run.file(made.page, media_type="text/html", step=last_step, name=page_name(run.attempt))
         run.flush_store(SECONDS)
     logger.info("the page of %s takes %s", run.path, format_bytes(made.page_bytes))

@@ -46,7 +46,7 @@ def run_details(record: RunRecord) -> dict[str, Any]:
         "id": info.id,
         "folder": str(record.path),
         "status": info.status,
-        "live": record.is_live,
+        "live": info.status == "running" and record.is_live,
         "created_ms": info.created_ns / 1e6,
         "ended_ms": None if manifest.ended_ns is None else manifest.ended_ns / 1e6,
         "tags": list(info.tags),
@@ -75,7 +75,8 @@ def _kinds(record: RunRecord, damage: list[str]) -> dict[str, dict[str, int]]:
 
 def _rank(record: RunRecord, rank: int, manifest: Manifest, damage: list[str]) -> dict[str, Any]:
     folder = rank_folder(record.path, rank)
-    live = is_locked(folder / WRITER_LOCK)
+    has_ended = rank == 0 and manifest.info.status != "running"  # what is still written is how it ended
+    live = not has_ended and is_locked(folder / WRITER_LOCK)
     attempts: list[dict[str, Any]] = []
     stored = 0
     with _noting(damage):

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 import pytest
 from tracker_adapters.artifacts import PageEntry
-from tracker_adapters.reports import PAGE_NAME
+from tracker_adapters.reports import PAGE_NAME, is_page_name
 
 import stepscope
 from debuggers.page_files.saving import write_page
@@ -237,6 +237,45 @@ def test_a_run_records_its_page_when_it_closes(tmp_path):
     assert "series?run=" in parts(file.path)[0][0]
     [shown] = (tmp_path / "run" / "local" / "files").rglob("*.html")
     assert shown.read_bytes() == file.path.read_bytes()
+
+
+@pytest.mark.parametrize("status", ["finished", "failed"])
+def test_the_page_of_a_run_says_how_it_ended(tmp_path, status):
+    run = stepscope.open_run(tmp_path / "run", sinks=[], page=True)
+    run.scalar("loss", 1.0, step=7)
+    run.finish(status)
+    with stepscope.read_run(tmp_path / "run") as record:
+        [file] = record.files()
+    answers = json.loads(parts(file.path)[0][0])
+    [listed] = json.loads(decoded(answers["runs"]))["runs"]
+    assert (listed["status"], listed["live"]) == (status, False)
+    assert listed["finished_ms"] > listed["created_ms"]
+    about = json.loads(decoded(answers[f"run?run={listed['key']}"]))
+    assert (about["status"], about["live"]) == (status, False)
+    assert [one["state"] for one in about["ranks"][0]["attempts"]] == [status]
+
+
+def test_each_attempt_of_a_run_has_a_page(tmp_path):
+    for attempt in range(2):
+        with stepscope.open_run(tmp_path / "run", sinks=[], page=True, resume=attempt > 0) as run:
+            run.scalar("loss", 1.0, step=7 + attempt)
+    with stepscope.read_run(tmp_path / "run") as record:
+        files = record.files()
+    assert [file.name for file in files] == [PAGE_NAME, f"{PAGE_NAME}/attempt_2"]
+    assert all(is_page_name(file.name) for file in files)
+
+
+def test_what_takes_too_long_at_the_end_of_a_run_is_left_out_of_its_page(tmp_path, monkeypatch):
+    monkeypatch.setattr("stepscope.viewer.run_page.SECONDS", 0.0)
+    with stepscope.open_run(tmp_path / "run", sinks=[], page=True) as run:
+        for name in "abc":
+            run.scalar(name, 1.0, step=0)
+        run.flush_store()
+    with stepscope.read_run(tmp_path / "run") as record:
+        [file] = record.files()
+    answers = json.loads(parts(file.path)[0][0])
+    assert json.loads(decoded(answers["export"]))["left_out"]["series"] == 3
+    assert any(address.startswith("verdict?") for address in answers)
 
 
 def test_a_run_closes_without_a_page_that_cannot_be_made(tmp_path, built, caplog):

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tracker_adapters.artifacts import Alert, Artifact, Cell, Curve, File, Histogram, Image, Page, Table, Text
-from tracker_adapters.sink import PAGE_NAME, Report, ScalarColumns
+from tracker_adapters.sink import Report, ScalarColumns, is_page_name
 from tracker_adapters.sinks.wandb.keys import NAME_KEY, STEP_KEY, Keys, escape
 
 MAX_HISTOGRAM_BINS = 512
@@ -129,7 +129,7 @@ def artifact_rows(artifact: Artifact, keys: Keys, view_command: str = "") -> Ite
         case Image():
             caption = f"{artifact.name} · step {artifact.step}"
             yield base | {key: Picture(artifact.png, artifact.width, artifact.height, caption)}
-        case File(name=name) if name == PAGE_NAME:
+        case File(name=name) if is_page_name(name):
             yield base | {key: HtmlPage(artifact.path.read_text(encoding="utf-8", errors="replace"))}
         case _:
             yield base | {key: HtmlPage(_HTML + _html(artifact, view_command))} | _verdict(artifact, keys)
