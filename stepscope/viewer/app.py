@@ -22,7 +22,8 @@ from stepscope.viewer.kept_answers import Kept, KeptAnswers
 from stepscope.viewer.security import SHOWN_TYPES
 from stepscope.viewer.watched_runs import RunList
 
-THREADS, QUICK_THREADS = 4, 2
+THREADS = {"news": 2, "pages": 2, "layers": 2, "": 4}
+"""What takes long has threads of its own, so that all else is answered meanwhile, first of all what is new."""
 PAGE = Path(__file__).parent / "page"
 BUILT = Path(__file__).parent / "built"
 NOT_BUILT = (
@@ -73,7 +74,7 @@ class _Served:
         self._runs = runs
         self._ending = ending
         self._kept = KeptAnswers()
-        self._limiters: dict[bool, CapacityLimiter] = {}
+        self._limiters: dict[str, CapacityLimiter] = {}
 
     async def answer(self, request: Request) -> Response:
         path = request.path_params["path"]
@@ -86,7 +87,9 @@ class _Served:
                 group.cancel_scope.cancel()
 
             group.start_soon(give_up)
-            kept = await run_sync(self._kept_or_error, address, limiter=self._limiter(path), abandon_on_cancel=True)
+            kept = await run_sync(
+                self._kept_or_error, address, limiter=self._limiter(path, address), abandon_on_cancel=True
+            )
             group.cancel_scope.cancel()
         if isinstance(kept, AnswerError):
             return Response(json_answer({"error": str(kept)}).body, kept.status, media_type="application/json")
@@ -94,12 +97,11 @@ class _Served:
         shown = media_type.partition(";")[0] in SHOWN_TYPES
         return _response(request, kept, media_type if shown else COLUMNS)
 
-    def _limiter(self, path: str) -> CapacityLimiter:
-        """Whether there is something new is answered while others wait for what takes long."""
-        is_quick = path in ("positions", "runs")
-        if is_quick not in self._limiters:  # they belong to the event loop
-            self._limiters[is_quick] = CapacityLimiter(QUICK_THREADS if is_quick else THREADS)
-        return self._limiters[is_quick]
+    def _limiter(self, path: str, address: str) -> CapacityLimiter:
+        kind = _kind(path, address)
+        if kind not in self._limiters:  # they belong to the event loop
+            self._limiters[kind] = CapacityLimiter(THREADS[kind])
+        return self._limiters[kind]
 
     def _kept_or_error(self, address: str) -> Kept | AnswerError:
         try:
@@ -129,6 +131,15 @@ class _Served:
             return " ".join(f"{key}@{self._runs.position(key)}" for key in keys)
         except (StepscopeError, OSError, sqlite3.Error):
             return ""
+
+
+def _kind(path: str, address: str) -> str:
+    """Which of ``THREADS`` answer: pages may take a minute each, and all values of many layers seconds."""
+    if path in ("positions", "runs"):
+        return "news"
+    if path in ("changes", "datapoint", "judged", "picture"):
+        return "pages"
+    return "layers" if path == "layers" and "statistic=" in address and "detail=overview" not in address else ""
 
 
 def _response(request: Request, kept: Kept, media_type: str) -> Response:

@@ -173,6 +173,35 @@ def test_fifty_runs_are_asked_for_at_once(client, folder):
         assert client.get(f"/api/series?run={key}&name=loss").status_code == 200
 
 
+@pytest.mark.parametrize("slow", ["judged?run=", "layers?statistic=norm&run="])
+def test_what_takes_long_keeps_nothing_else_waiting(client, monkeypatch, slow):
+    key, go_on, done = key_of(client), threading.Event(), []
+    path, known = slow.partition("?")[0], ANSWERS[slow.partition("?")[0]]
+
+    def answer_late(runs, query):
+        if "detail" in query.parameters:
+            return known(runs, query)
+        assert go_on.wait(60)
+        return json_answer({})
+
+    monkeypatch.setitem(ANSWERS, path, answer_late)
+    threads = [
+        threading.Thread(target=lambda i=i: done.append(client.get(f"/api/{slow}{key}&first={i}"))) for i in range(9)
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        for address in (f"series?run={key}&name=loss", f"positions?runs={key}", f"layers?run={key}"):
+            if address.partition("?")[0] != path or "layers" in slow:
+                assert client.get(f"/api/{address}&detail=overview").status_code == 200
+        assert done == []
+    finally:
+        go_on.set()
+        for thread in threads:
+            thread.join(60)
+    assert [one.status_code for one in done] == [200] * 9
+
+
 def test_nobody_waits_for_an_answer_when_the_viewer_ends(folder, monkeypatch):
     asked, go_on = threading.Event(), threading.Event()
 

@@ -79,6 +79,8 @@ class SeriesReader:
         self.damaged = 0
         """How many rows, files and segments were left out so far because they are damaged or gone."""
         self._readers = {rank: StoreReader(self.path, rank) for rank in self.ranks}
+        self._names: dict[int, tuple[object, list[NameInfo]]] = {}
+        """The names of a rank, and how far its store was."""
 
     def close(self) -> None:
         """Closes the files that are open."""
@@ -94,7 +96,13 @@ class SeriesReader:
     @naming_the_run
     def names(self, rank: Rank = 0) -> list[NameInfo]:
         """Returns every name with its kind and count, by name."""
-        return self._names_until(rank)[0]
+        if rank == "all" or rank not in self._readers:
+            return self._names_until(rank)[0]
+        # A verdict asks for them seven times, and a run may have thousands.
+        reached = self._readers[rank].last_seq(), layout.segments(layout.rank_folder(self.path, rank))
+        if rank not in self._names or self._names[rank][0] != reached:
+            self._names[rank] = reached, self._names_until(rank)[0]
+        return list(self._names[rank][1])
 
     def _names_until(self, rank: Rank) -> tuple[list[NameInfo], int]:
         """The names, and the highest sequence number that they count."""
