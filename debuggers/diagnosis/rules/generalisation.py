@@ -6,12 +6,15 @@ from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LayerFacts
 from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.rules.relation import reconstructs
 from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, visits
 from debuggers.diagnosis.series import Series
 
 GAP = 0.1
 """Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
+NOTHING_GAINED = 0.95
+"""Share of a constant output's loss above which nothing was gained over it."""
 DROPOUT = 0.75
 LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
@@ -195,7 +198,9 @@ def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress, *, 
 def _add_other_term(argument: Argument, evidence: Evidence) -> None:
     """Outputs that say nothing of their targets, in a loss of several terms: another one outweighs the comparison.
 
-    Weights move, and the whole falls all the same, as with a divergence that leaves no code in an autoencoder.
+    Weights move, and the whole falls all the same, as with a divergence that leaves no code in an autoencoder. What is
+    to give back its inputs has gained nothing while its whole loss is not below the error of a constant output, with
+    which a penalty on codes or on their spread would be zero.
     """
     loss, progress = evidence.facts.loss, progress_of(evidence)
     if loss is None or max(loss.terms, len(loss.parts)) < 2 or progress is None or progress.points < TRIAL:
@@ -204,9 +209,16 @@ def _add_other_term(argument: Argument, evidence: Evidence) -> None:
     late = correlation.values[-max(5, len(correlation) // 3) :]
     if len(late) < 5 or progress.failed or progress.fell < 0.1 or travelled(evidence) < UNDER_WAY:
         return
-    if float(np.max(np.abs(late))) < 0.1:
+    floor, terms = _level(evidence, progress), max(loss.terms, len(loss.parts))
+    if reconstructs(evidence) and progress.last > NOTHING_GAINED * floor and len(evidence["baseline_loss"]):
+        argument.add(
+            0.6,
+            f"the targets are the inputs, and the loss of {terms} terms is {progress.last:.3g} at the end, where a "
+            f"constant output alone has {floor:.3g}: another term outweighs the comparison",
+        )
+    elif float(np.max(np.abs(late))) < 0.1:
         argument.add(
             0.6,
             f"the correlation of outputs and targets is {np.median(late):.2f} at the end, though the loss, which has "
-            f"{max(loss.terms, len(loss.parts))} terms, fell by {progress.fell:.0%}: another term outweighs them",
+            f"{terms} terms, fell by {progress.fell:.0%}: another term outweighs them",
         )

@@ -20,6 +20,8 @@ from debuggers.diagnosis.rules.updates import (
     travelled,
 )
 
+THROWN = 10.0
+"""Times its first value to which a loss jumps when weights have been thrown away."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
 COLLAPSED = 1e-2
@@ -92,10 +94,31 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
             )
         elif len(before) >= 1:
             argument.add(WEAK, f"the loss became NaN or infinite at step {progress.became_non_finite}")
+    elif (jump := _jump(evidence)) is not None:
+        argument.add(
+            0.6,
+            f"after an update larger than the weights themselves the loss jumped from {jump[0]:.3g} to {jump[1]:.3g}: "
+            "nothing is left of how they were initialised",
+            since=int(loss.steps[0]),
+        )
     elif progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     if progress.stands and not progress.failed and progress.highest > 3 * abs(progress.first):
         argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at first")
+
+
+def _jump(evidence: Evidence) -> tuple[float, float] | None:
+    """The first loss and the largest early one, if first updates are larger than the weights and it jumps; else None.
+
+    Training may go well from there, but from weights that nobody has chosen.
+    """
+    loss, ratio = evidence["loss"].finite, evidence["update_ratio"].finite
+    if len(loss) < 2 or not len(ratio) or float(loss.values.min()) < 0:
+        return None
+    step = int(ratio.steps[0])
+    first, early = float(loss.values[0]), loss.until(step + EARLY).values
+    thrown = float(ratio.until(step + EARLY).values.max()) > 1 and float(early.max()) > THROWN * first > 0
+    return (first, float(early.max())) if thrown else None
 
 
 def _add_damage(argument: Argument, evidence: Evidence) -> None:

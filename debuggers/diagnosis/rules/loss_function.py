@@ -8,7 +8,8 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.relation import reaches
+from debuggers.diagnosis.rules.relation import reaches, settled_reach
+from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
 
 _POSITIVE = ("relu", "softplus", "exp", "square", "abs")
 RANGES = dict.fromkeys(_POSITIVE, (0.0, np.inf)) | {
@@ -208,6 +209,17 @@ def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest
             0.6, f"targets reach from {smallest:.3g} to {largest:.3g}, outputs {got:.3g} in magnitude at the end"
         )
         argument.advice = "Standardise the targets and scale the predictions back."
+    bound = settled_reach(evidence)
+    if argument.cause is None and bound is not None and progress.points >= TRIAL and travelled(evidence) > UNDER_WAY:
+        argument.add(
+            0.6,
+            f"outputs go with the targets and stay below {bound:.3g} in magnitude, as if they were bounded, while "
+            f"targets reach from {smallest:.3g} to {largest:.3g}: scaled alone, they would explain far more",
+        )
+        argument.advice = (
+            "Put a linear layer behind what is bounded, such as the state of a recurrent layer, or scale the targets "
+            "into its range."
+        )
 
 
 def shape_broadcast(evidence: Evidence) -> Argument:

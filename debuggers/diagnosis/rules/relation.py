@@ -10,6 +10,8 @@ from debuggers.diagnosis.rules.visits import visits
 
 FEWEST = 5
 """Batches or losses from which something is said."""
+SETTLED = 1.05
+"""Times their magnitude by which outputs may grow in a quarter of a training and have settled all the same."""
 CHANCE = 4.0
 """Standard deviations of a binomial share beyond which a result is no chance: one in 30,000 of a normal one."""
 
@@ -26,6 +28,17 @@ def explains(evidence: Evidence) -> bool:
     typical = float(np.median(late))
     drawn = len(late) * (float(np.median(rows)) if len(rows) else 1.0)
     return typical > max(0.5, CHANCE / math.sqrt(drawn))
+
+
+def reconstructs(evidence: Evidence) -> bool:
+    """Whether the targets are the inputs: at each sampled step they have one mean, deviation, and range."""
+    pairs = [(evidence[f"inputs/{name}"], evidence[f"targets/{name}"]) for name in ("mean", "std", "min", "max")]
+    return all(
+        len(ours) >= FEWEST
+        and np.array_equal(ours.steps, theirs.steps)
+        and np.allclose(ours.values, theirs.values, rtol=1e-5, atol=1e-7)
+        for ours, theirs in pairs
+    )
 
 
 def learnt_of_new_rows(evidence: Evidence) -> float | None:
@@ -63,6 +76,26 @@ def reaches(evidence: Evidence) -> bool:
     correlation = np.abs(evidence["correlation"].finite.values)
     share = _late(correlation) if len(correlation) else 1.0
     return bool(np.hypot(mean, deviation) >= 0.3 * np.hypot(centre, share * spread))
+
+
+def settled_reach(evidence: Evidence) -> float | None:
+    """The magnitude at which outputs have settled that is far too small for what they explain; None if there is none.
+
+    A least-squares fit with the correlation r has a deviation of r times that of the targets. Outputs that go with
+    their targets, have less than a third of it, and do not grow any more cannot: scaling them is what a last layer does
+    first. Those of a state or a tanh come near 1, and no further.
+    """
+    low, high, deviation = (evidence[f"outputs/{name}"].finite.values for name in ("min", "max", "std"))
+    correlation, spread = evidence["correlation"].finite.values, evidence["targets/std"].finite.values
+    if min(map(len, (low, high, deviation, correlation, spread))) < 2 * FEWEST:
+        return None
+    reach = np.maximum(np.abs(low), np.abs(high))
+    half = len(reach) // 4
+    before, now = float(reach[-2 * half : -half].max()), float(reach[-half:].max())
+    explained = _late(correlation)
+    too_small = explained > 0.4 and _late(deviation) < explained * _late(spread) / 3
+    stops = now < SETTLED * before or 1 / SETTLED**2 < now <= 1
+    return now if too_small and stops else None
 
 
 def _late(values: npt.NDArray[np.float64]) -> float:

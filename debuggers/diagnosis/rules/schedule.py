@@ -15,6 +15,8 @@ ENOUGH = 60
 """The same from which a training that has only begun was meant to get further; fewer are a trial of the loop."""
 HALF = 0.5
 """Share of a fall that comes in the last third of one that accelerates: of a straight line it is a third."""
+BEGUN = 0.3
+"""Share of a constant output's loss up to which little of what there is was learnt."""
 LASTING = 0.1
 """Share of a training: a loss that was above its first value for no longer has cost nothing."""
 
@@ -155,6 +157,11 @@ def stopped_too_early(evidence: Evidence) -> Argument:
         )
     if under_way and progress.late_fall > 0.2:
         argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size")
+        above_noise = progress.first - progress.last > 5 * progress.noise
+        if above_noise and len(evidence["baseline_loss"]) and progress.learnt < BEGUN:
+            argument.add(
+                MODERATE, f"the loss, at {progress.last:.3g}, is {1 - progress.learnt:.0%} of that of a constant output"
+            )
     if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():
         argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
     rates = learning_rates(evidence).values

@@ -7,6 +7,7 @@ from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.initialization import USUAL_GAINS, gains
+from debuggers.diagnosis.rules.updates import UNDER_WAY, travelled
 from debuggers.diagnosis.series import Series
 
 DECAY = 1e-3
@@ -17,6 +18,7 @@ GROWTH = 70.0
 """The same above which they explode (AutoTrainer)."""
 JUMP = 50.0
 """Times its median, or its first values, from which the norm of the gradients explodes at single steps."""
+_FLOAT32 = float(np.finfo(np.float32).eps)
 TINY = 1e-4
 """Root mean square of a gradient below which the ratio counts."""
 
@@ -59,8 +61,14 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
             )
     if found := evidence.found("vanishing_gradient"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
+    forgets = _add_forgetting(argument, evidence)
     known = [(name, value) for name, value in sizes.items() if np.isfinite(value)]
-    if argument.cause is not None and len(known) >= 3 and known[0][1] > ARRIVES * max(known[-1][1], known[-2][1]) > 0:
+    if (
+        argument.cause is not None
+        and not forgets
+        and len(known) >= 3
+        and known[0][1] > ARRIVES * max(known[-1][1], known[-2][1]) > 0
+    ):
         argument.against(STRONG, f"the gradient of {known[0][0]} is as large as those of the last layers")
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
@@ -76,6 +84,35 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
         "recurrent networks LSTM or GRU."
     )
     return argument
+
+
+def _add_forgetting(argument: Argument, evidence: Evidence) -> bool:
+    """A plain recurrence that keeps nothing of its first inputs, where nothing is learnt; returns whether there is one.
+
+    A state is multiplied with one matrix at each position. The largest eigenvalue of one with independent elements is
+    about their deviation times the square root of its size (Ginibre 1965), and tanh does not make it larger: what is
+    left of the first input falls with its powers (Bengio et al. 1994), down to below what float32 can tell apart.
+    """
+    facts, progress = evidence.facts, progress_of(evidence)
+    shape = facts.inputs.shape if facts.inputs is not None else ()
+    if progress is None or progress.failed or progress.learnt > 0.05 or len(shape) < 2 or facts.targets is None:
+        return False
+    # The first dimension is the batch's, or the second one.
+    length = shape[0] if facts.targets.shape[:1] == shape[1:2] != shape[:1] else shape[1]
+    plain = tuple(layer.name for layer in facts.layers if layer.kind == "RNN")
+    known = {name: value for name, value in gains(facts).items() if ".weight_hh_l" in f".{name}"}
+    lost = {name: value for name, value in known.items() if name.startswith(plain) and value**length < _FLOAT32}
+    forgets = bool(plain) and bool(known) and len(lost) == len(known) and travelled(evidence) > UNDER_WAY
+    if forgets:
+        name = next(iter(lost))
+        argument.add(
+            0.6,
+            f"{name} has a largest eigenvalue of about {lost[name]:.2g} at first: over {length} positions it leaves "
+            f"{lost[name] ** length:.1g} of the first input",
+            since=0,
+            where=list(lost),
+        )
+    return forgets
 
 
 def _start(norms: npt.NDArray[np.float64]) -> float:

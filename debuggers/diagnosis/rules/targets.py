@@ -6,7 +6,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
-from debuggers.diagnosis.rules.relation import CHANCE, explains, learnt_of_new_rows
+from debuggers.diagnosis.rules.relation import CHANCE, explains, learnt_of_new_rows, reconstructs
 from debuggers.diagnosis.rules.updates import TRIAL, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 
@@ -188,6 +188,17 @@ def _learnt_early(evidence: Evidence, seen: Visits, progress: Progress, floor: f
     return len(second) > 0 and floor - float(second.mean()) > 0.5 * (floor - progress.last)
 
 
+def _add_relation(argument: Argument, evidence: Evidence, *, near: bool) -> None:
+    """What shows that the targets do have to do with the inputs."""
+    new = learnt_of_new_rows(evidence)
+    if new is not None:
+        argument.against(STRONG, f"the loss of rows that were new came to {new:.3g}, below that of a constant output")
+    if reconstructs(evidence):
+        argument.against(CERTAIN, "the targets are the inputs themselves")
+    if near and explains(evidence):
+        argument.against(STRONG, "outputs and targets go together: a line through them explains a quarter and more")
+
+
 def labels_unrelated(evidence: Evidence) -> Argument:
     """The loss stays at that of the best constant output, although weights move and outputs vary.
 
@@ -222,11 +233,8 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             "learnt by heart, slowly",
             since=int(evidence["loss"].steps[0]),
         )
-    new = learnt_of_new_rows(evidence)
-    if argument.cause is not None and new is not None:
-        argument.against(STRONG, f"the loss of rows that were new came to {new:.3g}, below that of a constant output")
-    if near and explains(evidence):
-        argument.against(STRONG, "outputs and targets go together: a line through them explains a quarter and more")
+    if argument.cause is not None:
+        _add_relation(argument, evidence, near=near)
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
     if near and len(accuracy) and len(top):
         last, share = accuracy.values[-max(1, len(accuracy) // 3) :], float(top.values[-1])

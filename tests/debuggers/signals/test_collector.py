@@ -66,6 +66,25 @@ def test_what_the_loop_does_not_tell_is_found_in_the_model_and_in_the_graph_of_i
     assert found["backward_passes"].values.tolist() == [1, 1, 1]
 
 
+def test_embeddings_are_not_compared_with_the_classes_of_a_contrastive_loss(digits):
+    torch.manual_seed(0)
+    model = nn.Linear(64, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for rows in torch.randperm(len(digits[0])).split(8)[:10]:
+            codes = nn.functional.normalize(model(torch.cat([digits[0][rows], digits[0][rows] + 0.1])))
+            places = torch.arange(len(codes)).roll(len(rows))
+            loss = nn.functional.cross_entropy((codes @ codes.T)[:, : len(codes) - 1] / 0.2, places.clamp(max=14))
+            optimizer.zero_grad()
+            loss.backward()
+            session.step()
+            optimizer.step()
+        evidence = session.evidence()
+
+    assert len(evidence["targets/classes"]) == 10
+    assert len(evidence["accuracy"].finite) == 0
+
+
 def test_values_have_the_variance_of_the_targets_as_baseline_at_every_sampled_step(digits):
     model, goals = nn.Linear(64, 1), digits[1].float()[:, None]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

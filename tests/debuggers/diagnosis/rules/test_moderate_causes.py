@@ -4,12 +4,35 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts, LayerFacts, LossFacts, ParameterFacts
+from debuggers.diagnosis.facts import (
+    BatchFacts,
+    Facts,
+    GroupFacts,
+    InvariantFacts,
+    LayerFacts,
+    LossFacts,
+    ParameterFacts,
+)
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
 STEPS = 120
 CROSS_ENTROPY = LossFacts(kind="cross_entropy", reduction="mean")
+
+
+def recurrence(gain):
+    """A plain one over 30 positions, with weights of such a deviation times the root of their number."""
+    weight = ParameterFacts(name="cell.weight_hh_l0", shape=(24, 24), std=gain / 24**0.5)
+    return Facts(
+        steps=STEPS,
+        loss=CROSS_ENTROPY,
+        parameters=(weight,),
+        layers=(LayerFacts(name="cell", kind="RNN"),),
+        inputs=BatchFacts(shape=(32, 30, 1)),
+        targets=BatchFacts(shape=(32,), integer=True),
+    )
+
+
 WEIGHT = ParameterFacts(name="fc.weight", shape=(64, 100), mean=0.1, std=0.1)
 
 
@@ -51,6 +74,13 @@ FROZEN = Facts(steps=STEPS, parameters=(
     ParameterFacts(name="body", shape=(64, 100), std=(3 * 100) ** -0.5, role="frozen"),
     ParameterFacts(name="head", shape=(10, 64), std=0.07)))  # fmt: skip
 UNUSED = Facts(invariants=(InvariantFacts(name="gradients_are_used", checked=1, broken=1, first_step=0),))
+OF_VALUES = Facts(steps=STEPS, loss=LossFacts(kind="mse", reduction="mean"))
+FAR = {"targets__min": -10.0, "targets__max": 10.0, "targets__std": 6.0, "outputs__std": 0.5,
+       "correlation": np.full(20, 0.9), "update_ratio": 0.02}  # fmt: skip
+SAME = {"mean": 0.3, "std": 0.4, "min": 0.0, "max": 1.0}
+GIVES_BACK = {f"{side}__{name}": value for side in ("inputs", "targets") for name, value in SAME.items()} | {
+    "baseline_loss": 0.074, "correlation": np.full(15, 0.35), "update_ratio": 0.02}  # fmt: skip
+STANDING = 2.3 + 0.01 * np.sin(np.arange(STEPS))
 CLASSES = {"targets__classes_so_far": 5.0, "targets__top_share_so_far": 0.9, "targets__rarest_share_so_far": 0.02}
 ROWS = {"inputs__batch_size": 16.0, "baseline_loss": 2.3, "inputs__repeated": 0.0}
 ONE_BATCH = {"inputs__repeated": 1.0}
@@ -94,6 +124,18 @@ CASES = [
     ("frozen_parameters", evidence(to(1.7), facts=FROZEN), evidence(to(1.5), facts=FROZEN)),
     ("no_update", evidence(to(2.2), facts=UNUSED), evidence(to(2.2))),
     ("parameters_not_in_optimizer", evidence(to(2.2), facts=STRANGERS), evidence(to(2.2))),
+    ("learning_rate_too_high", evidence(np.r_[2.3, 24, to(0.6)[2:]], update_ratio=[1.1, *[0.02] * 19]),
+     evidence(np.r_[2.3, 22, to(0.6)[2:]], update_ratio=[1.1, *[0.02] * 19])),
+    ("stopped_too_early", evidence(late(0) / 12 + 2.1, update_ratio=3e-3, baseline_loss=2.3),
+     evidence(late(0) / 12 + 2.1, update_ratio=3e-3, baseline_loss=3.2)),
+    ("target_out_of_range", evidence(to(30, 40), facts=OF_VALUES, outputs__min=-0.4, outputs__max=0.97, **FAR),
+     evidence(to(30, 40), facts=OF_VALUES, outputs__min=-0.4, outputs__max=np.linspace(0.2, 0.85, 20), **FAR)),
+    ("target_out_of_range", evidence(to(30, 40), facts=OF_VALUES, outputs__min=-2.0, outputs__max=2.0, **FAR),
+     evidence(to(30, 40), facts=OF_VALUES, outputs__min=-2.0, outputs__max=2.0, **FAR | {"outputs__std": 1.9})),
+    ("over_regularized", evidence(to(0.072, 0.4), facts=TWO_TERMS, **GIVES_BACK),
+     evidence(to(0.069, 0.4), facts=TWO_TERMS, **GIVES_BACK)),
+    ("vanishing_gradients", evidence(STANDING, facts=recurrence(0.58), update_ratio=0.02),
+     evidence(STANDING, facts=recurrence(0.60), update_ratio=0.02)),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
-from debuggers.diagnosis.rules.relation import explains, learnt_of_new_rows, reaches
+from debuggers.diagnosis.rules.relation import explains, learnt_of_new_rows, reaches, reconstructs
 from debuggers.diagnosis.series import Series
 
 STEPS = 120
@@ -37,6 +37,16 @@ def test_a_loss_of_new_rows_below_that_of_a_constant_comes_of_the_inputs(level, 
     found = evidence(loss=about(level), **STANDS, **NEW)
 
     assert (learnt_of_new_rows(found) is None) is named
+    assert ("labels_unrelated" in [cause.code for cause in diagnose(found)]) is named
+
+
+@pytest.mark.parametrize(("of_targets", "named"), [(0.3, False), (0.31, True)])
+def test_targets_that_are_the_inputs_have_to_do_with_them(of_targets, named):
+    values = {f"inputs__{name}": 0.3 for name in ("mean", "std", "min", "max")}
+    values |= {f"targets__{name}": of_targets for name in ("mean", "std", "min", "max")}
+    found = evidence("mse", loss=about(2.3), **STANDS, **values)
+
+    assert reconstructs(found) is not named
     assert ("labels_unrelated" in [cause.code for cause in diagnose(found)]) is named
 
 
