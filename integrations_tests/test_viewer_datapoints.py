@@ -170,6 +170,33 @@ def test_images_of_a_training_that_runs_come_without_a_reload(page):
         shown.get_by_text("step 5 · 2 of 2 steps").wait_for()
 
 
+def test_images_and_texts_of_every_rank_can_be_chosen(page, monkeypatch):
+    for rank in (1, 2):
+        monkeypatch.setenv("RANK", str(rank))
+        with stepscope.open_run(page.folder / "runs/ranks", sinks=[], resume=rank > 1) as run:
+            for step in range(rank):
+                run.at(step).image(f"weights-{rank}", np.zeros((rank, rank), np.uint8), layout="HW")
+                run.at(step).text("note", f"rank {rank} says {step}")
+                run.at(step).table("scores", ["score"], [[rank]])
+    page.find_runs()
+    shown = page("images", ["ranks"])
+    shown.get_by_text("step 0 · 1 of 1 step").wait_for()
+    shown.get_by_label("rank").select_option("2")
+    shown.get_by_text("step 1 · 2 of 2 steps").wait_for()
+    until(lambda: shown.evaluate("[...document.images].every((image) => image.naturalWidth === 2)"))
+    assert "rank=2" in shown.url
+
+    shown = page("texts", ["ranks"])
+    shown.get_by_text("rank 1 says 0").wait_for()
+    shown.get_by_label("rank").select_option("2")
+    shown.get_by_text("rank 2 says 1").wait_for()
+    shown.get_by_role("tab", name="Tables").click()
+    shown.locator("tbody td.number", has_text="2").wait_for()
+    shown.get_by_label("rank").select_option("1")
+    shown.locator("tbody td.number", has_text="1").wait_for()
+    assert "rank=" not in shown.url
+
+
 def test_texts_are_markdown_and_never_html(page):
     shown = page("texts", ["digits-0"])
     shown.get_by_role("heading", name="Step 10", exact=True).wait_for()

@@ -1,4 +1,5 @@
 /** The names of a kind with a field to search them. */
+import { address } from "./address.js";
 import { element } from "./dom.js";
 import { RowList } from "./row_list.js";
 
@@ -46,14 +47,15 @@ export class NameList {
 }
 
 /**
- * The names of a kind that chosen runs have, each once.
+ * The names of a kind that chosen runs have of a rank, each once.
  * @param {import("./context.js").Context} context
  * @param {string[]} kinds
+ * @param {import("./rank_chooser.js").RankChooser} ranks
  * @returns {Promise<{name: string, kind: string, runs: string[]}[]>}
  */
-export async function namesOf(context, kinds) {
-  const { source, runs, signal } = context;
-  const answers = await Promise.all(runs.map(({ key }) => source.json(`names?run=${key}&rank=0`, { signal })));
+export async function namesOf({ source, signal }, kinds, ranks) {
+  const runs = ranks.runs();
+  const answers = await Promise.all(runs.map(({ key }) => source.json(address("names", { run: key, rank: ranks.of(key) }), { signal })));
   /** @type {Map<string, {name: string, kind: string, runs: string[]}>} */
   const found = new Map();
   for (const [place, { names }] of answers.entries()) {

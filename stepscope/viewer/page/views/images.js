@@ -3,6 +3,7 @@ import { address } from "../address.js";
 import { element, shortened } from "../dom.js";
 import { counted, timeText } from "../format.js";
 import { NameList, namesOf } from "../name_list.js";
+import { RankChooser } from "../rank_chooser.js";
 import { viewKeys } from "../row_list.js";
 import { SmallLines } from "../small_lines.js";
 
@@ -33,12 +34,13 @@ class Images {
     this.size = element("select", { "aria-label": "size of the images", change: () => this.set({ size: this.size.value }) },
       ...["fit", "1", "2", "4", "8", "16"].map((value) => element("option", { value }, value === "fit" ? "fit" : `${value} ×`)));
     this.series = element("select", { "aria-label": "series below the images", change: () => this.set({ series: this.series.value }).then(() => this.loadSeries()) });
+    this.ranks = new RankChooser(context, (rank) => this.set({ rank, name: null, step: null }, true));
     this.figures = element("div", { class: "figures" });
     this.lines = new SmallLines("series by step", (x) => this.go(nearest(this.steps, x)));
     const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ run) => element("button", { "aria-label": label, title: label, click: run }, text);
     this.panel = element("div", { class: "detail" },
       element("div", { class: "bar" }, button("◀", "previous step (←)", () => this.move(-1)), this.slider, button("▶", "next step (→)", () => this.move(1)), this.said,
-        element("label", null, "size ", this.size), element("label", null, "below ", this.series)),
+        element("label", null, "size ", this.size), element("label", null, "below ", this.series), this.ranks.element),
       this.figures, this.lines.element);
     this.nothing = element("p", { class: "note", hidden: true }, "The chosen runs have no images. run.image(name, values, layout=…) records one.");
     root.append(element("div", { class: "split" }, this.names.element, this.panel), this.nothing);
@@ -65,15 +67,24 @@ class Images {
   }
 
   async read() {
-    const { source, runs, params, signal } = this.context;
-    const known = await namesOf(this.context, ["image", "scalar"]);
+    const { source, params, signal } = this.context;
+    this.ranks.update();
+    const runs = this.ranks.runs();
+    const known = await namesOf(this.context, ["image", "scalar"], this.ranks);
     const names = known.filter(({ kind }) => kind === "image").map(({ name }) => name);
     this.name = params.get("name") || names[0] || "";
     this.names.update(names, this.name);
-    this.panel.hidden = this.names.element.hidden = !names.length;
+    this.names.element.hidden = !names.length;
+    this.panel.hidden = !names.length && this.ranks.element.hidden;
     this.nothing.hidden = names.length > 0;
-    if (!names.length) return;
-    const answers = await Promise.all(runs.map(({ key }) => source.json(address("images", { run: key, name: this.name }), { signal })));
+    if (!names.length) {
+      this.steps = [];
+      this.said.textContent = "";
+      this.lines.element.hidden = true;
+      this.figures.replaceChildren();
+      return;
+    }
+    const answers = await Promise.all(runs.map(({ key }) => source.json(address("images", { run: key, name: this.name, rank: this.ranks.of(key) }), { signal })));
     this.entries = new Map(runs.map(({ key }, place) => [key, answers[place].images]));
     this.steps = [...new Set(answers.flatMap(({ images }) => images.map((/** @type {Entry} */ one) => one.step)))].sort((a, b) => a - b);
     const scalars = known.filter(({ kind }) => kind === "scalar").map(({ name }) => name);
@@ -85,13 +96,14 @@ class Images {
   }
 
   async loadSeries() {
-    const { source, runs, signal, fail } = this.context;
+    const { source, signal, fail } = this.context;
+    const runs = this.ranks.runs();
     const name = this.series.value;
     this.lines.element.hidden = !name;
     if (!name) return;
     try {
       const found = await Promise.all(runs.map(async ({ key, name: label }, place) => {
-        const { columns } = await source.columns(address("series", { run: key, name, width: 1000 }), { signal }).catch(() => ({ columns: /** @type {any} */ ({}) }));
+        const { columns } = await source.columns(address("series", { run: key, name, rank: this.ranks.of(key), width: 1000 }), { signal }).catch(() => ({ columns: /** @type {any} */ ({}) }));
         return { x: columns.step ?? [], y: columns.value ?? columns.last ?? [], colour: runs[place].colour, label };
       })); // prettier-ignore
       this.lines.update(found, { x: "step", y: name }, this.step());
@@ -129,7 +141,8 @@ class Images {
   }
 
   show() {
-    const { params, runs } = this.context;
+    const { params } = this.context;
+    const runs = this.ranks.runs();
     const place = this.place();
     const step = this.steps[place];
     this.slider.max = String(Math.max(0, this.steps.length - 1));
@@ -152,7 +165,7 @@ class Images {
   /** @param {string} run @param {Entry} one */
   url(run, one) {
     try {
-      return this.context.source.url(address("image", { run, name: this.name, seq: one.seq }));
+      return this.context.source.url(address("image", { run, name: this.name, rank: this.ranks.of(run), seq: one.seq }));
     } catch {
       return ""; // an export may leave some out
     }

@@ -9,7 +9,7 @@ import { SmallLines } from "../small_lines.js";
 
 /**
  * @typedef {{seq: number, step: number, time_ms: number, [content: string]: any}} Entry
- * @typedef {{run: import("../context.js").ChosenRun, entries: Entry[]}} OfRun
+ * @typedef {{run: import("../context.js").ChosenRun, rank: number | null, entries: Entry[]}} OfRun
  * @typedef {{element: HTMLElement, close?: () => void}} Made
  * @typedef {(context: import("../context.js").Context, name: string, runs: OfRun[]) => Promise<Made>} Show
  */
@@ -24,10 +24,10 @@ const MARKDOWN = /^#{1,6}\s|^\s*[-*+]\s|\*\*|`|\]\(http|^\|/m;
  * @param {import("../context.js").Context} context @param {string} path @param {string} name @param {OfRun} ofRun @param {number} step
  * @returns {Promise<Entry | null>}
  */
-async function entryAt({ source, signal }, path, name, { run, entries }, step) {
+async function entryAt({ source, signal }, path, name, { run, rank, entries }, step) {
   const entry = entries.filter((one) => one.step <= step).at(-1);
   if (!entry || "error" in entry || Object.keys(entry).length > 3) return entry ?? null;
-  return { ...entry, ...(await source.json(address(path, { run: run.key, name, seq: entry.seq }), { signal })) };
+  return { ...entry, ...(await source.json(address(path, { run: run.key, name, rank, seq: entry.seq }), { signal })) };
 }
 
 /**

@@ -2,6 +2,7 @@
 import { address } from "../address.js";
 import { element } from "../dom.js";
 import { NameList, namesOf } from "../name_list.js";
+import { RankChooser } from "../rank_chooser.js";
 import { viewKeys } from "../row_list.js";
 import { alertsPanel } from "./alerts.js";
 import { filesPanel } from "./files.js";
@@ -24,9 +25,11 @@ class Texts {
     this.tabs = Object.entries(TABS).map(([kind, title]) =>
       element("button", { role: "tab", id: `tab-${kind}`, "aria-controls": "texts-panel", click: () => this.set({ kind, name: null, seq: null }), keydown: (/** @type {KeyboardEvent} */ event) => this.tabKey(event) }, title));
     this.names = new NameList("names", (name) => this.set({ name, seq: null }));
+    this.ranks = new RankChooser(context, (rank) => this.set({ rank, name: null, seq: null, step: null }));
     this.content = element("div", { class: "detail" });
+    this.chooser = element("div", { class: "bar" }, this.ranks.element);
     this.split = element("div", { class: "split", id: "texts-panel", role: "tabpanel" }, this.names.element, this.content);
-    root.append(element("div", { class: "tabs", role: "tablist", "aria-label": "kinds" }, ...this.tabs), this.split);
+    root.append(element("div", { class: "tabs", role: "tablist", "aria-label": "kinds" }, ...this.tabs), this.chooser, this.split);
     viewKeys({ "[": () => this.other(-1), "]": () => this.other(1) }, context.signal);
     void this.load();
   }
@@ -61,6 +64,8 @@ class Texts {
       tab.setAttribute("aria-selected", String(isOpen));
       tab.tabIndex = isOpen ? 0 : -1;
     }
+    this.ranks.update();
+    this.chooser.hidden = kind === "file" || kind === "alert" || this.ranks.element.hidden; // these show all ranks
     this.split.setAttribute("aria-labelledby", `tab-${kind}`);
     try {
       /** @type {{element: HTMLElement, close?: () => void}} */
@@ -77,14 +82,14 @@ class Texts {
 
   /** @param {string} kind @returns {Promise<{element: HTMLElement, close?: () => void}>} */
   async contents(kind) {
-    const { params, runs, source, signal } = this.context;
-    const known = await namesOf(this.context, [kind]);
+    const { params, source, signal } = this.context;
+    const known = await namesOf(this.context, [kind], this.ranks);
     const name = params.get("name") || known[0]?.name || "";
     this.names.update(known.map((one) => one.name), name);
     if (!known.length) return { element: element("p", { class: "note" }, `The chosen runs have no ${TABS[/** @type {"text"} */ (kind)].toLowerCase()}.`) };
-    const having = runs.filter(({ key }) => known.find((one) => one.name === name)?.runs.includes(key));
-    const answers = await Promise.all(having.map(({ key }) => source.json(address(`${kind}s`, { run: key, name }), { signal })));
-    const entries = having.map((run, place) => ({ run, entries: answers[place][`${kind}s`] }));
+    const having = this.ranks.runs().filter(({ key }) => known.find((one) => one.name === name)?.runs.includes(key));
+    const answers = await Promise.all(having.map(({ key }) => source.json(address(`${kind}s`, { run: key, name, rank: this.ranks.of(key) }), { signal })));
+    const entries = having.map((run, place) => ({ run, rank: this.ranks.of(run.key), entries: answers[place][`${kind}s`] }));
     return CONTENTS[/** @type {"text"} */ (kind)](this.context, name, entries);
   }
 

@@ -1,0 +1,39 @@
+/** Chooses the rank whose artifacts a view shows: at first of each run its lowest. */
+import { element } from "./dom.js";
+
+export class RankChooser {
+  /** @param {import("./context.js").Context} context @param {(rank: number | null) => void} choose */
+  constructor(context, choose) {
+    this.context = context;
+    const ranks = [...new Set(context.runs.flatMap((run) => run.ranks))].sort((a, b) => a - b);
+    this.select = element("select", { "aria-label": "rank", change: () => choose(this.select.value === String(ranks[0]) ? null : Number(this.select.value)) },
+      ...ranks.map((rank) => element("option", { value: String(rank) }, `rank ${rank}`)));
+    this.element = element("label", { hidden: ranks.length < 2 }, "of ", this.select);
+    this.lowest = String(ranks[0] ?? 0);
+    this.update();
+  }
+
+  /** Shows what the hash says. */
+  update() {
+    this.select.value = this.context.params.get("rank", this.lowest);
+  }
+
+  /** The rank that was chosen; null for the lowest of each run. */
+  rank() {
+    const chosen = this.context.params.get("rank");
+    return chosen ? Number(chosen) : null;
+  }
+
+  /** The chosen runs that have it. */
+  runs() {
+    const rank = this.rank();
+    return rank === null ? this.context.runs : this.context.runs.filter(({ ranks }) => ranks.includes(rank));
+  }
+
+  /** The parameter for addresses about a run. @param {string} key */
+  of(key) {
+    const rank = this.rank();
+    const lowest = Math.min(...(this.context.runs.find((run) => run.key === key)?.ranks ?? []));
+    return rank === lowest ? null : rank;
+  }
+}
