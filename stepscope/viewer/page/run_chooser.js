@@ -89,7 +89,8 @@ export class RunChooser {
       append(
         chips,
         element("span", { class: "chip", title: run.folder }, element("span", { class: `swatch ${runClass(place)}` }), shortened(run.name, 28),
-          element("span", { class: `mark ${kind}` }, text)),
+          // Beside other runs there is room for what is out of the ordinary.
+          (chosen.length === 1 || kind !== "ended") && element("span", { class: `mark ${kind}` }, text)),
       );
     }
     const more = chosen.length > SHOWN ? `+${chosen.length - SHOWN}` : "";

@@ -4,7 +4,12 @@ import { shortened } from "../dom.js";
 
 const NS = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, TOP, SIDE] = [1200, 260, 34, 70];
+const BOTTOM = HEIGHT - 22;
+/** As far from an end of an axis, a pointer is taken to be at it. */
+const NEAR = 8;
 export const MOST_AXES = 9;
+/** The class of a picture while somebody drags in it: it must not be drawn anew then. */
+export const DRAGGED = "dragged";
 
 /**
  * @param {string} tag @param {Record<string, string | number>} attributes @param {...(Node | string)} children
@@ -34,13 +39,12 @@ function scaleOf({ values }) {
   const forward = log ? Math.log10 : (/** @type {number} */ value) => value;
   const back = log ? (/** @type {number} */ value) => 10 ** value : (/** @type {number} */ value) => value;
   const [from, to] = [forward(low), forward(high)];
-  const bottom = HEIGHT - 22;
   return {
     low,
     high,
     log,
-    y: (/** @type {number} */ value) => (to === from ? (TOP + bottom) / 2 : bottom - ((forward(value) - from) / (to - from)) * (bottom - TOP)),
-    value: (/** @type {number} */ y) => back(from + ((bottom - Math.min(bottom, Math.max(TOP, y))) / (bottom - TOP)) * (to - from)),
+    y: (/** @type {number} */ value) => (to === from ? (TOP + BOTTOM) / 2 : BOTTOM - ((forward(value) - from) / (to - from)) * (BOTTOM - TOP)),
+    value: (/** @type {number} */ y) => back(from + ((BOTTOM - y) / (BOTTOM - TOP)) * (to - from)),
   };
 }
 
@@ -67,14 +71,14 @@ export function parallelCoordinates(axes, runs, brushes, brushed) {
     const at = x(place);
     const group = svg("g", { class: "axis" });
     group.append(
-      svg("line", { x1: at, x2: at, y1: TOP, y2: HEIGHT - 22 }),
+      svg("line", { x1: at, x2: at, y1: TOP, y2: BOTTOM }),
       svg("text", { x: at, y: 12, class: "title" }, shortened(axis.title, 22), svg("title", {}, axis.title)),
       svg("text", { x: at, y: 27 }, numberText(scale.high)),
       svg("text", { x: at, y: HEIGHT - 6 }, `${numberText(scale.low)}${scale.log ? " (log)" : ""}`),
     );
     const range = brushes[axis.id];
     if (range) group.append(svg("rect", { x: at - 9, width: 18, y: scale.y(range[1]), height: Math.max(2, scale.y(range[0]) - scale.y(range[1])), class: "brush" }));
-    const grip = svg("rect", { x: at - 14, width: 28, y: TOP, height: HEIGHT - 22 - TOP, class: "grip" });
+    const grip = svg("rect", { x: at - 14, width: 28, y: TOP - NEAR, height: BOTTOM - TOP + 2 * NEAR, class: "grip" });
     drag(grip, root, scale.value, (ends) => brushed(axis.id, ends));
     group.append(grip);
     root.append(group);
@@ -83,25 +87,37 @@ export function parallelCoordinates(axes, runs, brushes, brushed) {
 }
 
 /**
+ * Draws the range while it is dragged; an end that is near an end of the axis is that end.
  * @param {SVGElement} grip @param {SVGElement} root @param {(y: number) => number} valueAt
  * @param {(ends: [number, number] | null) => void} done a click takes the range away
  */
 function drag(grip, root, valueAt, done) {
   const y = (/** @type {PointerEvent} */ event) => {
     const box = root.getBoundingClientRect();
-    return ((event.clientY - box.top) / box.height) * HEIGHT;
+    const at = ((event.clientY - box.top) / box.height) * HEIGHT;
+    return at < TOP + NEAR ? TOP : at > BOTTOM - NEAR ? BOTTOM : at;
   };
   grip.addEventListener("pointerdown", (down) => {
     const from = y(down);
+    const shown = svg("rect", { x: Number(grip.getAttribute("x")) + 5, width: 18, y: from, height: 0, class: "brush" });
+    const ended = new AbortController();
+    const { signal } = ended;
+    grip.before(shown);
+    root.classList.add(DRAGGED);
     grip.setPointerCapture(down.pointerId);
-    grip.addEventListener(
-      "pointerup",
-      (up) => {
-        const to = y(up);
-        const [one, other] = [valueAt(from), valueAt(to)];
-        done(Math.abs(to - from) < 4 ? null : [Math.min(one, other), Math.max(one, other)]);
-      },
-      { once: true },
-    );
+    grip.addEventListener("pointermove", (move) => {
+      shown.setAttribute("y", String(Math.min(from, y(move))));
+      shown.setAttribute("height", String(Math.abs(y(move) - from)));
+    }, { signal }); // prettier-ignore
+    const end = (/** @type {PointerEvent} */ up) => {
+      ended.abort();
+      shown.remove();
+      root.classList.remove(DRAGGED);
+      const to = y(up);
+      const [one, other] = [valueAt(from), valueAt(to)];
+      if (up.type === "pointerup") done(Math.abs(to - from) < 4 ? null : [Math.min(one, other), Math.max(one, other)]);
+    };
+    grip.addEventListener("pointerup", end, { signal });
+    grip.addEventListener("pointercancel", end, { signal });
   });
 }

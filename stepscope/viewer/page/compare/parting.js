@@ -39,10 +39,14 @@ function link(context, one, first, second) {
   return element("a", { href: context.href("charts", { runs: `${first.key},${second.key}`, search: name }), title: one.name }, shortened(one.name, 80));
 }
 
-/** @param {string[]} heads @param {(string | Node)[][]} rows */
+/** @param {string | Node} cell */
+const isNumber = (cell) => typeof cell === "string" && /^[-−]?[\d,.]+(e[-+−]?\d+)?( [kMGT]?B)?$|^(NaN|[-−+]?∞)$/.test(cell);
+
+/** Numbers stand at the right. @param {string[]} heads @param {(string | Node)[][]} rows */
 export function table(heads, rows) {
+  const right = heads.map((_, place) => rows.length > 0 && rows.every((cells) => isNumber(cells[place])));
   return element("div", { class: "scrolled", tabIndex: 0, role: "region", "aria-label": heads[0] },
     element("table", { class: "plain" },
-      element("thead", null, element("tr", null, ...heads.map((head) => element("th", { scope: "col" }, head)))),
-      element("tbody", null, ...rows.map((cells) => element("tr", null, ...cells.map((cell) => element("td", null, cell)))))));
+      element("thead", null, element("tr", null, ...heads.map((head, place) => element("th", { scope: "col", class: right[place] ? "number" : "" }, head)))),
+      element("tbody", null, ...rows.map((cells) => element("tr", null, ...cells.map((cell) => element("td", { class: isNumber(cell) ? "number" : "" }, cell)))))));
 }

@@ -2,7 +2,7 @@
 import { address } from "../address.js";
 import { quoted } from "../charts/files.js";
 import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/columns.js";
-import { MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
+import { DRAGGED, MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
 import { partingOf } from "../compare/parting.js";
 import { afterPause, append, download, element, shortened } from "../dom.js";
 import { counted, durationText, numberText } from "../format.js";
@@ -44,7 +44,7 @@ class Comparison {
         element("label", null, this.equal, " columns that are equal"), element("button", { click: () => this.csv() }, "CSV"), this.count),
       this.plot, this.table,
       element("section", { class: "two-runs", "aria-label": "where two runs part" }, element("h2", null, "Where two runs part"),
-        element("div", { class: "toolbar" }, this.pair[0], " against ", this.pair[1]), this.parting),
+        context.runs.length > 1 && element("div", { class: "toolbar" }, this.pair[0], " against ", this.pair[1]), this.parting),
     );
     this.restate();
   }
@@ -109,6 +109,10 @@ class Comparison {
     this.timer = 0;
     const { params, runs, signal } = this.context;
     if (signal.aborted) return;
+    if (this.plot.querySelector(`.${DRAGGED}`)) {
+      this.drawSoon(ROWS_DRAWN_MS);
+      return;
+    }
     const rows = runs.flatMap(({ key }) => this.rows.get(key) ?? []);
     const all = columnsOf(rows, this.statistic.value);
     const { passes, unknown } = filterOf(this.filter.value, all);

@@ -1,0 +1,171 @@
+"""What a person sees and does in the views Compare and Run: real runs, a real server, a real browser."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+from viewer_pages import NEEDS_THE_PAGE, viewer, viewer_page
+
+import stepscope
+
+pytestmark = NEEDS_THE_PAGE
+RATES = {"slow": 0.0005, "middle": 0.01, "fast": 0.1}
+PARTS_AT = 20
+
+
+def record(folder, rate):
+    with stepscope.open_run(folder, sinks=[], config={"optimizer": {"lr": rate, "name": "SGD"}, "seed": 0}) as run:
+        for step in range(40):
+            run.scalar("train/loss", 1 / (step + 1) + (rate * step if step >= PARTS_AT else 0), step=step)
+            run.scalar("same", 1.0, step=step)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for name, rate in RATES.items():
+        record(folder / name, rate)
+    about = folder / "about"
+    for attempt in range(2):
+        options = {
+            "sinks": ["local"],
+            "delivery": "thread",
+            "config": {"lr": 0.5, "api_key": "hush"},
+            "tags": ["night"],
+        }
+        with stepscope.open_run(about, resume=attempt > 0, **options) as run:
+            for step in range(10):
+                run.scalar("loss", 1.0, step=attempt * 10 + step)
+    with stepscope.open_run(about, sinks=[], rank=1) as run:
+        run.scalar("loss", 2.0, step=0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(runs, tmp_path_factory):
+    with viewer(runs) as url, viewer_page(tmp_path_factory.mktemp("browser")) as (page, complaints):
+        listed = page.request.get(f"{url}api/runs").json()["runs"]
+        yield page, complaints, url, {run["name"]: run["key"] for run in listed}
+        page.goto("about:blank")
+
+
+@pytest.fixture
+def page(served):
+    page, complaints, _, _ = served
+    complaints.clear()
+    page.goto("about:blank")
+    yield page
+    assert not complaints
+
+
+@pytest.fixture
+def compare(served):
+    """The address of Compare on the three runs of the sweep."""
+    _, _, url, keys = served
+    return f"{url}#/compare?runs={','.join(keys[name] for name in RATES)}"
+
+
+def names(page):
+    return page.locator(".runs-table tbody th").all_inner_texts()
+
+
+def show(page, address):
+    page.goto(address)
+    expect(page.locator(".runs-table tbody tr").first).to_be_visible()
+
+
+def test_a_column_sorts_both_ways_and_back_goes_back(page, compare):
+    show(page, compare)
+    expect(page.locator(".runs-table tbody tr")).to_have_count(3)
+    assert [name.strip() for name in names(page)] == list(RATES)
+    head = page.get_by_role("button", name="optimizer.lr")
+    head.click()
+    expect(page.locator("th[aria-sort=ascending]")).to_contain_text("optimizer.lr")
+    assert [name.strip() for name in names(page)] == ["slow", "middle", "fast"]
+    head.click()
+    expect(page.locator("th[aria-sort=descending]")).to_contain_text("optimizer.lr")
+    assert [name.strip() for name in names(page)] == ["fast", "middle", "slow"]
+    page.go_back()
+    expect(page.locator("th[aria-sort=ascending]")).to_contain_text("optimizer.lr")
+    assert [name.strip() for name in names(page)] == ["slow", "middle", "fast"]
+
+
+def test_conditions_filter_and_a_link_shows_the_same(page, compare):
+    show(page, compare)
+    page.keyboard.press("/")
+    page.keyboard.type("lr >= 0.01, status = finished")
+    expect(page.locator(".runs-table tbody tr")).to_have_count(2)
+    page.get_by_role("button", name="train/loss").click()
+    page.get_by_role("checkbox", name="columns that are equal").check()
+    expect(page.get_by_role("button", name="seed")).to_be_visible()
+    link = page.url
+    page.goto("about:blank")
+    show(page, link)
+    expect(page.locator(".runs-table tbody tr")).to_have_count(2)
+    expect(page.get_by_role("searchbox", name="filter runs")).to_have_value("lr >= 0.01, status = finished")
+    expect(page.locator("th[aria-sort=ascending]")).to_contain_text("train/loss")
+    expect(page.get_by_role("button", name="seed")).to_be_visible()
+    page.get_by_role("searchbox", name="filter runs").fill("width > 3")
+    expect(page.get_by_role("status").filter(has_text="of 3")).to_contain_text("no column is called width")
+
+
+def test_an_axis_keeps_the_runs_that_are_dragged_over(page, compare):
+    show(page, compare)
+    lines = page.locator("svg.parallel polyline")
+    expect(lines).to_have_count(3)
+    axis = page.locator("svg.parallel .axis", has_text="optimizer.lr").locator(".grip")
+    axis.scroll_into_view_if_needed()
+    box = axis.bounding_box()
+    x = box["x"] + box["width"] / 2
+    page.mouse.move(x, box["y"] + 2)
+    page.mouse.down()
+    page.mouse.move(x, box["y"] + box["height"] * 0.6, steps=3)
+    page.mouse.up()
+    expect(page.locator(".runs-table tbody tr")).to_have_count(2)
+    assert [name.strip() for name in names(page)] == ["middle", "fast"]
+    expect(page.locator("svg.parallel polyline.away")).to_have_count(1)
+    page.locator("svg.parallel .axis", has_text="optimizer.lr").locator(".grip").click(position={"x": 14, "y": 20})
+    expect(page.locator(".runs-table tbody tr")).to_have_count(3)
+
+
+def test_it_says_where_two_runs_part_and_leads_to_the_chart(page, compare, served):
+    keys = served[3]
+    show(page, compare)
+    page.get_by_role("combobox", name="second run").select_option(label="fast")
+    parting = page.get_by_role("region", name="where two runs part")
+    expect(parting).to_contain_text("optimizer.lr")
+    row = parting.locator("tbody tr", has_text="train/loss")
+    expect(row).to_contain_text(str(PARTS_AT))
+    expect(parting.locator("tbody tr", has_text="same")).to_have_count(0)
+    row.get_by_role("link").click()
+    page.wait_for_url(re.compile(f"#/charts.runs={keys['slow']},{keys['fast']}&search=train(/|%2F)loss"))
+    expect(page.locator('.board .card[data-name="train/loss"] canvas')).to_have_count(1)
+    page.go_back()
+    expect(page.get_by_role("combobox", name="second run")).to_have_value(keys["fast"])
+    expect(row).to_be_visible()
+
+
+def test_run_shows_what_the_run_is_and_what_became_of_it(page, served, runs):
+    _, _, url, keys = served
+    page.goto(f"{url}#/run?runs={keys['about']},{keys['slow']}")
+    card = page.get_by_role("article", name="run about")
+    titles = ("Run", "Damage", "Configuration", "Environment", "Delivery", "Attempts", "Ranks", "What is recorded")
+    headings = {name: page.get_by_role("heading", name=name, exact=True) for name in titles}
+    sections = {name: card.locator("section", has=heading) for name, heading in headings.items()}
+    for expected in (str(runs / "about"), "finished", "night", re.compile(r"store \d")):
+        expect(sections["Run"]).to_contain_text(expected)
+    expect(sections["Damage"]).to_contain_text("None found.")
+    expect(sections["Configuration"]).to_contain_text("lr")
+    expect(sections["Configuration"]).to_contain_text("***")
+    expect(page.locator("body")).not_to_contain_text("hush")
+    expect(sections["Environment"]).to_contain_text("python")
+    delivered = sections["Delivery"].get_by_role("row", name=re.compile("local"))
+    expect(delivered).to_contain_text("20")
+    expect(delivered).to_contain_text("done")
+    attempts = sections["Attempts"].locator("tbody tr")
+    expect(attempts).to_have_count(3)
+    expect(attempts.nth(0)).to_contain_text("followed by another")
+    expect(attempts.nth(1)).to_contain_text("finished")
+    expect(sections["Ranks"].locator("tbody tr")).to_have_count(2)
+    expect(sections["What is recorded"]).to_contain_text("scalar")
+    expect(page.get_by_role("article", name="run slow")).to_contain_text("the run has no sinks")
