@@ -46,6 +46,7 @@ DOCUMENTED = {
     "stability.plots": ["anomalies", "gradient_norms", "stability_history"],
     "tracker_adapters.testing.contract": ["Shown", "SinkContract", "pixel_digest"],
     "stepscope.integrations.lightning": ["StepscopeCallback"],
+    "stepscope.integrations.transformers": ["StepscopeCallback"],
     "stepscope.viewer.answers.table": ["answer"],
     "stepscope.viewer.dash_section": ["display_debug_outputs"],
     "stepscope.viewer.watched_runs": ["RunList"],

@@ -89,7 +89,9 @@ def _baseline(evidence: Evidence) -> float | None:
     known, loss = evidence["baseline_loss"].finite, evidence.facts.loss
     if not len(known) or loss is None or loss.reduction != "mean" or loss.penalized or loss.weighted or loss.terms > 1:
         return None
-    level = float(np.median(known.values)) * abs(loss.factor)
+    # Of passes that are divided by their number, the recorded loss is the sum.
+    is_divided = abs(abs(loss.factor) * evidence.facts.backward_passes - 1) < 1e-6
+    level = float(np.median(known.values)) * (1.0 if is_divided else abs(loss.factor))
     return level if level > 0 and not loss.negated else None
 
 

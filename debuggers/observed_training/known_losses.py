@@ -53,6 +53,11 @@ class KnownLosses:
         ordered = [facts for facts, _ in self._counts.most_common()]
         return next((facts for facts in ordered if facts.kind), ordered[0] if ordered else None)
 
+    def usual_of(self, passes: int) -> LossFacts | None:
+        """Returns the usual loss, as one that is divided by the number of a step's passes if there are several."""
+        usual = self.usual
+        return usual if usual is None or passes < 2 else with_fields(usual, factor=1 / passes)
+
 
 def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
     """Adds the targets that follow from outputs and their difference, which is what the loop's own formula saved."""

@@ -208,7 +208,7 @@ class TrainingObserver:
                 optimizer="" if self._optimizer is None else type(self._optimizer).__name__,
                 groups=self._groups,
                 scheduler=self._scheduler,
-                loss=self._losses.usual,
+                loss=self._losses.usual_of(self.passes.usual_passes if self.passes.adds_up else 1),
                 inputs=self.calls.inputs,
                 outputs=self.calls.first_outputs,
                 targets=self._losses.targets,

@@ -31,6 +31,7 @@ class StepPasses:
         unrelated: Passes since the last step that did not belong to the model, or whose gradients were dropped.
         mixed: Whether there were passes whose gradients were zeroed before a step, as another model's training leaves.
         scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
+        adds_up: Whether the loss of a step is the sum of its passes', as where a framework divides each of them.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class StepPasses:
         self.scaler = scaler
         self.unrelated = 0
         self.scale_number = 1.0
-        self.mixed = False
+        self.mixed = self.adds_up = False
         self._before, self._after = before, after
         self._parameters = parameters
         self._marks = GradientMarks(parameters)
@@ -107,11 +108,11 @@ class StepPasses:
         """Returns the mean loss of the coming step's passes, a 0-d float64 tensor on a device; None if it is unseen.
 
         Args:
-            factor: What the loop multiplies the loss with. If that is one by the number of passes, it is taken back.
+            factor: What the loop multiplies the loss with. If that is one by the number of passes, they add up.
         """
         if self._losses is None or not self._passes:
             return None
-        averaged = abs(factor * self._passes - 1) < 1e-6
+        averaged = self.adds_up or abs(factor * self._passes - 1) < 1e-6
         if isinstance(self._losses, float):
             return self._losses if averaged else self._losses / self._passes
         with quiet_computation(self._losses.device.type):

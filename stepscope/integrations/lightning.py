@@ -20,14 +20,12 @@ from debuggers.gradients.step_probe import PendingReading, probe_gradients
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.torch_import import torch
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import WatchedTraining, check_version, warn_of_second
+from stepscope.integrations.watched_training import UNCLIPPED, WatchedTraining, check_version, warn_of_second
 from stepscope.runs.live_run import run_of
 from stepscope.sessions.config import DebugConfig, Preset
 
 TESTED = ("2.6", "2.6")
 """The first and the last minor version that the tests ran with."""
-UNCLIPPED = "total_norm/unclipped_gradients"
-"""The norm of all gradients before Lightning clips them; ``total_norm/gradients`` is that after it."""
 _SETTINGS = ("max_epochs", "max_steps", "precision", "accumulate_grad_batches", "gradient_clip_val", "world_size")
 
 
@@ -95,7 +93,8 @@ class StepscopeCallback(Callback):
         with self._training.isolation.guard("starting the sessions"):
             parts = parts_of(pl_module, trainer.optimizers, is_called=False)
             first = trainer.global_step if len(parts) == 1 and trainer.global_step else None
-            self._training.watch(parts, scaler=getattr(trainer.precision_plugin, "scaler", None), first_step=first)
+            scaler, divides = getattr(trainer.precision_plugin, "scaler", None), pl_module.automatic_optimization
+            self._training.watch(parts, scaler=scaler, first_step=first, divides_loss=divides)
             clipping = type(pl_module).configure_gradient_clipping.__module__.partition(".")[0]
             is_own = clipping not in ("lightning", "pytorch_lightning")
             clips = pl_module.automatic_optimization and (trainer.gradient_clip_val or is_own)

@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +25,8 @@ from stepscope.sessions.config import DebugConfig, Preset, as_config
 from stepscope.sessions.watching import Watch, watch
 
 RUN_VARIABLE = "STEPSCOPE_RUN"
+UNCLIPPED = "total_norm/unclipped_gradients"
+"""The norm of all gradients before they are clipped; ``total_norm/gradients`` is that which the optimizer uses."""
 _OWN = frozenset({"loss", "learning_rate", "step_ms"})
 """What a session emits by itself: a metric of such a name gets another one."""
 _VALIDATION = ("validation/", "validation_", "valid/", "valid_", "val/", "val_", "eval/", "eval_")
@@ -115,6 +118,7 @@ class WatchedTraining:
         *,
         scaler: Any = None,
         first_step: int | None = None,
+        divides_loss: bool = False,
     ) -> None:
         """Starts a session for each part; ends those that ran.
 
@@ -122,6 +126,7 @@ class WatchedTraining:
             parts: What the optimizers train.
             scaler: The framework's loss scaler; only a GradScaler of torch counts.
             first_step: The number of the first step, as after a checkpoint; None continues after the run's last one.
+            divides_loss: Whether the framework divides the loss of each batch by the number of batches of a step.
         """
         self._stop()
         scaler = scaler if isinstance(scaler, torch.amp.GradScaler) else None
@@ -138,6 +143,8 @@ class WatchedTraining:
                 )
                 for part in parts
             )
+            for session in self.sessions if divides_loss else ():
+                session.losses_add_up()
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Emits what the framework logs, by name; what is no number is left out.
@@ -199,7 +206,8 @@ class WatchedTraining:
                 run.__exit__(None if error is None else type(error), error, None)
 
     def _abandon(self) -> None:
-        self.end(RuntimeError("the process ended before the training did"))
+        raised = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        self.end(raised or RuntimeError("the process ended before the training did"))
 
     def _stop(self, error: BaseException | None = None) -> None:
         self.end_validation()

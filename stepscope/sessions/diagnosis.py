@@ -82,6 +82,11 @@ class SessionDiagnosis:
         if self.observer is not None:
             self.observer.is_told_step_end = True
 
+    def losses_add_up(self) -> None:
+        """Says that the loss of a step is the sum of its passes', because each of them is divided by their number."""
+        if self.observer is not None:
+            self.observer.passes.adds_up = True
+
     @property
     def kinds(self) -> frozenset[str]:
         """The kinds of findings that the rules about signals make."""

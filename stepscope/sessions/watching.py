@@ -60,6 +60,13 @@ class Watch(DebugSession):
             )
         return result
 
+    def losses_add_up(self) -> None:
+        """Says that the loop divides the loss of each backward pass of a step, so that the step's loss is their sum.
+
+        By default it is their mean, or their sum if the loss's graph shows that it was divided by their number.
+        """
+        self._diagnosis.losses_add_up()
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """See ``DebugSession.paused``."""

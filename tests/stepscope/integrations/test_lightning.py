@@ -3,6 +3,7 @@
 import copy
 import logging
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ lightning = pytest.importorskip("lightning", reason="needs Lightning: pip instal
 from lightning.pytorch.plugins import MixedPrecision  # noqa: E402
 
 from stepscope.integrations import lightning_factory, watched_training  # noqa: E402
-from stepscope.integrations.lightning import UNCLIPPED, StepscopeCallback, StepscopeLogger  # noqa: E402
+from stepscope.integrations.lightning import StepscopeCallback, StepscopeLogger  # noqa: E402
+from stepscope.integrations.watched_training import UNCLIPPED  # noqa: E402
 
 EVERYTHING = {"max_overhead": None}
 
@@ -297,7 +299,7 @@ def test_steps_go_on_where_a_checkpoint_ended(tmp_path):
 
 def test_the_environment_puts_the_callback_into_every_trainer(tmp_path, monkeypatch):
     """By the entry point of pyproject.toml, as an installed distribution has it."""
-    pyproject = (watched_training.Path(__file__).parents[3] / "pyproject.toml").read_text()
+    pyproject = (Path(__file__).parents[3] / "pyproject.toml").read_text()
     group = "lightning.pytorch.callbacks_factory"
     _, _, section = pyproject.partition(f'[project.entry-points."{group}"]\n')
     info = tmp_path / "site" / "as_installed-1.0.dist-info"

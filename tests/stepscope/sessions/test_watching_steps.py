@@ -5,6 +5,7 @@ import torch
 from module_hooks import hook_count
 from torch import nn
 from torch.nn.functional import cross_entropy
+from tracker_adapters.testing import MemoryEmitter
 
 import stepscope
 
@@ -193,3 +194,24 @@ def test_a_validation_and_a_last_pass_without_a_step_are_not_recorded(record):
 
     seen, _ = record(model, optimizer, loop)
     assert counts(seen, "activations/first") == {0: 24, 1: 24, 2: 24}
+
+
+@pytest.mark.parametrize("adds_up", [False, True])
+def test_losses_of_passes_add_up_where_the_loop_says_so(adds_up):
+    torch.manual_seed(0)
+    model, emitter, expected = nn.Linear(4, 2), MemoryEmitter(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer, run=emitter) as session:
+        if adds_up:
+            session.losses_add_up()
+        for _ in range(4):
+            optimizer.zero_grad()
+            losses = [0.9 * cross_entropy(model(torch.randn(8, 4)), torch.ones(8).long()) for _ in range(2)]
+            for loss in losses:
+                loss.backward()
+            expected.append(sum(map(float, losses)) / (1 if adds_up else 2))
+            optimizer.step()
+        factor = session.evidence().facts.loss.factor
+
+    assert [one.value for one in emitter.artifacts if one.name == "loss"] == pytest.approx(expected)
+    assert factor == pytest.approx(0.5 if adds_up else 0.9)

@@ -1,0 +1,24 @@
+"""The course of the loss against that of a constant output."""
+
+import numpy as np
+import pytest
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts, LossFacts
+from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.series import Series
+
+
+@pytest.mark.parametrize(
+    ("factor", "passes", "learnt"),
+    [(1.0, 1, 0.5), (0.5, 2, 0.5), (0.25, 4, 0.5), (0.5, 1, 0.0)],
+    ids=["as it is", "divided by two passes", "divided by four passes", "half of it"],
+)
+def test_a_loss_that_its_passes_are_divided_by_counts_as_it_is(factor, passes, learnt):
+    steps = np.arange(20)
+    series = {"loss": Series(steps, np.full(20, 1.0)), "baseline_loss": Series(steps, np.full(20, 2.0))}
+    loss = LossFacts(kind="cross_entropy", reduction="mean", factor=factor)
+
+    progress = progress_of(Evidence(series=series, facts=Facts(loss=loss, backward_passes=passes)))
+
+    assert progress.learnt == pytest.approx(learnt)
