@@ -209,6 +209,21 @@ def test_a_chart_is_saved_with_all_its_points(page, served, tmp_path):
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_long_series_is_saved_with_all_its_points_too(page, tmp_path):
+    with stepscope.open_run(tmp_path / "long", sinks=[]) as run:
+        for step in range(45_000):
+            run.scalar("loss", step / 3, step=step)
+    with viewer(tmp_path) as url:
+        page.goto(url + "#/charts")
+        card = drawn(page, "loss")
+        with page.expect_download() as saving:
+            card.get_by_role("button", name="save as CSV").click()
+        assert saving.value.suggested_filename == "loss.csv"
+        saving.value.save_as(tmp_path / "loss.csv")
+    rows = list(csv.DictReader((tmp_path / "loss.csv").open()))
+    assert [float(row["value"]) for row in rows] == [step / 3 for step in range(45_000)]
+
+
 def test_new_points_show_while_the_training_writes(page, tmp_path):
     with stepscope.open_run(tmp_path / "live", sinks=[]) as run, viewer(tmp_path) as url:
         run.scalar("loss", 1.0, step=0)

@@ -11,7 +11,7 @@ from anyio import CapacityLimiter, create_task_group
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from tracker_adapters.errors import StepscopeError
 
@@ -144,10 +144,15 @@ def _kind(path: str, address: str) -> str:
 
 def _response(request: Request, kept: Kept, media_type: str) -> Response:
     headers = {"etag": kept.etag, "cache-control": "no-cache", "vary": "accept-encoding"}
-    if kept.etag in request.headers.get("if-none-match", ""):
+    if kept.answer.chunks is not None:
+        headers = {"cache-control": "no-store"}
+    elif kept.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if kept.answer.download:
         headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(kept.answer.download, safe='')}"
+    if kept.answer.chunks is not None:
+        chunks = kept.answer.chunks() if request.method == "GET" else iter(())
+        return StreamingResponse(chunks, headers=headers, media_type=media_type)
     body = kept.answer.body
     if kept.zipped is not None and "gzip" in request.headers.get("accept-encoding", ""):
         body = kept.zipped

@@ -12,6 +12,8 @@ REQUEST_WITHIN_S = 10.0
 """How long a new connection may take to ask: its whole request line and headers."""
 KEEP_ALIVE_S = 30
 """How long a connection that was answered may take to ask again, and at least to take its answer."""
+TAKE_WITHIN_S = 0.5
+"""How long an answer may take to be taken when the server ends."""
 LEAST_BYTES_A_SECOND = 10_000
 """An answer may take the time that it takes at this rate, in addition."""
 
@@ -62,6 +64,11 @@ class Connection(H11Protocol):
         self._is_lost = True
         self._cancel()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Ends when its answer is taken, if that is soon: uvicorn would wait, and log a traceback."""
+        super().shutdown()
+        self.loop.call_later(TAKE_WITHIN_S, self.transport.abort)
 
     def _wait_for_reader(self) -> None:
         self._wait(KEEP_ALIVE_S + self.transport.get_write_buffer_size() / LEAST_BYTES_A_SECOND)

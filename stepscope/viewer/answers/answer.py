@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +55,14 @@ class Answer:
         media_type: ``application/json``, ``application/octet-stream`` for columns, ``image/png``, ``text/plain``.
         position: How far the runs were read when it was made; see ``RunList.position``.
         download: The name under which a browser saves it, in place of showing it.
+        chunks: Of an answer that is long, makes the bytes that come behind ``body``, a part at a time.
     """
 
     body: bytes
     media_type: str
     position: str = ""
     download: str = ""
+    chunks: Callable[[], Iterator[bytes]] | None = None
 
 
 def json_answer(value: object, position: str = "") -> Answer:

@@ -62,9 +62,9 @@ class Query:
             raise BadRequest(f"{name} is {found:g}; expected an integer")
         return int(found)
 
-    def rank(self, runs: RunList) -> int:
+    def rank(self, runs: RunList, key: str = "") -> int:
         """Returns the rank of the run that is asked about, by default its lowest; raises NotFound for one it lacks."""
-        ranks = runs.run(self.run()).head().ranks
+        ranks = runs.run(key or self.run()).head().ranks
         lowest = min(ranks, default=0)
         found = self.whole("rank", lowest)
         if found != lowest and found not in ranks:

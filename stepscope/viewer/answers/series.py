@@ -1,15 +1,18 @@
-"""One scalar over the steps, as points, or as what lies in ranges of steps."""
+"""One scalar over the steps, as points, as what lies in ranges of steps, or as CSV."""
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from tracker_adapters.errors import ArtifactError
 from tracker_adapters.store.reading.record import RowsWanted, RunRecord, ScalarRows
 from tracker_adapters.store.reading.scalar_rows import MOST_STEPS
 
-from stepscope.viewer.answers.answer import Answer, BadRequest, columns_answer
+from stepscope.viewer.answers.answer import Answer, BadRequest, NotFound, columns_answer
 from stepscope.viewer.answers.long_series import Extent, long_series
 from stepscope.viewer.answers.query import Query
 from stepscope.viewer.answers.reduction import Floats, reduced
@@ -18,6 +21,8 @@ from stepscope.viewer.watched_series import Series
 
 POINTS_A_PIXEL = 2
 WIDTH = 1000
+CSV_HEAD = "run,name,step,time_ms,value,min,max\n"
+CSV_ROWS_AT_ONCE = 10_000
 Shown: TypeAlias = tuple[dict[str, Any], dict[str, Floats]]
 _CURSOR = re.compile(r"(\d{1,16})\.(\d{1,19})")
 
@@ -47,6 +52,22 @@ def series_answer(runs: RunList, query: Query) -> Answer:
         else:
             meta, columns = _whole(runs, record, asked)
     return columns_answer({"name": asked.name, "rank": asked.rank, "whole": new is None, **meta}, columns, position)
+
+
+def csv_answer(runs: RunList, query: Query) -> Answer:
+    """``csv?runs=K,K&name=N&rank=0``: every point of the latest attempts in each run that has the series, by step.
+
+    The columns are those of the page's own CSV, of which ``min`` and ``max`` are for ranges of steps, and empty here.
+    """
+    name, found = query.text("name"), []
+    for key in query.runs():
+        with suppress(NotFound, ArtifactError):
+            rank = query.rank(runs, key)
+            with runs.opened(key) as record:
+                found.append((record.info.name, Series.of(record.scalar_rows(name, rank))))
+    if not found:
+        raise NotFound(f"none of the runs has a scalar {name[:200]!r} of that rank")
+    return Answer(b"", "text/csv", download=f"{name}.csv", chunks=lambda: _chunks(name, found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +140,18 @@ def _meta(extent: Extent, last_seq: int) -> dict[str, Any]:
 
 def _points(steps: npt.NDArray[np.int64], times_ms: Floats, values: Floats) -> dict[str, Floats]:
     return {"step": steps.astype(np.float64), "time_ms": times_ms, "value": values}
+
+
+def _chunks(name: str, found: list[tuple[str, Series]]) -> Iterator[bytes]:
+    yield CSV_HEAD.encode()
+    for run, series in found:
+        begin = f"{_quoted(run)},{_quoted(name)},"
+        for first in range(0, len(series.steps), CSV_ROWS_AT_ONCE):
+            part = slice(first, first + CSV_ROWS_AT_ONCE)
+            columns = series.steps[part].tolist(), series.times_ms[part].tolist(), series.values[part].tolist()
+            rows = [f"{begin}{step},{time},{value},,\n" for step, time, value in zip(*columns, strict=True)]
+            yield "".join(rows).encode(errors="replace")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in '",\n\r') else text

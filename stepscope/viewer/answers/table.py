@@ -24,7 +24,7 @@ from stepscope.viewer.answers.parting import parting_answer
 from stepscope.viewer.answers.query import Query
 from stepscope.viewer.answers.run_details import run_answer
 from stepscope.viewer.answers.runs import positions_answer, runs_answer
-from stepscope.viewer.answers.series import series_answer
+from stepscope.viewer.answers.series import csv_answer, series_answer
 from stepscope.viewer.answers.texts import curves_answer, file_answer, files_answer, tables_answer, texts_answer
 from stepscope.viewer.answers.verdict import verdict_answer
 from stepscope.viewer.watched_runs import RunList, UnknownRunError
@@ -36,6 +36,7 @@ ANSWERS: dict[str, Callable[[RunList, Query], Answer]] = {
     "causes": causes_answer,
     "changes": changes_answer,
     "compare": compare_answer,
+    "csv": csv_answer,
     "curves": curves_answer,
     "datapoint": datapoint_answer,
     "datapoints": datapoints_answer,
@@ -58,8 +59,9 @@ ANSWERS: dict[str, Callable[[RunList, Query], Answer]] = {
     "verdict": verdict_answer,
 }
 
-ALWAYS_ANEW = frozenset({"datapoints", "positions", "run", "runs"})
-"""Paths whose answers change while the positions of the runs that they name stay: these are never kept."""
+ALWAYS_ANEW = frozenset({"csv", "datapoints", "positions", "run", "runs"})
+"""Paths whose answers change while the positions of the runs that they name stay, or are made while they are sent:
+these are never kept."""
 
 
 def answer(runs: RunList, address: str) -> Answer:

@@ -68,12 +68,12 @@ export async function copy(text, announce) {
 /**
  * Gives a file to the browser.
  * @param {string} name
- * @param {Blob} blob
+ * @param {Blob | string} content or the URL of it
  */
-export function download(name, blob) {
-  const url = URL.createObjectURL(blob);
+export function download(name, content) {
+  const url = typeof content === "string" ? content : URL.createObjectURL(content);
   element("a", { href: url, download: name.replace(/[^\w.-]+/g, "_").slice(0, 100) }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  if (typeof content !== "string") setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
 /**

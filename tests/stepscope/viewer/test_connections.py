@@ -124,6 +124,31 @@ def test_who_does_not_take_an_answer_is_not_waited_for(folder, monkeypatch):
             assert len(received(one)) < 20 * whole
 
 
+def run_key(server):
+    (run,) = json.loads(asked(server, "runs")[1])["runs"]
+    return run["key"]
+
+
+def test_a_series_is_sent_as_csv_while_it_is_written(folder):
+    with serving(folder) as server:
+        status, body = asked(server, f"csv?runs={run_key(server)}&name=loss")
+        lines = body.decode().splitlines()
+        assert (status, len(lines)) == (200, VALUES + 1)
+        assert lines[-1].split(",")[2:] == [str(VALUES - 1), lines[-1].split(",")[3], f"{VALUES - 1}.0", "", ""]
+
+
+def test_who_takes_nothing_does_not_keep_the_server_from_its_end(folder, caplog, capfd):
+    answers = 30
+    with serving(folder) as server:
+        address = f"csv?runs={run_key(server)}&name=loss"
+        request = f"GET /api/{address} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+        one = connected(server, request * answers, receive_bytes=4096)
+        until(lambda: any(sent.flow.write_paused for sent in server._server.server_state.connections), WAITS_S)
+    with one:
+        assert len(received(one)) < answers * VALUES * 30
+    assert (caplog.text, capfd.readouterr().err) == ("", "")
+
+
 def test_an_answer_that_takes_long_to_compute_has_no_deadline(folder, monkeypatch):
     from stepscope.viewer.answers.answer import json_answer
     from stepscope.viewer.answers.table import ANSWERS

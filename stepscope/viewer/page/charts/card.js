@@ -1,4 +1,5 @@
 /** One chart: its name, its actions, its lines and the values under the cursor. */
+import { address } from "../address.js";
 import { copy, download, element, shortened } from "../dom.js";
 import { SYSTEM, groupOf } from "./catalogue.js";
 import { csvOf, pngOf } from "./files.js";
@@ -178,6 +179,12 @@ export class Card {
     const { name } = this.entry;
     try {
       const runs = await Promise.all(this.runs().map(async (run) => ({ run: run.name, answer: await loader.all({ run: run.key, name, rank }) })));
+      const { source } = this.board.context;
+      if (source.live && runs.some(({ answer }) => answer.meta.form === "ranges")) {
+        const keys = this.runs().map(({ key }) => key);
+        download(`${name}.csv`, source.url(address("csv", { runs: keys.join(","), name, rank: rank || null })));
+        return;
+      }
       download(`${name}.csv`, new Blob([csvOf(name, runs)], { type: "text/csv" }));
     } catch (error) {
       this.board.context.fail(error);

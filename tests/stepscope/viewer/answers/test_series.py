@@ -1,5 +1,6 @@
 """A scalar as a page gets it: points or ranges, a part of the steps, and only what is new."""
 
+import csv
 import math
 
 import numpy as np
@@ -127,3 +128,22 @@ def test_hostile_and_wrong_questions_have_one_line_for_an_answer(runs):
     for name in ("%00", "..%2F..%2Fetc", "x" * 4096, "'; DROP TABLE scalar; --"):
         with pytest.raises(AnswerError, match="has no scalar"):
             asked(runs, name=name)
+
+
+def test_csv_has_every_point_as_it_is_and_is_made_in_parts(runs, run):
+    run.scalar('a,"b"', 1 / 3, step=2**62)
+    assert run.flush(60)
+    key = runs.all()[0].key
+    found = answer(runs, f"csv?runs={key}&name=loss")
+    assert (found.media_type, found.download, found.body) == ("text/csv", "loss.csv", b"")
+    parts = list(found.chunks())
+    rows = list(csv.DictReader(b"".join(parts).decode().splitlines()))
+    assert [int(row["step"]) for row in rows] == list(range(3000))
+    expected = {100: "nan", 2000: "inf"}
+    assert all(row["value"] == expected.get(step, repr(math.sin(step))) for step, row in enumerate(rows))
+    assert {row["run"] for row in rows} == {"run"} and float(rows[0]["time_ms"]) > 1e12
+    (row,) = csv.DictReader(b"".join(answer(runs, f"csv?runs={key}&name=a,%22b%22").chunks()).decode().splitlines())
+    assert (row["name"], row["step"], float(row["value"])) == ('a,"b"', str(2**62), 1 / 3)
+    for wrong in ("name=lose", "name=loss&rank=3"):
+        with pytest.raises(NotFound, match="none of the runs has a scalar"):
+            answer(runs, f"csv?runs={key}&{wrong}")
