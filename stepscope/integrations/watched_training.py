@@ -147,13 +147,13 @@ class WatchedTraining:
                 session.losses_add_up()
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Emits what the framework logs, by name; what is no number is left out.
+        """Emits what the framework logs, by name: numbers as scalars, strings as texts; anything else is left out.
 
         A metric whose name begins with ``val``, ``valid``, ``validation`` or ``eval`` is one of a validation, and is
         emitted as ``validation/<the rest>``. One with the name of a series of the session is ``logged/<name>``.
 
         Args:
-            metrics: Numbers, or tensors of one element; those on a device are read later.
+            metrics: Numbers, tensors of one element, and strings; tensors on a device are read later.
             step: By default the last step of the sessions.
         """
         number = self.step if step is None else step
@@ -161,6 +161,8 @@ class WatchedTraining:
         with self.isolation.guard("recording metrics"):
             run = self.open()
             for name, value in metrics.items():
+                if isinstance(value, str):
+                    run.text(name, value, step=number)
                 if not _is_number(value):
                     continue
                 if prefix := next((one for one in _VALIDATION if name.startswith(one) and name != one), None):

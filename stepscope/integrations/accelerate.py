@@ -1,0 +1,127 @@
+"""Accelerate: a tracker that also watches; importing this makes ``log_with="stepscope"`` known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from accelerate import Accelerator
+from accelerate.tracking import GeneralTracker, register_tracker_class
+from tracker_adapters.config import SinksSpec
+from tracker_adapters.emitter import Emitter
+
+from debuggers.torch_import import torch
+from stepscope.errors import SessionError
+from stepscope.integrations.parts import Part, parts_of
+from stepscope.integrations.watched_training import WatchedTraining, check_version
+from stepscope.sessions.config import DebugConfig, Preset
+
+TESTED = ("1.15", "1.15")
+"""The first and the last minor version that the tests ran with."""
+
+
+class StepscopeTracker(GeneralTracker):
+    """Records what ``accelerator.log`` is given, and watches a model: ``Accelerator(log_with="stepscope")``.
+
+    ::
+
+        accelerator.init_trackers("exp1", config={"lr": 0.1}, init_kwargs={"stepscope": {"updates": True}})
+        watch(accelerator, model, optimizer)
+    """
+
+    name = "stepscope"
+    requires_logging_directory = False
+
+    def __init__(
+        self,
+        project: str = "accelerate",
+        *,
+        run: str | PathLike[str] | Emitter | None = None,
+        sinks: SinksSpec = ("local",),
+        config: DebugConfig | Preset | None = None,
+        **settings: Any,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            project: The project's name, by which the run's default folder is ``runs/<project>``.
+            run: The run's folder, or an open run; by default ``STEPSCOPE_RUN``, else by the project.
+            sinks: Where the run is shown; see ``open_run``.
+            config: What is measured; see ``watch``.
+            settings: Fields of DebugConfig to change.
+
+        Raises:
+            ConfigError: For a wrong configuration.
+            SessionError: For a run of another type.
+        """
+        super().__init__()
+        self._training = WatchedTraining(project, run, sinks=sinks, config=config, settings=settings)
+        self._logged = 0
+
+    @property
+    def tracker(self) -> Emitter:
+        """The run, for images, texts and more; opened where it is not."""
+        return self._training.open()
+
+    def start(self) -> None:
+        """Warns of a version that was not tested."""
+        check_version("accelerate", *TESTED)
+
+    def store_init_configuration(self, values: Mapping[str, Any]) -> None:
+        """Opens the run with its configuration."""
+        self._training.open(values)
+
+    def watch(self, parts: Sequence[Part], *, scaler: Any, first_step: int | None, divides_loss: bool) -> None:
+        """Watches what optimizers train, to ``finish``; see ``WatchedTraining.watch``."""
+        self._training.watch(parts, scaler=scaler, first_step=first_step, divides_loss=divides_loss)
+
+    def log(self, values: Mapping[str, Any], step: int | None = None, **given: Any) -> None:
+        """Records numbers and texts; without a step under that of the last optimizer step, else by counting calls."""
+        if step is None:
+            step = self._training.step if self._training.sessions else self._logged
+        self._logged = step + 1
+        self._training.log(values, step)
+
+    def finish(self) -> None:
+        """Ends what is watched, and closes the run."""
+        self._training.end()
+
+
+def watch(
+    accelerator: Accelerator,
+    model: torch.nn.Module,
+    *optimizers: torch.optim.Optimizer,
+    first_step: int | None = None,
+) -> None:
+    """Watches a training from now to ``accelerator.end_training()``; see ``stepscope.watch``.
+
+    Call it after ``accelerator.init_trackers``. Accelerate has trackers on the main process alone: on others this does
+    nothing.
+
+    Args:
+        accelerator: With a tracker of this file.
+        model: What is trained, prepared or not.
+        optimizers: Its optimizers. The one inside a prepared one is watched, which steps where ``sync_gradients`` is
+            set.
+        first_step: The number of the first step, as after a checkpoint.
+
+    Raises:
+        SessionError: When the accelerator has no such tracker, or there is no optimizer.
+    """
+    if not accelerator.is_main_process:
+        return
+    tracker = next((one for one in accelerator.trackers if isinstance(one, StepscopeTracker)), None)
+    if tracker is None or not optimizers:
+        missing = "optimizer" if tracker is not None else 'tracker named "stepscope"'
+        raise SessionError(
+            f'there is no {missing}; expected Accelerator(log_with="stepscope"), accelerator.init_trackers("exp1"), '
+            "and then watch(accelerator, model, optimizer)"
+        )
+    scaler = next(filter(None, (getattr(one, "scaler", None) for one in optimizers)), None)
+    parts = parts_of(model, optimizers, is_called=True)
+    divides_loss = accelerator.gradient_accumulation_steps > 1
+    tracker.watch(parts, scaler=scaler, first_step=first_step, divides_loss=divides_loss)
+
+
+register_tracker_class(StepscopeTracker)
