@@ -28,7 +28,8 @@ def parting_answer(runs: RunList, query: Query) -> Answer:
     """``parting?a=K&b=K``: what differs between two runs, what parts first at the beginning.
 
     Signals are compared at the steps that both runs have; NaN equals NaN. ``beyond_noise`` is the first step at which
-    two values differ by more than six times the typical change from one step to the next; null where none do.
+    two values differ by more than six times the typical change from one step to the next; null where none do. ``ranks``
+    are those that are compared: the lowest of each run.
     """
     first, second = query.text("a"), query.text("b")
     if first == second:
@@ -58,6 +59,7 @@ def parting(ours: RunRecord, theirs: RunRecord) -> dict[str, Any]:
         del session["compared_names"]
     common = sorted((names[0] & names[1]) - seen[0] - seen[1], key=lambda name: (name.count("/"), name))
     return {
+        "ranks": [ours.lowest_rank, theirs.lowest_rank],
         "config": config,
         "sessions": sessions,
         "alone": [list(one) for one in alone],

@@ -1,13 +1,22 @@
 /** Chooses the rank whose artifacts a view shows: at first of each run its lowest. */
 import { element } from "./dom.js";
 
+/**
+ * What choosers call a rank. The lowest stands for that of each run.
+ * @param {number} rank @param {import("./context.js").RunInfo[]} runs
+ */
+export function rankText(rank, runs) {
+  const isLowest = runs.every(({ ranks }) => ranks.every((one) => one >= rank));
+  return isLowest && !runs.every(({ ranks }) => ranks.includes(rank)) ? "lowest rank" : `rank ${rank}`;
+}
+
 export class RankChooser {
   /** @param {import("./context.js").Context} context @param {(rank: number | null) => void} choose */
   constructor(context, choose) {
     this.context = context;
     const ranks = [...new Set(context.runs.flatMap((run) => run.ranks))].sort((a, b) => a - b);
     this.select = element("select", { "aria-label": "rank", change: () => choose(this.select.value === String(ranks[0]) ? null : Number(this.select.value)) },
-      ...ranks.map((rank) => element("option", { value: String(rank) }, `rank ${rank}`)));
+      ...ranks.map((rank) => element("option", { value: String(rank) }, rankText(rank, context.runs))));
     this.element = element("label", { hidden: ranks.length < 2 }, "of ", this.select);
     this.lowest = String(ranks[0] ?? 0);
     this.update();

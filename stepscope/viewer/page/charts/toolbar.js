@@ -1,5 +1,6 @@
 /** What is above the charts: search, axes, smoothing. */
 import { afterPause, element } from "../dom.js";
+import { rankText } from "../rank_chooser.js";
 
 const AXES = /** @type {const} */ ([["step", "Step"], ["relative", "Time"], ["wall", "Clock"]]);
 
@@ -23,7 +24,7 @@ export class Toolbar {
     this.log = element("button", { "aria-pressed": "false", click: () => board.change({ log: !board.look.log }) }, "Log y");
     this.reset = element("button", { click: () => board.zoom(null), title: "double click a chart, or 0", hidden: true }, "Whole range");
     this.rank = element("select", { "aria-label": "rank", change: () => board.change({ rank: Number(this.rank.value) || null }) },
-      ...ranks.map((rank) => element("option", { value: String(rank) }, `rank ${rank}`)));
+      ...ranks.map((rank) => element("option", { value: String(rank) }, rankText(rank, board.context.runs))));
     this.element = element("div", { class: "toolbar", role: "toolbar", "aria-label": "charts" }, this.search, this.count,
       element("span", { class: "segments", role: "group", "aria-label": "x axis" }, ...this.axes),
       element("label", null, "Smoothing ", this.smoothing, this.amount), this.log, ranks.length > 1 && this.rank, this.reset,

@@ -19,7 +19,9 @@ export async function partingOf(context, first, second) {
   const settings = [...found.config, ...found.sessions.flatMap((/** @type {any} */ session) => session.settings)];
   series.sort((a, b) => Number(a.beyond_noise === null) - Number(b.beyond_noise === null) || (a.beyond_noise ?? a.since_step) - (b.beyond_noise ?? b.since_step));
   const names = [first.name, second.name].map((name) => shortened(name, 40));
+  const [rank, otherRank] = found.ranks;
   return element("div", null,
+    rank !== otherRank && element("p", { class: "note" }, `Rank ${rank} of ${names[0]} is compared with rank ${otherRank} of ${names[1]}: the lowest that each run has.`),
     element("h3", null, settings.length ? counted(settings.length, "setting that differs", "settings that differ") : "No setting that is known differs"),
     settings.length > 0 && table(["setting", ...names], settings.slice(0, 200).map((one) => [one.name, String(one.first), String(one.second)])),
     element("h3", null, series.length ? `Of ${counted(compared, "series", "series")} ${series.length.toLocaleString("en")} differ; first:` : `${counted(compared, "series", "series")} known of both: all are equal at their common steps`),

@@ -6,6 +6,7 @@ import { afterPause, element, shortened } from "../dom.js";
 import { counted } from "../format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
+import { rankText } from "../rank_chooser.js";
 
 const AGAIN_AFTER_MS = 2000;
 const MODES = [["heat", "heat map"], ["ridge", "ridges"], ["percentiles", "percentiles"], ["step", "one step"]];
@@ -72,7 +73,7 @@ class Gallery {
     this.tools.replaceChildren(this.search, this.found,
       chooser("show", this.mode, MODES, (mode) => change({ mode: mode === "heat" ? null : mode })),
       chooser("values", this.log ? "log" : "linear", [["log", "logarithmic"], ["linear", "linear"]], (axis) => change({ axis: axis === "log" ? null : axis })),
-      ranks.length > 1 ? chooser("rank", String(rank), ranks.map((one) => [String(one), String(one)]), (one) => change({ rank: one === "0" ? null : one })) : "",
+      ranks.length > 1 ? chooser("rank", String(rank), ranks.map((one) => [String(one), rankText(one, runs)]), (one) => change({ rank: one === "0" ? null : one })) : "",
       element("label", { class: "slide" }, "step ", this.slider, this.stepText));
     if (rank !== this.rank) {
       this.rank = rank;

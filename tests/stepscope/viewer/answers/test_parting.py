@@ -47,6 +47,16 @@ def test_settings_and_series_that_differ_come_with_their_first_steps(tmp_path):
     assert found["others"]["compared"] == 1
 
 
+def test_of_runs_that_share_no_rank_the_lowest_are_compared(tmp_path, monkeypatch):
+    record_run(tmp_path / "a", 0.1)
+    monkeypatch.setenv("RANK", "1")
+    record_run(tmp_path / "b", 0.1, parts_at=40)
+    found = asked(tmp_path)
+    assert found["ranks"] == [0, 1]
+    assert {one["since_step"] for one in found["sessions"][0]["series"]} == {40}
+    assert found["others"]["compared"] == 1
+
+
 def test_equal_runs_part_nowhere(tmp_path):
     record_run(tmp_path / "a", 0.1)
     record_run(tmp_path / "b", 0.1)
