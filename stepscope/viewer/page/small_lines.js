@@ -76,8 +76,9 @@ export class SmallLines {
       pen.strokeStyle = cssColour("--text");
       pen.setLineDash([4, 3]);
       pen.beginPath();
-      pen.moveTo(across(this.mark), 0);
-      pen.lineTo(across(this.mark), height);
+      const at = across(Math.min(right, Math.max(left, this.mark))); // an image may come after the last value
+      pen.moveTo(at, 0);
+      pen.lineTo(at, height);
       pen.stroke();
     }
     pen.restore();

@@ -146,3 +146,10 @@ test("an axis never shows less than its ticks can tell apart", () => {
   assert.deepEqual(places(3, 3), [2.5, 3.5]);
   assert.deepEqual(places(0, 1e9), [0, 1e9]);
 });
+
+test("on a logarithmic axis over many decades only powers of ten have lines", () => {
+  const places = [0.001, 0.002, 0.005, 0.01, 0.1, 1, 2, 10];
+  assert.deepEqual(gridLines(true)(null, places), [0.001, null, null, 0.01, 0.1, 1, null, 10]);
+  assert.deepEqual(gridLines(false)(null, places), places);
+  assert.deepEqual(gridLines(true)(null, [1, 2, 5, 10]), [1, 2, 5, 10]);
+});

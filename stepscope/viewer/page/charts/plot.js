@@ -3,6 +3,7 @@ import uPlot from "uplot";
 import { cssColour } from "../dom.js";
 import { durationText, tickText } from "../format.js";
 import { runDash } from "../theme.js";
+import { gridLines } from "./grid.js";
 import { cells, union } from "./joined.js";
 import { placesOf } from "./line.js";
 import { drawAlerts, drawBad } from "./marks.js";
@@ -122,7 +123,7 @@ export class Plot {
       scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: log ? { distr: 3 } : { range: (_, low, high) => heights(low, high) } },
       axes: [
         { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : 50), values: this.look.axis === "relative" ? (_, ticks) => ticks.map(durationText) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
-        { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : tickText(tick))) },
+        { ...axis, grid: { ...grid, filter: gridLines(log) }, ticks: { ...grid, filter: gridLines(log) }, size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : tickText(tick))) },
       ],
       cursor: {
         drag: { x: true, y: false, setScale: false },

@@ -3,7 +3,9 @@ import { numberText } from "../format.js";
 import { shortened } from "../dom.js";
 
 const NS = "http://www.w3.org/2000/svg";
-const [WIDTH, HEIGHT, TOP, SIDE] = [1200, 260, 34, 70];
+const [HEIGHT, TOP, SIDE] = [260, 34, 70];
+/** Pixels of a letter of a title, about. */
+const LETTER = 7;
 const BOTTOM = HEIGHT - 22;
 /** As far from an end of an axis, a pointer is taken to be at it. */
 const NEAR = 8;
@@ -53,13 +55,15 @@ function scaleOf({ values }) {
  * @param {{key: string, name: string, place: number, passes: boolean}[]} runs
  * @param {Brushes} brushes
  * @param {(id: string, range: [number, number] | null) => void} brushed
+ * @param {number} width in pixels
  * @returns {SVGElement}
  */
-export function parallelCoordinates(axes, runs, brushes, brushed) {
+export function parallelCoordinates(axes, runs, brushes, brushed, width) {
   const label = `parallel coordinates of ${runs.length} runs over ${axes.map(({ title }) => title).join(", ").slice(0, 300)}; the table below has the same numbers`;
-  const root = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "parallel", role: "img", "aria-label": label });
+  const root = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "parallel", role: "img", "aria-label": label });
   const scales = axes.map(scaleOf);
-  const x = (/** @type {number} */ place) => SIDE + (place * (WIDTH - 2 * SIDE)) / Math.max(1, axes.length - 1);
+  const apart = (width - 2 * SIDE) / Math.max(1, axes.length - 1);
+  const x = (/** @type {number} */ place) => SIDE + place * apart;
   for (const [index, run] of runs.entries()) {
     const points = axes.map(({ values }, place) => [values[index], place]).filter(([value]) => value !== null && Number.isFinite(value));
     if (points.length < 2) continue;
@@ -72,7 +76,7 @@ export function parallelCoordinates(axes, runs, brushes, brushed) {
     const group = svg("g", { class: "axis" });
     group.append(
       svg("line", { x1: at, x2: at, y1: TOP, y2: BOTTOM }),
-      svg("text", { x: at, y: 12, class: "title" }, shortened(axis.title, 22), svg("title", {}, axis.title)),
+      svg("text", { x: at, y: 12, class: "title" }, shortened(axis.title, Math.max(8, Math.min(22, Math.floor(apart / LETTER)))), svg("title", {}, axis.title)),
       svg("text", { x: at, y: 27 }, numberText(scale.high)),
       svg("text", { x: at, y: HEIGHT - 6 }, `${numberText(scale.low)}${scale.log ? " (log)" : ""}`),
     );

@@ -2,6 +2,7 @@
 import uPlot from "uplot";
 import { address } from "../address.js";
 import { cells, union } from "../charts/joined.js";
+import { gridLines } from "../charts/grid.js";
 import { lineOf } from "../charts/line.js";
 import { cssColour, element, shortened } from "../dom.js";
 import { numberText } from "../format.js";
@@ -88,7 +89,7 @@ export class SmallChart {
       })],
       axes: [
         { ...axis, size: 28, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) },
-        { ...axis, size: 50, values: (_, ticks) => ticks.map(tickText) },
+        { ...axis, grid: { ...grid, filter: gridLines(log) }, ticks: { ...grid, filter: gridLines(log) }, size: 50, values: (_, ticks) => ticks.map(tickText) },
       ],
       hooks: { draw: [(chart) => this.marks(chart)] },
     }, data, this.host);

@@ -131,7 +131,7 @@ class Comparison {
     if (axes.length > 1 && rows.length > 1) {
       const lines = rows.map((row) => ({ key: row.key, name: row.name, place: runs.findIndex(({ key }) => key === row.key), passes: shown.includes(row) }));
       const numbers = axes.map((column) => ({ id: column.id, title: column.title, values: rows.map((row) => { const value = column.value(row); return typeof value === "number" ? value : null; }) })); // prettier-ignore
-      this.plot.append(parallelCoordinates(numbers, lines, this.brushes, (id, range) => this.brush(id, range)));
+      this.plot.append(parallelCoordinates(numbers, lines, this.brushes, (id, range) => this.brush(id, range), Math.max(480, this.plot.clientWidth)));
     }
     this.shown = { rows: shown, columns };
     this.drawTable(shown, columns);
