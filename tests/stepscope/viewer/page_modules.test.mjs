@@ -6,6 +6,7 @@ const PAGE = new URL("../../../stepscope/viewer/page/", import.meta.url);
 const { formatHash, parseHash, address, staticKey } = await import(new URL("address.js", PAGE));
 const { decodeColumns } = await import(new URL("columns.js", PAGE));
 const { places } = await import(new URL("charts/moving.js", PAGE));
+const { gridLines } = await import(new URL("charts/grid.js", PAGE));
 const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
 const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("charts/line.js", PAGE));
 const { cells, union } = await import(new URL("charts/joined.js", PAGE));
