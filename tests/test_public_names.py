@@ -46,6 +46,7 @@ DOCUMENTED = {
     "stability.plots": ["anomalies", "gradient_norms", "stability_history"],
     "tracker_adapters.testing.contract": ["Shown", "SinkContract", "pixel_digest"],
     "stepscope.integrations.accelerate": ["watch"],
+    "stepscope.integrations.ignite": ["StepscopeLogger"],
     "stepscope.integrations.lightning": ["StepscopeCallback"],
     "stepscope.integrations.transformers": ["StepscopeCallback"],
     "stepscope.viewer.answers.table": ["answer"],

@@ -128,7 +128,7 @@ class WatchedTraining:
             first_step: The number of the first step, as after a checkpoint; None continues after the run's last one.
             divides_loss: Whether the framework divides the loss of each batch by the number of batches of a step.
         """
-        self._stop()
+        self.stop()
         scaler = scaler if isinstance(scaler, torch.amp.GradScaler) else None
         config = self.config if first_step is None else self.config.changed({"first_step": first_step})
         with self.isolation.guard("starting a session"):
@@ -201,22 +201,23 @@ class WatchedTraining:
             error: What ended the training, if it failed; leaving by ``sys.exit(0)`` is no failure.
         """
         atexit.unregister(self._abandon)
-        self._stop(error)
+        self.stop(error)
         run, self.run = self.run, None
         if isinstance(run, Run) and run is not self._given:
             with self.isolation.guard("closing the run"):
                 run.__exit__(None if error is None else type(error), error, None)
 
-    def _abandon(self) -> None:
-        raised = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-        self.end(raised or RuntimeError("the process ended before the training did"))
-
-    def _stop(self, error: BaseException | None = None) -> None:
+    def stop(self, error: BaseException | None = None) -> None:
+        """Ends the sessions, and leaves the run open; ``error`` is what ended the training."""
         self.end_validation()
         sessions, self.sessions = self.sessions, ()
         for session in sessions:
             with self.isolation.guard("ending a session"):
                 session.__exit__(None if error is None else type(error), error, None)
+
+    def _abandon(self) -> None:
+        raised = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        self.end(raised or RuntimeError("the process ended before the training did"))
 
     def _alert(self, message: str) -> None:
         failure_alerts(self.run, lambda: self.step, name="session_failure", level="warning")(message)
