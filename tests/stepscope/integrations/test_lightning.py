@@ -3,6 +3,8 @@
 import copy
 import logging
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -354,3 +356,34 @@ def test_wrong_arguments_are_refused_at_their_line():
         StepscopeCallback("runs/exp1", updatez=True)
     with pytest.raises(stepscope.SessionError, match="run is int 3; expected a folder, or an open run"):
         StepscopeCallback(3)
+
+
+RANKS = """
+import sys
+sys.path.insert(0, {place!r})
+import lightning, torch
+import test_lightning as tests
+torch.set_num_threads(1)
+trainer = lightning.Trainer(
+    max_epochs=1, logger=tests.StepscopeLogger({run!r}), callbacks=[tests.StepscopeCallback()], accelerator="cpu",
+    devices=2, strategy="ddp", enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+)
+trainer.fit(tests.Regression(), tests.batches())
+"""
+
+
+@pytest.mark.slow
+def test_each_rank_writes_its_own_store(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(RANKS.format(place=str(Path(__file__).parent), run=str(tmp_path / "run")))
+
+    for name in ("run", "run-2"):
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=200, check=False)
+
+        assert done.returncode == 0, done.stderr
+        record = stepscope.read_run(tmp_path / name)
+        losses = [record.scalars("loss", rank=rank).values for rank in (0, 1)]
+        norms = [record.scalars("total_norm/gradients", rank=rank).values for rank in (0, 1)]
+        assert len(losses[0]) == len(losses[1]) == 2
+        assert (losses[0] != losses[1]).all()
+        assert norms[0].tolist() == norms[1].tolist()  # of gradients that were averaged
