@@ -19,7 +19,7 @@ export function dataTable(columns, rows, { count = rows.length, choose } = {}) {
   let [by, down, shown] = [-1, false, AT_ONCE];
   const body = element("tbody", null);
   const heads = columns.map((name, place) =>
-    element("th", { scope: "col" }, element("button", { class: "sort", click: () => sort(place) }, name)));
+    element("th", { scope: "col", class: rows.some((row) => typeof row[place] === "number") ? "number" : "" }, element("button", { class: "sort", click: () => sort(place) }, name)));
   const more = element("button", { click: () => ((shown += 10 * AT_ONCE), draw()) });
   const left = count > rows.length ? element("p", { class: "note" }, `the first ${counted(rows.length, "row")} of ${count.toLocaleString("en")}`) : null;
 

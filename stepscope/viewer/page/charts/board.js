@@ -111,7 +111,7 @@ export class Board {
     const count = groups.reduce((sum, group) => sum + group.entries.length, 0);
     this.toolbar.found(error || (this.search ? `${count} of ${counted(catalogue.entries.size, "series", "series")}` : counted(catalogue.entries.size, "series", "series")), !!error);
     this.empty.hidden = count > 0 || !this.loadedNames;
-    this.empty.textContent = this.search ? "Nothing is found. Search for words in any order, or a /regular expression/." : "These runs have recorded no scalars yet. They show up here by themselves.";
+    this.empty.textContent = this.search ? "Nothing is found. Search for words in any order, or a /regular expression/." : "These runs have recorded no scalars. run.scalar(name, value, step=step) records one; those of a live run show up by themselves.";
     this.list.set(groups, this.closed);
     this.openLarge();
   }
