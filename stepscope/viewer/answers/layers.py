@@ -17,6 +17,8 @@ from stepscope.viewer.watched_runs import RunList
 MAX_WIDTH = 4096
 MAX_SENT_CELLS = 600_000
 """Cells of one answer, of nine bytes each."""
+_BEYOND = 2**63
+"""Behind the last step that a store may hold."""
 _KEPT_BYTES = 90_000_000
 _statistics: Recent[dict[str, Statistic]] = Recent(32)
 _tables: Recent[ReadLayers] = Recent(_KEPT_BYTES, lambda read: read.nbytes)
@@ -54,7 +56,8 @@ def layers_answer(runs: RunList, query: Query) -> Answer:
                 return read_layers(record.path, rank, statistic, before)
 
         position, read = _tables.get(name, position, compute, live=live)
-    first, last = query.whole("first", 0), query.whole("last", 2**53)
+    # In an address a step is a float64, which may be rounded up.
+    first, last = query.whole("first", 0, high=_BEYOND), query.whole("last", _BEYOND, high=_BEYOND)
     width = query.whole("width", 1024, low=1, high=MAX_WIDTH)
     cells = read.table.window(first, last, max(1, min(width, MAX_SENT_CELLS // max(1, read.table.rows))))
     meta = {

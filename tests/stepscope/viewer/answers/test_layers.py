@@ -52,6 +52,20 @@ def test_a_window_and_a_width_choose_and_join_columns(tmp_path):
     assert columns["bits"].tolist() == [[FINITE] * 4, [0, NAN, 0, POSITIVE_INFINITY]]
 
 
+@pytest.mark.parametrize("step", [2**53 + 2, 2**62])
+def test_steps_beyond_the_exact_integers_of_a_float64_are_shown(tmp_path, step):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for at in (0, step):
+            run.scalar("gradient_norm/a", 3.0, step=at)
+    asked = Asked(tmp_path)
+    for window in ({}, {"first": step // 2, "last": 2 * step}):
+        meta, columns = asked.columns("layers", statistic="gradient_norm", **window)
+        assert meta["last_step"] == step
+        begins = columns["first_step"][-1]
+        assert begins <= step < begins + meta["span"]
+        assert (columns["low"][0, -1], columns["bits"][0, -1]) == (3.0, FINITE)
+
+
 def test_an_overview_comes_from_roll_ups_until_all_values_are_read(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(600):
