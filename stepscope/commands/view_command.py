@@ -14,12 +14,27 @@ from stepscope.commands.common import echo, one_line_errors
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address; others than this machine's loopback "
               "addresses need the token in the URL.")  # fmt: skip
 @click.option("--token", is_flag=True, help="Ask for a token, also at a loopback address: other users share them.")
+@click.option(
+    "--allowed-host",
+    "allowed",
+    multiple=True,
+    metavar="NAME",
+    help="Another name under which the viewer is "
+    "reached, such as a proxy's; asks for a token. May be given several times.",
+)
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 @click.option("--export", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Write the page with its data there instead: to open from a file.")  # fmt: skip
 @one_line_errors
 def command(
-    runs: tuple[str, ...], *, port: int | None, host: str, token: bool, no_browser: bool, export: Path | None
+    runs: tuple[str, ...],
+    *,
+    port: int | None,
+    host: str,
+    token: bool,
+    allowed: tuple[str, ...],
+    no_browser: bool,
+    export: Path | None,
 ) -> None:
     """Open a page that shows each RUN: what is wrong, every series, histogram, picture and datapoint.
 
@@ -35,7 +50,7 @@ def command(
     from stepscope.viewer.watched_runs import RunList
 
     allow_open_files()
-    server = ViewerServer(RunList(runs), host=host, port=port, token=token)
+    server = ViewerServer(RunList(runs), host=host, port=port, token=token, allowed=allowed)
     echo(f"stepscope view: {server.url} (Ctrl-C ends it)")
     server.run((lambda: None) if no_browser else lambda: webbrowser.open(server.url))
     end_process()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -52,7 +52,9 @@ class Guard:
     token, where there is one, nothing is answered.
     """
 
-    def __init__(self, app: ASGIApp, *, host: str, port: int, token: str | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, *, host: str, port: int, token: str | None = None, allowed: Collection[str] = ()
+    ) -> None:
         """Guards an application.
 
         Args:
@@ -60,9 +62,11 @@ class Guard:
             host: The address that the server listens at.
             port: Its port.
             token: What who asks must know, in the parameter ``token`` once and in a cookie then; None for nothing.
+            allowed: Further names that requests may name as their host, such as a proxy's.
         """
         self._app = app
-        self._names = _LOCAL_NAMES | {host.lower()}
+        self._allowed = {name.lower() for name in allowed}
+        self._names = _LOCAL_NAMES | {host.lower()} | self._allowed
         if not is_loopback(host):
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
         self._takes_addresses = not is_loopback(host)
@@ -104,7 +108,8 @@ class Guard:
         if not self._is_own(host):
             return 403, "the request names another host than the viewer's"
         origin = headers.get("origin")
-        if origin and origin.lower() != f"{scope.get('scheme', 'http')}://{host}".lower():
+        schemes = {scope.get("scheme", "http")} | ({"https"} if _name(host) in self._allowed else set())  # a proxy's
+        if origin and origin.lower() not in {f"{scheme}://{host}".lower() for scheme in schemes}:
             return 403, "the request comes from another site"
         # Where nothing is loaded but by a script, a link from elsewhere is not followed; the page itself may be linked.
         if scope["path"].startswith("/api/") and headers.get("sec-fetch-site") not in ("", "same-origin", "none"):
@@ -112,10 +117,7 @@ class Guard:
         return None
 
     def _is_own(self, host: str) -> bool:
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").lower()
-        except ValueError:
-            return False
+        name = _name(host)
         if name in self._names:
             return True
         if not self._takes_addresses:
@@ -139,6 +141,14 @@ class Guard:
 
     def _is_token(self, given: str) -> bool:
         return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+
+
+def _name(host: str) -> str:
+    """The name in a header ``Host``, without the port; empty where it has none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
 
 
 class _Headers:

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,13 @@ class ViewerServer:
     """A viewer that listens from the start, and answers once it is run."""
 
     def __init__(
-        self, runs: RunList, *, host: str = "127.0.0.1", port: int | None = None, token: bool | None = None
+        self,
+        runs: RunList,
+        *,
+        host: str = "127.0.0.1",
+        port: int | None = None,
+        token: bool | None = None,
+        allowed: Sequence[str] = (),
     ) -> None:
         """Listens.
 
@@ -88,7 +94,8 @@ class ViewerServer:
             host: The address; another machine can reach all but the loopback ones.
             port: As in ``listen``.
             token: Whether who asks must know a secret, which is in ``url``; always for an address that other machines
-                can reach.
+                can reach, and with ``allowed``.
+            allowed: Further names under which the viewer is reached, such as that of a proxy before it.
 
         Raises:
             MissingPackageError: Without starlette or uvicorn.
@@ -106,9 +113,9 @@ class ViewerServer:
         self._ending = asyncio.Event()
         self._listener = listen(host, port)
         self.port = self._listener.getsockname()[1]
-        self.token = new_token() if token or not is_loopback(host) else None
+        self.token = new_token() if token or allowed or not is_loopback(host) else None
         config = uvicorn.Config(
-            Guard(make_app(runs, self._ending), host=host, port=self.port, token=self.token),
+            Guard(make_app(runs, self._ending), host=host, port=self.port, token=self.token, allowed=allowed),
             log_level="warning",
             access_log=False,
             lifespan="off",

@@ -40,6 +40,15 @@ def serving(folder, **settings):
         assert not thread.is_alive()
 
 
+def test_who_comes_through_a_proxy_needs_the_token(folder):
+    with serving(folder, allowed=["viewer.example"]) as server:
+        assert server.token and server.token in server.url
+        for path, expected in (("/api/runs", b"403"), (f"/api/runs?token={server.token}", b"200")):
+            sent = f"GET {path} HTTP/1.1\r\nHost: viewer.example\r\nConnection: close\r\n\r\n".encode()
+            with connected(server, sent) as one:
+                assert received(one).split()[1] == expected
+
+
 def connected(server, sent=b"", receive_bytes=None):
     one = socket.socket()
     if receive_bytes:

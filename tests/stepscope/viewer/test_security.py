@@ -13,7 +13,7 @@ async def _hello(scope, receive, send):
     await send({"type": "http.response.body", "body": b"hello"})
 
 
-def asked(path="/", headers=None, *, bound="127.0.0.1", token=None, method="GET"):
+def asked(path="/", headers=None, *, bound="127.0.0.1", token=None, method="GET", allowed=()):
     """The status, the headers and the body of an answer; ``headers`` are a mapping, or pairs."""
     path, _, query = path.partition("?")
     headers = headers or {}
@@ -33,7 +33,7 @@ def asked(path="/", headers=None, *, bound="127.0.0.1", token=None, method="GET"
     async def send(message):
         sent.append(message)
 
-    anyio.run(Guard(_hello, host=bound, port=8765, token=token), scope, None, send)
+    anyio.run(Guard(_hello, host=bound, port=8765, token=token, allowed=allowed), scope, None, send)
     start, body = sent
     return start["status"], {key.decode(): value.decode() for key, value in start["headers"]}, body["body"]
 
@@ -58,6 +58,17 @@ def test_this_machine_is_answered_under_its_own_names(host):
 def test_a_name_that_another_site_had_resolve_to_this_machine_is_refused(host):
     status, _, body = asked(headers={"host": host})
     assert (status, body) == (403, b"the request names another host than the viewer's")
+
+
+def test_a_name_that_was_allowed_is_answered_and_may_be_that_of_a_proxy_with_tls():
+    allowed = {"allowed": ("Viewer.example",), "token": TOKEN}
+    for host in ("viewer.example", "VIEWER.example:8443"):
+        for origin in (f"https://{host}", f"http://{host}"):
+            assert asked(f"/api/runs?token={TOKEN}", {"host": host, "origin": origin}, **allowed)[0] == 200
+        assert asked("/api/runs", {"host": host}, **allowed)[0] == 403
+        assert asked(f"/?token={TOKEN}", {"host": host, "origin": "https://evil.example"}, **allowed)[0] == 403
+    for host in ("evil.example", "viewer.example.evil.example", "x.viewer.example"):
+        assert asked(f"/?token={TOKEN}", {"host": host}, **allowed)[0] == 403
 
 
 def test_two_hosts_are_none():
