@@ -47,6 +47,7 @@ DOCUMENTED = {
     "tracker_adapters.testing.contract": ["Shown", "SinkContract", "pixel_digest"],
     "stepscope.integrations.accelerate": ["watch"],
     "stepscope.integrations.ignite": ["StepscopeLogger"],
+    "stepscope.integrations.keras": ["StepscopeCallback"],
     "stepscope.integrations.lightning": ["StepscopeCallback"],
     "stepscope.integrations.transformers": ["StepscopeCallback"],
     "stepscope.viewer.answers.table": ["answer"],

@@ -22,7 +22,8 @@ from stepscope.integrations.parts import Part
 from stepscope.runs.live_run import run_of
 from stepscope.runs.opening import Run, open_run
 from stepscope.sessions.config import DebugConfig, Preset, as_config
-from stepscope.sessions.watching import Watch, watch
+from stepscope.sessions.session import DebugSession
+from stepscope.sessions.watching import watch
 
 RUN_VARIABLE = "STEPSCOPE_RUN"
 UNCLIPPED = "total_norm/unclipped_gradients"
@@ -72,7 +73,7 @@ class WatchedTraining:
         if not isinstance(run, str | PathLike | Emitter | None):
             raise SessionError(f"run is {type(run).__name__} {run!r}; expected a folder, or an open run")
         self.run: Emitter | None = None
-        self.sessions: tuple[Watch, ...] = ()
+        self.sessions: tuple[DebugSession, ...] = ()
         self._given = run if isinstance(run, Emitter) else None
         folder = os.environ.get(RUN_VARIABLE) or f"runs/{framework}" if run is None else run
         self._folder = None if isinstance(folder, Emitter) else folder
@@ -133,7 +134,7 @@ class WatchedTraining:
         config = self.config if first_step is None else self.config.changed({"first_step": first_step})
         with self.isolation.guard("starting a session"):
             emitter = self.open()
-            self.sessions = tuple(
+            self.sessions = watches = tuple(
                 watch(
                     part.model,
                     part.optimizer,
@@ -143,8 +144,18 @@ class WatchedTraining:
                 )
                 for part in parts
             )
-            for session in self.sessions if divides_loss else ():
+            for session in watches if divides_loss else ():
                 session.losses_add_up()
+
+    def observe(self, model: torch.nn.Module) -> None:
+        """Starts a session that is told its steps, for a framework with optimizers of its own.
+
+        Weights, updates and the optimizer's state are not measured: nothing tells when the weights change.
+        """
+        self.stop()
+        config = self.config.changed({"weights": False, "updates": False, "optimizer_state": False})
+        with self.isolation.guard("starting a session"):
+            self.sessions = (DebugSession(model, run=self.open(), config=config).start(),)
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Emits what the framework logs, by name: numbers as scalars, strings as texts; anything else is left out.

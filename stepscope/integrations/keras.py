@@ -1,0 +1,110 @@
+"""Keras 3 on torch: a callback that watches ``fit``."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import keras
+from tracker_adapters.config import SinksSpec
+from tracker_adapters.emitter import Emitter
+
+from stepscope.errors import SessionError
+from stepscope.integrations.watched_training import WatchedTraining, check_version, warn_of_second
+from stepscope.sessions.config import DebugConfig, Preset
+
+TESTED = ("3.15", "3.15")
+"""The first and the last minor version that the tests ran with."""
+_log = logging.getLogger(__name__)
+_active: weakref.WeakSet[StepscopeCallback] = weakref.WeakSet()
+
+
+class StepscopeCallback(keras.callbacks.Callback):
+    """Watches ``fit`` of a model on torch: ``model.fit(..., callbacks=[StepscopeCallback("runs/exp1")])``.
+
+    Keras has optimizers of its own, so that gradients are measured when a batch has ended: as ``backward`` left them,
+    before Keras clips copies of them. Weights, updates and the optimizer's state are not measured. Keras tells nobody
+    of an exception: a run that did not end is marked as failed when the process ends, or ``fit`` is called again.
+    """
+
+    def __init__(
+        self,
+        run: str | PathLike[str] | Emitter | None = None,
+        *,
+        sinks: SinksSpec = ("local",),
+        config: DebugConfig | Preset | None = None,
+        **settings: Any,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            run: The run's folder, or an open run; by default ``STEPSCOPE_RUN`` or ``runs/keras``.
+            sinks: Where the run is shown; see ``open_run``.
+            config: What is measured; see ``watch``.
+            settings: Fields of DebugConfig to change.
+
+        Raises:
+            ConfigError: For a wrong configuration.
+            SessionError: For a run of another type, or when Keras runs on another backend than torch.
+        """
+        super().__init__()
+        if (backend := keras.backend.backend()) != "torch":
+            raise SessionError(
+                f"Keras runs on {backend}; expected torch: set KERAS_BACKEND=torch before importing keras"
+            )
+        self._training = WatchedTraining("keras", run, sinks=sinks, config=config, settings=settings)
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Opens the run and starts the session."""
+        check_version("keras", *TESTED)
+        self._end(RuntimeError("the training before this one did not end"))
+        # All callbacks of one call of fit get the same parameters.
+        if any(one.params is self.params for one in _active):
+            warn_of_second("StepscopeCallbacks", 2)
+            return
+        _active.add(self)
+        self._training.open(self._configuration())
+        self._training.fails_unless_ended()
+        self._training.observe(self.model)
+        if hasattr(self.model.optimizer, "inner_optimizer"):
+            _log.warning("the losses and gradients of this training are recorded with the scale of LossScaleOptimizer")
+
+    def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Takes a step."""
+        for session in self._training.sessions:
+            with self._training.isolation.guard("taking a step"):
+                session.step()
+
+    def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Leaves a validation out of the training."""
+        self._training.begin_validation()
+
+    def on_test_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Goes on with the training."""
+        self._training.end_validation()
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Takes the means of the epoch, and what the validation showed."""
+        if self in _active:
+            with self._training.isolation.guard("reading the learning rate"):
+                rate = float(self.model.optimizer.learning_rate)
+                self._training.open().scalar("learning_rate", rate, step=self._training.step)
+            self._training.log(logs or {})
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Ends session and run."""
+        self._end()
+
+    def _end(self, error: BaseException | None = None) -> None:
+        if self in _active:
+            _active.discard(self)
+            self._training.end(error)
+
+    def _configuration(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"training": {name: one for name, one in self.params.items() if name != "verbose"}}
+        with self._training.isolation.guard("reading the optimizer's configuration"):
+            found["optimizer"] = dict(self.model.optimizer.get_config())
+        return found
