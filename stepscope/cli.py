@@ -17,6 +17,7 @@ LAZY_COMMANDS: dict[str, str] = {
     "ls": "stepscope.commands.ls_command",
     "query": "stepscope.commands.query_command",
     "report": "stepscope.commands.report_command",
+    "run": "stepscope.commands.run_command",
     "sync": "stepscope.commands.sync_command",
     "upload": "stepscope.commands.upload_command",
     "view": "stepscope.commands.view_command",

@@ -244,6 +244,16 @@ class Hooks:
         compiled_code.prepare()
         self._handles.append(optimizer.register_step_post_hook(OptimizerHook(function)))
 
+    def add_any_optimizer_step(self, function: OptimizerFunction) -> None:
+        """Registers a function that the ``step`` of each optimizer of the process calls first, before its own hooks.
+
+        Hooks that it adds to the optimizer are called in the same step.
+        """
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+        compiled_code.prepare()
+        self._handles.append(register_optimizer_step_pre_hook(OptimizerHook(function)))
+
     def remove(self) -> None:
         """Removes every hook; calling it again does nothing."""
         while self._handles:

@@ -34,6 +34,11 @@ def begin(session: DebugSession, model: torch.nn.Module | None, optimizer: torch
     _running.add(session)
 
 
+def is_watched(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a session that runs watches the steps of an optimizer."""
+    return any(session.steps_with(optimizer) for session in list(_running))
+
+
 def end(session: DebugSession) -> None:
     """Forgets a session that has ended."""
     _running.discard(session)

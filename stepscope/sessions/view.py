@@ -61,7 +61,11 @@ class SessionView:
 
     def watches(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
         """Whether this session watches exactly this model with this optimizer."""
-        return self._model is model and self._optimizer is optimizer
+        return self._model is model and self.steps_with(optimizer)
+
+    def steps_with(self, optimizer: torch.optim.Optimizer | None) -> bool:
+        """Whether this session watches the steps of this optimizer."""
+        return self._optimizer is optimizer
 
     @property
     def tensor_inspector(self) -> TensorInspector:

@@ -1,0 +1,1 @@
+"""Runs an unchanged script, and watches the trainings in it."""
