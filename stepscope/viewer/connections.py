@@ -26,11 +26,11 @@ class Connection(H11Protocol):
     """
 
     _deadline: asyncio.TimerHandle | None = None
-    _since_s = 0.0
-    _is_lost = False
+    since_s = 0.0
+    is_lost = False
 
     @property
-    def _waits(self) -> bool:
+    def waits(self) -> bool:
         """Whether it waits for the client: for its request, or for it to take an answer."""
         return self.cycle is None or self.cycle.response_complete or self.transport.get_write_buffer_size() > 0
 
@@ -39,13 +39,13 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._wait(REQUEST_WITHIN_S)
         if len(self.connections) > MOST_CONNECTIONS:
-            waiting = [one for one in cast("set[Connection]", self.connections) if one._waits and not one._is_lost]
-            min(waiting, key=lambda one: one._since_s)._lose()
+            waiting = [one for one in cast("set[Connection]", self.connections) if one.waits and not one.is_lost]
+            min(waiting, key=lambda one: one.since_s).lose()
 
     def data_received(self, data: bytes) -> None:
         """Takes what comes; a part of a request puts no deadline off."""
         super().data_received(data)
-        if not self._waits:
+        if not self.waits:
             self._cancel()
 
     def pause_writing(self) -> None:
@@ -56,12 +56,12 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Waits for the client to take its answer, and for its next request."""
         super().on_response_complete()
-        if self._waits:
+        if self.waits:
             self._wait_for_reader()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""
-        self._is_lost = True
+        self.is_lost = True
         self._cancel()
         super().connection_lost(exc)
 
@@ -75,15 +75,16 @@ class Connection(H11Protocol):
 
     def _wait(self, seconds: float) -> None:
         self._cancel()
-        self._since_s = self.loop.time()
-        self._deadline = self.loop.call_later(seconds, self._lose)
+        self.since_s = self.loop.time()
+        self._deadline = self.loop.call_later(seconds, self.lose)
 
     def _cancel(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _lose(self) -> None:
-        if self._waits:
-            self._is_lost = True
+    def lose(self) -> None:
+        """Closes it, if it waits for the client still."""
+        if self.waits:
+            self.is_lost = True
             self.transport.abort()
