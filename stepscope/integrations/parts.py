@@ -59,11 +59,14 @@ def torch_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
 
 
 def _called(model: torch.nn.Module) -> torch.nn.Module:
-    with_parameters = [child for child in model.children() if next(child.parameters(), None) is not None]
-    if len(with_parameters) != 1 or next(model.parameters(recurse=False), None) is not None:
-        return model
-    (child,) = with_parameters
-    return _called(child) if isinstance(child, _HOLDERS) else child
+    """The only child with parameters if it holds all of them, found through modules that are never called."""
+    found = model
+    while found is model or isinstance(found, _HOLDERS):
+        with_parameters = [child for child in found.children() if next(child.parameters(), None) is not None]
+        if len(with_parameters) != 1 or next(found.parameters(recurse=False), None) is not None:
+            return model
+        (found,) = with_parameters
+    return found
 
 
 def _place(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[str, torch.nn.Module]:
