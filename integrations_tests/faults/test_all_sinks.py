@@ -10,7 +10,7 @@ import psutil
 import pytest
 from all_sinks import SINKS, assert_each_shows_everything_once, prepared, wait_until_each_has
 from fault_training import emitted_by
-from faults import accounts, stored_counts, training
+from faults import accounts, first_on_path, stored_counts, training
 from waiting import until
 
 import stepscope
@@ -114,7 +114,7 @@ def test_packages_that_are_missing_leave_everything_for_a_later_sync(folder, tmp
     (tmp_path / "site" / "sitecustomize.py").write_text(
         f"import sys\nsys.modules |= dict.fromkeys({packages!r})"  # as if none were installed
     )
-    environment = {"PYTHONPATH": str(tmp_path / "site")}
+    environment = first_on_path(tmp_path / "site")
     with training(folder, packages, steps=60, environment=environment, missing="local") as run:
         assert run.result()["complete"]
         for package in packages:

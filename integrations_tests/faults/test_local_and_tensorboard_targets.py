@@ -1,6 +1,5 @@
 """Local files and TensorBoard while their target is full, limited, read-only, removed, damaged or somebody else's."""
 
-import os
 import resource
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 import readback_local
 import readback_tensorboard
 from fault_training import emitted_by
-from faults import accounts, stored_counts, training
+from faults import accounts, first_on_path, stored_counts, training
 from summary_writer import killed, under_fault
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 from waiting import until
@@ -233,8 +232,7 @@ def test_a_clock_that_is_put_back_an_hour_between_two_openings(tmp_path, fault_r
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(CLOCK)
     for shift, steps in ((3600, 60), (0, STEPS)):
-        path = os.pathsep.join([str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {"PYTHONPATH": path, "CLOCK_SHIFT_S": str(shift)}
+        environment = {**first_on_path(tmp_path / "site"), "CLOCK_SHIFT_S": str(shift)}
         resumed: dict[str, Any] = {} if shift else {"resume": True, "emitted_before": emitted_by(60).total()}
         with training(tmp_path / "run", sinks_in(tmp_path), steps=steps, environment=environment, **resumed) as run:
             assert run.result()["complete"]

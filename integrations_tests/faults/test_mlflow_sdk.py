@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from fault_training import emitted_by
-from faults import accounts, training
+from faults import accounts, first_on_path, training
 from mlflow_delivery import with_database
 from mlflow_faults import assert_shown_exactly_once, position
 from tracker_adapters.delivery.worker import DeliveryWorker
@@ -29,7 +29,7 @@ def test_a_broken_package_waits_for_a_later_delivery(tmp_path, fault_report, wha
     (shadow / "mlflow").mkdir(parents=True)
     (shadow / "mlflow" / "__init__.py").write_text(source)
     options = with_database(MLflowSink.resolve({}, folder))
-    environment = {"PYTHONPATH": str(shadow)}
+    environment = first_on_path(shadow)
     with training(folder, [{"type": "mlflow", **options}], steps=40, environment=environment) as run:
         found = run.result()
         assert "Training continues" in run.errors()

@@ -10,7 +10,7 @@ from collections import Counter
 import psutil
 import pytest
 from fault_training import emitted_by
-from faults import accounts, stored_counts, training
+from faults import accounts, first_on_path, stored_counts, training
 from native_wandb import PAUSE_AFTER, NativeClient
 from readback_wandb import history, read_back, run_folders
 from tracker_adapters.store.layout import rank_folder
@@ -176,7 +176,7 @@ def test_a_broken_sdk_is_never_imported(tmp_path, fault_report, package, request
     broken = tmp_path / "packages" / "wandb"
     broken.mkdir(parents=True)
     (broken / "__init__.py").write_text(package + "\n")
-    environment = {"PYTHONPATH": str(broken.parent)}
+    environment = first_on_path(broken.parent)
     with training(tmp_path / "run", ["wandb"], steps=STEPS, environment=environment) as run:
         assert_done(run)
     fault_report.add(f"W&B: its SDK {request.node.callspec.id}", native=native_import(environment))

@@ -24,7 +24,14 @@ from waiting import until
 import stepscope
 
 TRAINING = Path(fault_training.__file__)
-SUPPORT = {"PYTHONPATH": os.pathsep.join([str(TRAINING.parent), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+def first_on_path(folder: Path) -> dict[str, str]:
+    """Returns variables with which a program imports what lies in a folder rather than what is installed."""
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+
+
+SUPPORT = first_on_path(TRAINING.parent)
 """Variables with which a program can import ``fault_training``."""
 WHOLE = os.environ.get("STEPSCOPE_WHOLE_FAULTS") == "1"
 """Whether the longest faults are done at their full size, which takes several minutes more."""
