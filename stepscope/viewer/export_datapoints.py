@@ -10,6 +10,8 @@ FEW = 12
 """Of each epoch: half of them ones that are wrong, where there are so many, and the same ones in all epochs."""
 MANY = 100
 """Of each epoch, where there is room: first those that are wrong."""
+QUICK_BYTES = 20_000_000
+"""Of an epoch with larger pages, an export that has to end soon does not read what is wrong: that takes seconds."""
 MOST_PAIRS = 12
 """Of a run's epochs, whose changes are told: one beside the next, and the last beside the first."""
 
@@ -17,9 +19,10 @@ MOST_PAIRS = 12
 class RunDatapoints:
     """The datapoints of one run, asked for once."""
 
-    def __init__(self, run: str, ask: Ask) -> None:
+    def __init__(self, run: str, ask: Ask, *, quickly: bool) -> None:
         self._run = run
         self._ask = ask
+        self._quickly = quickly
         self._few: dict[str, list[int]] = {}
         self._listed: dict[str, list[int]] = {}
         self._wrong: dict[str, list[int]] = {}
@@ -29,11 +32,14 @@ class RunDatapoints:
         epochs = answered(self._ask, address("datapoints", run=self._run)).get("epochs", ())
         for epoch in reversed(epochs):
             yield "datapoints", self._of("datapoints", epoch["key"])
-            yield "datapoints", self._of("judged", epoch["key"])
+            if self._is_judged(epoch):
+                yield "datapoints", self._of("judged", epoch["key"])
+            else:
+                yield "judgements of epochs", ""
         for epoch in reversed(epochs):
             key = epoch["key"]
             listed = answered(self._ask, self._of("datapoints", key)).get("datapoints", ())
-            judged = answered(self._ask, self._of("judged", key)).get("correct", ())
+            judged = answered(self._ask, self._of("judged", key)).get("correct", ()) if self._is_judged(epoch) else ()
             wrong = [idx for idx, correct in zip(listed, judged, strict=False) if correct is False]
             same = [idx for idx in next(iter(self._few.values()), ()) if idx in set(listed)]
             chosen = list(dict.fromkeys([*wrong[: FEW // 2], *same, *spread(listed)]))[:FEW]
@@ -43,15 +49,18 @@ class RunDatapoints:
             yield from self._each(key, self._few[key])
 
     def changes(self) -> Planned:
-        """What changed from epoch to epoch, as the page asks for it: either one beside the other."""
+        """What changed from epoch to epoch, as the page asks for it: either one beside the other.
+
+        An export that has to end soon leaves it out: both epochs would be read as a whole.
+        """
         keys = list(self._few)  # the last first
         pairs = dict.fromkeys([*pairwise(keys), *((keys[0], key) for key in keys[-1:] if keys[1:])])
         for one, other in list(pairs)[:MOST_PAIRS]:
             for a, b in ((one, other), (other, one)):
                 sides = {"a": self._run, "a_epoch": a, "b": self._run, "b_epoch": b}
-                yield "changes of datapoints", address("changes", **sides)
+                yield "changes of datapoints", "" if self._quickly else address("changes", **sides)
                 for idx in self._few[a]:
-                    if idx in self._few[b]:
+                    if idx in self._few[b] and not self._quickly:
                         yield "changes of datapoints", address("changes", **sides, idx=idx)
 
     def many(self) -> Planned:
@@ -62,6 +71,9 @@ class RunDatapoints:
             yield from self._each(key, others[: MANY - FEW])
             for _ in others[MANY - FEW :]:
                 yield "datapoints", ""
+
+    def _is_judged(self, epoch: dict[str, Any]) -> bool:
+        return not self._quickly or epoch["bytes"] <= QUICK_BYTES
 
     def _of(self, path: str, epoch: str) -> str:
         return address(path, run=self._run, epoch=epoch)

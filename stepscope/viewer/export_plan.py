@@ -17,6 +17,8 @@ MAIN_SERIES = 64
 """They come before heat maps, histograms, images and datapoints, and the others after them."""
 MANY_POINTS = 50_000
 """Of a heat map with more, an export that has to end soon takes the roll-ups."""
+MANY_HISTOGRAMS = 5_000
+"""A heat map of more, which have no roll-ups, is left out of it."""
 _OF_KINDS = {"text": "texts", "table": "tables", "curve": "curves", "image": "images"}
 
 
@@ -46,14 +48,13 @@ def planned(runs: Sequence[str], ask: Ask, *, quickly: bool = False) -> Planned:
         for a, b in [(a, b) for a in runs for b in runs if a != b][: 2 * MOST_PARTINGS]:
             yield "comparisons", address("parting", a=a, b=b)
     yield from in_turn([plan.images() for plan in plans])
-    datapoints = [RunDatapoints(run, ask) for run in runs]
+    datapoints = [RunDatapoints(run, ask, quickly=quickly) for run in runs]
     yield from in_turn([one.few() for one in datapoints])
     yield from in_turn([plan.series(plan.ranks[0]) for plan in plans])
     yield from in_turn([plan.layers_of_scopes(plan.ranks[0]) for plan in plans])
     for part in ("series", "layers", "layers_of_scopes", "histograms"):
         yield from in_turn([row for plan in plans for row in plan.of_other_ranks(part)])
-    if not quickly:
-        yield from in_turn([one.changes() for one in datapoints])
+    yield from in_turn([one.changes() for one in datapoints])
     yield from in_turn([one.many() for one in datapoints])
 
 
@@ -91,6 +92,9 @@ class _RunPlan:
 
     def layers(self, rank: int, scope: str | None = None) -> Planned:
         for statistic in answered(self._ask, self._layers_of(rank, scope)).get("statistics", ()):
+            if self._quickly and statistic["histograms"] and statistic["points"] > MANY_HISTOGRAMS:
+                yield "layers", ""
+                continue
             named = {"run": self.run, "scope": scope, "rank": rank, "statistic": statistic["key"]}
             detail = "overview" if self._quickly and statistic["points"] > MANY_POINTS else None
             yield "layers", address("layers", **named, width=SERIES_WIDTH, detail=detail)

@@ -183,7 +183,9 @@ def test_other_scopes_and_ranks_are_there(tmp_path):
     assert made.left_out == {}
 
 
-def test_epochs_have_the_same_datapoints_and_what_changed_in_them(tmp_path):
+@pytest.fixture
+def epochs(tmp_path):
+    """A run with the pages of two epochs, a part of their datapoints wrong."""
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for epoch in range(2):
             kept = {
@@ -198,7 +200,11 @@ def test_epochs_have_the_same_datapoints_and_what_changed_in_them(tmp_path):
             record = write_page(folder, 0, kept)
             contents = [PageEntry(datapoint=idx, debugger="stats", summary="") for idx in kept]
             run.at(epoch).page(folder / record.page, contents=contents, sha256=record.sha256)
-    made = export_page(tmp_path / "run", tmp_path / "out")
+    return run.path
+
+
+def test_epochs_have_the_same_datapoints_and_what_changed_in_them(epochs, tmp_path):
+    made = export_page(epochs, tmp_path / "out")
     assert made.left_out == {"datapoints": 60}
     answers = json.loads(parts(made.page)[0][0])
     asked = [dict(parse_qsl(address.partition("?")[2])) for address in answers if address.startswith("datapoint?")]
@@ -209,6 +215,18 @@ def test_epochs_have_the_same_datapoints_and_what_changed_in_them(tmp_path):
     assert last >= set(range(0, 130, 10))
     changes = [address for address in answers if address.startswith("changes?")]
     assert 2 * (1 + 6) <= len(changes) <= 2 * (1 + 12)
+
+
+def test_an_export_that_has_to_end_soon_opens_no_large_pages_as_a_whole(epochs, tmp_path, monkeypatch):
+    monkeypatch.setattr("stepscope.viewer.export_datapoints.QUICK_BYTES", 0)
+    made = export_page(epochs, tmp_path / "out", seconds=60)
+    assert {part: made.left_out[part] for part in made.left_out if part != "datapoints"} == {
+        "judgements of epochs": 2,
+        "changes of datapoints": 2,
+    }
+    asked = {address.partition("?")[0] for address in json.loads(parts(made.page)[0][0])}
+    assert asked >= {"datapoints", "datapoint"}
+    assert not asked & {"judged", "changes"}
 
 
 def test_after_its_time_an_export_leaves_out_the_rest(runs, tmp_path):
