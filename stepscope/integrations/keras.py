@@ -1,12 +1,15 @@
-"""Keras 3 on torch: a callback that watches ``fit``."""
+"""Keras 3 on torch: a callback that watches ``fit``; importing this before Keras chooses torch, if nothing else is."""
 
 from __future__ import annotations
 
 import logging
+import os
 import weakref
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
+
+os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imported
 
 import keras
 from tracker_adapters.config import SinksSpec
