@@ -5,7 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LayerFacts
-from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.progress import Progress, adds_up_features, progress_of
 from debuggers.diagnosis.rules.relation import reconstructs
 from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, visits
@@ -15,6 +15,8 @@ GAP = 0.1
 """Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
 NOTHING_GAINED = 0.95
 """Share of a constant output's loss above which nothing was gained over it."""
+WEAK_RELATION = 0.5
+"""Correlation below which outputs explain less than a quarter of what they are to give back."""
 DROPOUT = 0.75
 LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
@@ -200,7 +202,7 @@ def _add_other_term(argument: Argument, evidence: Evidence) -> None:
 
     Weights move, and the whole falls all the same, as with a divergence that leaves no code in an autoencoder. What is
     to give back its inputs has gained nothing while its whole loss is not below the error of a constant output, with
-    which a penalty on codes or on their spread would be zero.
+    which a penalty on codes or on their spread would be zero; unless it pays for codes that do say what they stand for.
     """
     loss, progress = evidence.facts.loss, progress_of(evidence)
     if loss is None or max(loss.terms, len(loss.parts)) < 2 or progress is None or progress.points < TRIAL:
@@ -210,7 +212,10 @@ def _add_other_term(argument: Argument, evidence: Evidence) -> None:
     if len(late) < 5 or progress.failed or progress.fell < 0.1 or travelled(evidence) < UNDER_WAY:
         return
     floor, terms = _level(evidence, progress), max(loss.terms, len(loss.parts))
-    if reconstructs(evidence) and progress.last > NOTHING_GAINED * floor and len(evidence["baseline_loss"]):
+    comparable = len(evidence["baseline_loss"]) > 0 and loss.reduction == "mean" and loss.factor == 1
+    comparable = comparable and not adds_up_features(loss)
+    weak = float(np.median(late)) < WEAK_RELATION
+    if comparable and weak and reconstructs(evidence) and progress.last > NOTHING_GAINED * floor:
         argument.add(
             0.6,
             f"the targets are the inputs, and the loss of {terms} terms is {progress.last:.3g} at the end, where a "

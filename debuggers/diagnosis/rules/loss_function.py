@@ -170,7 +170,7 @@ def target_out_of_range(evidence: Evidence) -> Argument:
     argument = Argument("target_out_of_range")
     loss = evidence.facts.loss or LossFacts()
     low, high = evidence["targets/min"].finite, evidence["targets/max"].finite
-    if len(low) and len(high):
+    if len(low) and len(high) and not _stand_for_rows(evidence, loss):
         smallest, largest = float(low.values.min()), float(high.values.max())
         bounds = RANGES.get(loss.before)
         if loss.kind in REGRESSIONS and bounds is not None:
@@ -194,6 +194,11 @@ def target_out_of_range(evidence: Evidence) -> Argument:
             "Class indices go from 0 to the number of outputs minus 1; unknown words need an index of their own."
         )
     return argument
+
+
+def _stand_for_rows(evidence: Evidence, loss: LossFacts) -> bool:
+    """Whether the targets that were told are indices of which the loop makes rows, such as one-hot ones."""
+    return len(evidence["targets/classes"]) > 0 and float(np.prod(loss.outputs_shape[1:])) > 1
 
 
 def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest: float, largest: float) -> None:

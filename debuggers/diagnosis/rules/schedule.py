@@ -15,7 +15,7 @@ ENOUGH = 60
 """The same from which a training that has only begun was meant to get further; fewer are a trial of the loop."""
 HALF = 0.5
 """Share of a fall that comes in the last third of one that accelerates: of a straight line it is a third."""
-BEGUN = 0.3
+BEGUN = 0.1
 """Share of a constant output's loss up to which little of what there is was learnt."""
 LASTING = 0.1
 """Share of a training: a loss that was above its first value for no longer has cost nothing."""

@@ -7,7 +7,7 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.relation import CHANCE, explains, learnt_of_new_rows, reconstructs
-from debuggers.diagnosis.rules.updates import TRIAL, travelled
+from debuggers.diagnosis.rules.updates import STAYED, TRIAL, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 
 FEWEST_BATCHES = 5
@@ -211,7 +211,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     floor = float(np.median(baseline.values))
     near = floor > 0 and abs(progress.last - floor) < 0.1 * floor and progress.lowest > 0.8 * floor
     ratio = evidence["update_ratio"].finite
-    moves = len(ratio) > 0 and float(np.median(ratio.values)) > 1e-4
+    moves = len(ratio) > 0 and float(np.median(ratio.values)) > 1e-4 and travelled(evidence) > STAYED
     spread = evidence["outputs/batch_std"].finite
     varies = len(spread) > 0 and float(np.median(spread.values[-max(1, len(spread) // 2) :])) > 1e-3
     if near and moves and varies:

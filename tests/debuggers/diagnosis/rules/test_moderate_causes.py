@@ -127,7 +127,7 @@ CASES = [
     ("learning_rate_too_high", evidence(np.r_[2.3, 24, to(0.6)[2:]], update_ratio=[1.1, *[0.02] * 19]),
      evidence(np.r_[2.3, 22, to(0.6)[2:]], update_ratio=[1.1, *[0.02] * 19])),
     ("stopped_too_early", evidence(late(0) / 12 + 2.1, update_ratio=3e-3, baseline_loss=2.3),
-     evidence(late(0) / 12 + 2.1, update_ratio=3e-3, baseline_loss=3.2)),
+     evidence(late(0) / 12 + 2.1, update_ratio=3e-3, baseline_loss=2.4)),
     ("target_out_of_range", evidence(to(30, 40), facts=OF_VALUES, outputs__min=-0.4, outputs__max=0.97, **FAR),
      evidence(to(30, 40), facts=OF_VALUES, outputs__min=-0.4, outputs__max=np.linspace(0.2, 0.85, 20), **FAR)),
     ("target_out_of_range", evidence(to(30, 40), facts=OF_VALUES, outputs__min=-2.0, outputs__max=2.0, **FAR),
