@@ -11,6 +11,10 @@ FACTS_NAME = "stepscope/evidence"
 """The name of the text in a run that holds facts and findings; the last one counts."""
 
 
+OF_ELEMENTS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber", "bce", "bce_with_logits"})
+"""Kinds of losses that compare each output by itself."""
+
+
 class _Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pass
 
@@ -56,7 +60,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``bce_with_logits``, ``kl_div``, ``cosine`` (the negative of the cosine similarity), ``log_mse`` (a
             logarithm of squared errors, as in decibels); ``""`` for others, or if there are several.
         reduction: ``mean`` or ``sum``, also where the loop reduces the elements itself; ``mean`` for a sum that is
-            divided by the number of its summands or of the batch's rows; ``none`` where nothing was reduced.
+            divided by the number of its summands or of the batch's rows, with the summands of a row as ``factor``;
+            ``none`` where nothing was reduced.
         nodes: Names of the graph's nodes from the loss back to the model's output, at most 64, such as
             ``("DivBackward0", "NllLossBackward0", "LogSoftmaxBackward0")``.
         factor: What the loss is multiplied with after its reduction, where that is a constant; 0.25 for ``/ 4``.

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import LossFacts
+from debuggers.diagnosis.facts import OF_ELEMENTS, LossFacts
 from debuggers.diagnosis.series import Series
 
 FEWEST = 8
@@ -18,8 +18,6 @@ BLOWN_UP = 2.0
 """A loss of more than this many times its first value has blown up."""
 _OF_ROOTS = frozenset({"l1", "rmse"})
 """Losses in the unit of the targets."""
-_OF_ELEMENTS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber", "bce", "bce_with_logits"})
-"""Losses of each output by itself."""
 BLOWN_UP_SIGNED = 10.0
 """The same of a loss that is ever negative: its first value may be near zero by chance."""
 
@@ -90,7 +88,7 @@ def progress_of(evidence: Evidence, name: str = "loss") -> Progress | None:
 def adds_up_features(loss: LossFacts) -> bool:
     """Whether errors are added up over the outputs of a row, as in ``square().sum(1).mean()``: no mean of them all."""
     several = math.prod(loss.outputs_shape[1:]) > 1
-    return several and loss.kind in _OF_ELEMENTS and any(node.startswith("Sum") for node in loss.nodes)
+    return several and loss.kind in OF_ELEMENTS and any(node.startswith("Sum") for node in loss.nodes)
 
 
 def _baseline(evidence: Evidence) -> float | None:

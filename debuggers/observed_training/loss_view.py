@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from debuggers.diagnosis.facts import LossFacts
+from debuggers.diagnosis.facts import OF_ELEMENTS, LossFacts
 from debuggers.observed_training.cosines import bound_of_cosines
 from debuggers.observed_training.graph_nodes import PASSING, is_leaf, operands, operator, shape_of, unexpanded_shape
 from debuggers.observed_training.loss_term import Term
@@ -128,7 +128,7 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
         difference = _tensor(saved_value(term.comparison, "self"))
     if _is_paired(term):
         broadcast, outputs_shape = True, term.paired
-    reduction, factor = _mean_of_sum(term.reduction, abs(term.factor), outputs_shape, term.shape)
+    reduction, factor = _mean_of_sum(term, outputs_shape)
     facts = LossFacts(
         kind=term.kind,
         reduction=reduction or ("none" if term.kind else ""),
@@ -256,13 +256,17 @@ def _tensor(value: Any) -> torch.Tensor | None:
     return value.detach() if isinstance(value, torch.Tensor) else None
 
 
-def _mean_of_sum(
-    reduction: str, factor: float, outputs_shape: tuple[int, ...], difference_shape: tuple[int, ...]
-) -> tuple[str, float]:
-    """Takes a sum that is divided by the number of its summands, or of the batch's rows, for the mean that it is."""
-    if reduction == "sum" and factor < 1:
-        shape = difference_shape or outputs_shape
-        for count in (shape[0] if shape else 0, math.prod(shape)):
+def _mean_of_sum(term: Term, outputs_shape: tuple[int, ...]) -> tuple[str, float]:
+    """Takes a sum that is divided by the number of its summands, or of the batch's rows, for the mean that it is.
+
+    Divided by the rows, a sum over all elements is their mean times the elements of a row. The summands of a cross
+    entropy are rows.
+    """
+    factor = abs(term.factor)
+    if term.reduction == "sum" and factor < 1:
+        shape = term.shape or outputs_shape
+        elements, rows = math.prod(shape), shape[0] if shape else 0
+        for count in (elements, rows):
             if count > 1 and math.isclose(factor * count, 1.0, rel_tol=1e-6):
-                return "mean", 1.0
-    return reduction, factor
+                return "mean", elements / count if term.kind in OF_ELEMENTS else 1.0
+    return term.reduction, factor

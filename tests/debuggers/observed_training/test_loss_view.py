@@ -219,6 +219,14 @@ def test_sums_and_factors_are_told(loss_of, reduction, factor):
     assert (facts.kind, facts.reduction, facts.factor) == ("mse", reduction, factor)
 
 
+@pytest.mark.parametrize(("divisor", "factor"), [(ROWS, 3.0), (3 * ROWS, 1.0)])
+def test_a_sum_over_rows_of_several_values_is_so_many_times_their_mean(divisor, factor):
+    values = VALUES.expand(ROWS, 3).contiguous()
+    facts = viewed(lambda o: functional.mse_loss(o, values, reduction="sum") / divisor, units=3).facts
+
+    assert (facts.kind, facts.reduction, facts.factor) == ("mse", "mean", factor)
+
+
 @pytest.mark.filterwarnings("ignore:Using a target size")
 def test_broadcasting_is_told_with_both_shapes():
     fused = viewed(lambda o: functional.mse_loss(o, VALUES[:, 0]), units=1).facts

@@ -36,6 +36,14 @@ def test_a_divergence_takes_logarithms_however_they_are_made(node):
     assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * (node == "SoftmaxBackward0")
 
 
+@pytest.mark.parametrize(("columns", "is_one"), [(1, True), (6, False)])
+def test_indices_that_are_told_may_stand_for_rows_of_targets(columns, is_one):
+    facts = of_loss(kind="bce_with_logits", outputs_shape=(64, columns), targets_shape=(64, columns))
+    told = {"targets/min": np.zeros(STEPS), "targets/max": np.full(STEPS, 5), "targets/classes": np.full(STEPS, 6)}
+
+    assert ("target_out_of_range" in [one.code for one in diagnose(evidence(facts=facts, **told))]) is is_one
+
+
 @pytest.mark.parametrize(("bound", "is_one"), [(1.0, True), (0.07, True), (1.01, False), (14.0, False), (0.0, False)])
 def test_cosines_are_no_logits_without_a_scale(bound, is_one):
     causes = diagnose(evidence(facts=of_loss(bound=bound, outputs_shape=(64, 10), targets_shape=(64,))))

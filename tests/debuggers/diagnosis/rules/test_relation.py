@@ -40,6 +40,13 @@ def test_a_loss_of_new_rows_below_that_of_a_constant_comes_of_the_inputs(level, 
     assert ("labels_unrelated" in [cause.code for cause in diagnose(found)]) is named
 
 
+@pytest.mark.parametrize(("ratio", "named"), [(1e-3, True), (8e-4, False)])
+def test_labels_are_not_judged_before_weights_have_moved(ratio, named):
+    found = evidence(loss=about(2.3), **STANDS | {"update_ratio": ratio})
+
+    assert ("labels_unrelated" in [cause.code for cause in diagnose(found)]) is named
+
+
 @pytest.mark.parametrize(("of_targets", "named"), [(0.3, False), (0.31, True)])
 def test_targets_that_are_the_inputs_have_to_do_with_them(of_targets, named):
     values = {f"inputs__{name}": 0.3 for name in ("mean", "std", "min", "max")}
