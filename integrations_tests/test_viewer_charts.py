@@ -9,6 +9,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 from viewer_pages import NEEDS_THE_PAGE, serious_findings, viewer, viewer_page
+from waiting import until
 
 import stepscope
 
@@ -207,6 +208,24 @@ def test_a_chart_is_saved_with_all_its_points(page, served, tmp_path):
         card.get_by_role("button", name="save as PNG").click()
     saving.value.save_as(tmp_path / "loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_values_whose_range_overflows_are_drawn(page, tmp_path):
+    with stepscope.open_run(tmp_path / "huge", sinks=[]) as run:
+        for step in range(20):
+            run.scalar("loss", (-1) ** step * 1e308, step=step)
+    with viewer(tmp_path) as url:
+        page.goto(url + "#/charts")
+        canvas = drawn(page, "loss").locator("canvas")
+        height = """canvas => {
+            const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            const rows = new Set();
+            for (let at = 0; at < data.length; at += 4) {
+                if (data[at + 3] > 200 && data[at + 2] - data[at] > 100) rows.add(Math.floor(at / 4 / width));
+            }
+            return rows.size / canvas.height;
+        }"""
+        until(lambda: canvas.evaluate(height) > 0.5)  # the line's blue goes from its lowest to its highest value
 
 
 def test_a_long_series_is_saved_with_all_its_points_too(page, tmp_path):

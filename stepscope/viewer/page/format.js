@@ -11,7 +11,8 @@ export function numberText(value) {
   const size = Math.abs(value);
   if (value === 0) return "0";
   if (Number.isInteger(value) && size < 1e7) return String(value);
-  return size >= 1e6 || size < 1e-4 ? Number(value.toPrecision(4)).toExponential() : String(Number(value.toPrecision(5)));
+  const short = Number(value.toPrecision(4)); // rounding up may overflow
+  return size >= 1e6 || size < 1e-4 ? (Number.isFinite(short) ? short.toExponential() : value.toExponential(3)) : String(Number(value.toPrecision(5)));
 }
 
 /** A number at an axis, which has room for seven characters. @param {number} value */

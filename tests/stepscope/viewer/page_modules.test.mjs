@@ -9,7 +9,7 @@ const { places } = await import(new URL("charts/moving.js", PAGE));
 const { gridLines } = await import(new URL("charts/grid.js", PAGE));
 const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
 const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("charts/line.js", PAGE));
-const { cells, union } = await import(new URL("charts/joined.js", PAGE));
+const { cells, divisorOf, union } = await import(new URL("charts/joined.js", PAGE));
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
 const { numberText, tickText } = await import(new URL("format.js", PAGE));
@@ -118,6 +118,7 @@ test("a file reads back as the numbers", () => {
 });
 
 test("texts are short and telling", () => {
+  assert.deepEqual([Number.MAX_VALUE, -Number.MAX_VALUE].map(numberText), ["1.798e+308", "-1.798e+308"]);
   assert.deepEqual([0, 1234567, 1.23456789, 1e-7, 20271234.5, NaN, -Infinity, null].map(numberText), ["0", "1234567", "1.2346", "1e-7", "2.027e+7", "NaN", "−∞", "–"]);
   assert.deepEqual([0, -0.5, 800000, 2000000, -15e6, 0.1 + 0.2, 3e-5].map(tickText), ["0", "-0.5", "800000", "2e6", "-1.5e7", "0.3", "3e-5"]);
   assert.equal(shortened("layers.".padEnd(4096, "x"), 21).length, 21);
@@ -153,4 +154,13 @@ test("on a logarithmic axis over many decades only powers of ten have lines", ()
   assert.deepEqual(gridLines(true)(null, places), [0.001, null, null, 0.01, 0.1, 1, null, 10]);
   assert.deepEqual(gridLines(false)(null, places), places);
   assert.deepEqual(gridLines(true)(null, [1, 2, 5, 10]), [1, 2, 5, 10]);
+});
+
+test("very large values are divided so that their range can be drawn, and others are left as they are", () => {
+  assert.equal(divisorOf([[0, 1e24, null, undefined, NaN], [-1e24]]), 1);
+  for (const largest of [1e25, 1e100, Number.MAX_VALUE]) {
+    const divisor = divisorOf([[1, null], [NaN, -largest, 0]]);
+    assert.ok(largest / divisor >= 1e5 && largest / divisor < 1e8);
+    assert.match(Number(divisor.toPrecision(12)).toExponential(), /^1e/);
+  }
 });

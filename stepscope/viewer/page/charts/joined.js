@@ -43,3 +43,16 @@ export function cells(values, at, length, positive) {
   }
   return column;
 }
+
+const LARGE = 1e24;
+const DIGITS = 6;
+
+/**
+ * A power of ten by which values are divided to be drawn: uPlot has no ticks for very large ones, and their range overflows.
+ * @param {ArrayLike<number | null | undefined>[]} columns
+ */
+export function divisorOf(columns) {
+  let largest = 0;
+  for (const column of columns) for (let place = 0; place < column.length; place++) largest = Math.max(largest, Math.abs(column[place] || 0));
+  return largest > LARGE ? 10 ** (Math.floor(Math.log10(largest)) - DIGITS) : 1;
+}

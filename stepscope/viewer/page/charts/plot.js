@@ -4,7 +4,7 @@ import { cssColour } from "../dom.js";
 import { durationText, tickText } from "../format.js";
 import { runDash } from "../theme.js";
 import { gridLines } from "./grid.js";
-import { cells, union } from "./joined.js";
+import { cells, divisorOf, union } from "./joined.js";
 import { placesOf } from "./line.js";
 import { drawAlerts, drawBad } from "./marks.js";
 import { places, startMoving } from "./moving.js";
@@ -44,8 +44,7 @@ function heights(low, high) {
   if (low === null || high === null) return [null, null];
   const [size, middle] = [Math.max(Math.abs(low), Math.abs(high)), (low + high) / 2];
   if (high > low && high - low < SAME * size) return [middle - 10 * SAME * size, middle + 10 * SAME * size];
-  const rounded = /** @type {[number, number]} */ (uPlot.rangeNum(low, high, 0.1, true));
-  return rounded.every(Number.isFinite) || !Number.isFinite(high - low) ? rounded : [low, high];
+  return /** @type {[number, number]} */ (uPlot.rangeNum(low, high, 0.1, true));
 }
 
 /** Pixels that a step's label takes. @param {number} last */
@@ -69,6 +68,8 @@ export class Plot {
     /** @type {Look} */
     this.look = { axis: "step", smoothing: 0, log: false, zoom: null };
     this.size = { width: 300, height: 180 };
+    /** What values are divided by to be drawn. */
+    this.divisor = 1;
   }
 
   /** @param {{run: import("../context.js").ChosenRun, line: import("./line.js").Line, startMs: number}[]} lines @param {AlertMark[]} alerts @param {Look} look */
@@ -85,6 +86,8 @@ export class Plot {
       if (look.smoothing) data.push(cells(line.value, at[which], x.length, log));
       data.push(cells(smooth, at[which], x.length, log));
     }
+    this.divisor = log ? 1 : divisorOf(data.slice(1));
+    if (this.divisor > 1) for (const [place, values] of data.entries()) if (place) data[place] = Array.from(values, (/** @type {number | null} */ value) => value && value / this.divisor);
     const structure = JSON.stringify([this.drawn.map(({ run, line }) => [run.colour, !!line.low]), look.axis, !!look.smoothing, log]);
     if (this.chart && structure === this.structure) {
       this.chart.setData(data);
@@ -123,7 +126,7 @@ export class Plot {
       scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: log ? { distr: 3 } : { range: (_, low, high) => heights(low, high) } },
       axes: [
         { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : 50), values: this.look.axis === "relative" ? (_, ticks) => ticks.map(durationText) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
-        { ...axis, grid: { ...grid, filter: gridLines(log) }, ticks: { ...grid, filter: gridLines(log) }, size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : tickText(tick))) },
+        { ...axis, grid: { ...grid, filter: gridLines(log) }, ticks: { ...grid, filter: gridLines(log) }, size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
       ],
       cursor: {
         drag: { x: true, y: false, setScale: false },
