@@ -173,6 +173,7 @@ def test_the_keyboard_reaches_everything(page, served):
     drawn(page, "train/loss")
     page.keyboard.press("?")
     expect(page.locator("dialog.keys")).to_contain_text("search in the view")
+    expect(page.locator("dialog.keys")).to_contain_text("pin, large")
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     page.keyboard.type("/acc|LOSS$/")

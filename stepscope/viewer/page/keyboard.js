@@ -5,6 +5,17 @@ import { element } from "./dom.js";
  * @typedef {{keys: string, does: string, run: () => void}} Shortcut ``keys`` is one key, or "g" and a key after it
  */
 
+/** What the views listen for themselves. @type {[where: string, keys: string, does: string][]} */
+const OF_VIEWS = [
+  ["a chart", "← → + − 0", "move, zoom, whole range"],
+  ["a chart", "p Enter", "pin, large"],
+  ["Layers", "← → ↑ ↓ Enter", "move the cursor, open the layer"],
+  ["Layers", "+ − 0", "zoom, all steps"],
+  ["Images", "← → Home End", "previous, next, first, last step"],
+  ["Images", "[ ]", "previous, next name"],
+  ["Datapoints", "← → k j", "previous, next datapoint"],
+];
+
 /** @param {EventTarget | null} target */
 function isWriting(target) {
   return target instanceof HTMLElement && target.matches("input:not([type=checkbox]):not([type=range]), textarea, select");
@@ -21,10 +32,12 @@ export function listenForKeys(shortcuts) {
   const dialog = element(
     "dialog",
     { class: "keys", "aria-label": "keyboard shortcuts" },
-    element("h2", null, "Keyboard"),
-    element("table", null, element("tbody", null, ...rows)),
+    element("div", { class: "head" }, element("h2", null, "Keyboard"), close),
+    element("div", { class: "columns" },
+      element("table", null, element("tbody", null, ...rows)),
+      element("table", null, element("tbody", null, ...OF_VIEWS.map(([where, keys, does]) =>
+        element("tr", null, element("td", null, where), element("td", null, element("kbd", null, keys)), element("td", null, does)))))),
     element("details", null, element("summary", null, "Licences of other people's parts in this page"), element("pre", { tabIndex: 0 }, LICENCES)),
-    close,
   );
   document.body.append(dialog);
   const show = () => {
