@@ -12,6 +12,8 @@ from debuggers.diagnosis.series import Series
 
 FEWEST = 8
 """Points of a loss from which its course is judged."""
+EARLY = 10
+"""Points that show between which values a loss of both signs begins."""
 STANDS = 0.05
 """A loss that fell by less than this share of its range to zero, or to its baseline, has not fallen."""
 BLOWN_UP = 2.0
@@ -40,7 +42,8 @@ class Progress:
         late_fall: The part of the whole fall that came in the last third of the steps: 1/3 for a straight line.
         became_non_finite: The first step with NaN or infinity; None if there is none.
         blew_up: The first of five steps whose median is more than twice the first loss (ten times if the loss is ever
-            negative), if it ended above the first loss by more than its noise; else None.
+            negative), if it ended above the first loss by more than its noise, and one that is ever negative above all
+            of its first ten values; else None.
         swings: Share of steps at which the loss turns, up after down or down after up; 2/3 for noise.
     """
 
@@ -132,6 +135,8 @@ def _course(series: Series, baseline: float | None, power: int) -> Progress:
     scale = max(abs(first), 1e-12)
     typical = _running_median(values)
     times = BLOWN_UP if typical.min() >= 0 else BLOWN_UP_SIGNED
+    # One of both signs may begin near zero by chance: it ends above what it began with by more than that.
+    ends_above = last - first > noise and (times == BLOWN_UP or last > float(values[:EARLY].max()))
     above = np.flatnonzero(typical > first + (times - 1) * scale)
     return Progress(
         points=len(series),
@@ -144,7 +149,7 @@ def _course(series: Series, baseline: float | None, power: int) -> Progress:
         learnt=(first - last) / scale if baseline is None else 1 - (last / baseline) ** power,
         late_fall=_late_fall(values),
         became_non_finite=non_finite,
-        blew_up=int(finite.steps[above[0]]) if len(above) and last - first > noise else None,
+        blew_up=int(finite.steps[above[0]]) if len(above) and ends_above else None,
         swings=float(np.mean(changes[1:] * changes[:-1] < 0)) if len(changes) > 1 else 0.0,
     )
 

@@ -34,3 +34,11 @@ def test_errors_that_are_added_up_over_a_row_are_not_compared_with_their_mean(co
     progress = progress_of(Evidence(series=series, facts=Facts(loss=loss)))
 
     assert progress.learnt == pytest.approx(learnt, abs=0.03)
+
+
+@pytest.mark.parametrize(("end", "has_blown_up"), [(0.0, False), (0.09, True)])
+def test_a_loss_of_both_signs_that_comes_to_rest_at_zero_has_not_blown_up(end, has_blown_up):
+    values = np.concatenate([[0.08, -0.005, -0.07, 0.05, -0.01] * 2, np.full(10, 0.1), np.full(40, end)])
+    found = progress_of(Evidence(series={"loss": Series(np.arange(60), values)}, facts=Facts()))
+
+    assert (found.blew_up is not None) is has_blown_up
