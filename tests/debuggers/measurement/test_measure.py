@@ -306,6 +306,18 @@ def test_on_cuda_nothing_waits_for_the_device(deterministic):
         assert summary.l2 == pytest.approx(math.sqrt(math.fsum(value * value for value in finite)), rel=2**-20)
 
 
+@pytest.mark.cuda
+def test_each_of_two_devices_measures_its_own_tensors():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two CUDA devices")
+    tensors = [torch.randn(1000), torch.randn(2000)]
+    with torch.cuda.device(0):
+        found = summarize([tensors[0].to("cuda:0"), tensors[1].to("cuda:1")])
+        assert torch.cuda.current_device() == 0
+    for summary, tensor in zip(found, tensors, strict=True):
+        assert_counted(summary, tensor)
+
+
 @pytest.mark.parametrize(
     ("view", "dense"),
     [

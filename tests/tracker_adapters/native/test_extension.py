@@ -1,6 +1,7 @@
 """Whether the compiled code is built, damaged or switched off: each is told, and nothing needs it."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -27,9 +28,9 @@ print(dict(row for title, rows in examine() if title == "training" for row in ro
 """
 
 
-def run(home, code, **variables):
+def run(home, code, *emulator, **variables):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(home), str(ROOT)])} | variables
-    command = [sys.executable, "-c", code]
+    command = [*emulator, sys.executable, "-c", code]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
 
 
@@ -64,6 +65,24 @@ def test_it_is_used_with_the_widest_instruction_set(extension_file):
 )
 def test_the_variable_chooses(extension_file, wanted, expected):
     assert run(extension_file.parents[2], STATE, STEPSCOPE_NATIVE=wanted).stdout.startswith(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or not shutil.which("qemu-x86_64"), reason="needs qemu-user on x86-64"
+)
+def test_a_processor_without_avx_gets_portable_code(extension_file):
+    emulated = ("qemu-x86_64", "-cpu", "Nehalem")
+    found = run(extension_file.parents[2], STATE, *emulated, STEPSCOPE_NATIVE="").stdout
+    assert found == "True|portable|\n"
+
+
+def test_nothing_is_written_beside_the_package(extension_file):
+    package = extension_file.parents[1]
+    before = {path: path.stat().st_mtime_ns for path in package.rglob("*")}
+    done = run(package.parent, MEASURING, STEPSCOPE_NATIVE="", PYTHONDONTWRITEBYTECODE="1")
+    assert "with compiled code" in done.stdout
+    assert {path: path.stat().st_mtime_ns for path in package.rglob("*")} == before
 
 
 def test_where_it_was_not_built_torch_measures_and_it_is_told_once_with_the_remedy(extension_file):
