@@ -86,6 +86,16 @@ def test_an_unknown_side_is_named(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S)
+def test_the_first_minute_is_measured_with_nothing_and_with_everything_cached(tmp_path):
+    printed, errors = run(tmp_path, "first_minute.py", "--rounds", "1", "--sinks", "local", timeout_s=TIMEOUT_S)
+    rows = [line.split("|")[1:-1] for line in printed.splitlines() if line.startswith("| this checkout")]
+    assert [row[1].strip() for row in rows] == ["nothing", "bytecode", "everything"]
+    assert all(float(cell) > 0 for row in rows for cell in [*row[2:5], row[6]])
+    assert len(errors.splitlines()) == 12
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(TIMEOUT_S)
 def test_very_short_steps_are_all_looked_at(tmp_path):
     printed, _ = run(tmp_path, "small_step.py", "--steps", "200", timeout_s=TIMEOUT_S)
     rows = [line.split() for line in printed.splitlines()[-3:]]
