@@ -66,6 +66,9 @@ def folder(readme_folder, tmp_path_factory):
         run.scalar("loss", 0.5, step=0)
     shutil.rmtree(folder / "lightning_logs" / "version_0" / "store")
     (folder / "lightning_logs" / "version_0" / "run.json").unlink()
+    (folder / "package").mkdir()
+    for script in ("train.py", "package/train.py"):
+        (folder / script).write_text("print('trained')\n")
     return folder
 
 

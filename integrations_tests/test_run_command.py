@@ -110,7 +110,10 @@ def test_a_script_that_trains_nothing_is_said_and_one_that_is_missing_makes_no_r
     assert missing.stderr == (
         "stepscope: there is no script 'nothing.py'; expected a file of Python, or a module's name behind -m\n"
     )
+    unknown = watched(place, "-m", "nowhere.train")
+    assert unknown.stderr == missing.stderr.replace("nothing.py", "nowhere.train")
     assert not (place / "runs" / "nothing").exists()
+    assert not (place / "runs" / "train-2").exists()
 
 
 def test_ctrl_c_ends_it_as_it_ends_python(place):

@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import time
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import expect
@@ -53,10 +54,18 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def page(browser):
     page, complaints = browser
-    complaints.clear()
     page.goto("about:blank")
+    complaints.clear()
     yield page
     assert not complaints
+
+
+@contextmanager
+def viewer_of(page, folder):
+    """A viewer that the page leaves before it ends: it asks for what is new all the time."""
+    with viewer(folder) as url:
+        yield url
+        page.goto("about:blank")
 
 
 def chart(page, name):
@@ -85,7 +94,7 @@ def test_what_the_machine_was_busy_with_is_over_time_and_stays_whole_where_steps
             run.scalar("loss", 1 / (step + 1), step=step)
         for second in (10, 20, 3600):
             run.scalar("system/cpu_percent", 50, step=second, time_ns=run.info.created_ns + second * 10**9)
-    with viewer(tmp_path / "run") as url:
+    with viewer_of(page, tmp_path / "run") as url:
         page.goto(f"{url}#/charts?zoom=100,150")
         drawn(page, "loss")
         machine = chart(page, "system/cpu_percent")
@@ -215,7 +224,7 @@ def test_values_whose_range_overflows_are_drawn(page, tmp_path):
     with stepscope.open_run(tmp_path / "huge", sinks=[]) as run:
         for step in range(20):
             run.scalar("loss", (-1) ** step * 1e308, step=step)
-    with viewer(tmp_path) as url:
+    with viewer_of(page, tmp_path) as url:
         page.goto(url + "#/charts")
         canvas = drawn(page, "loss").locator("canvas")
         height = """canvas => {
@@ -233,7 +242,7 @@ def test_a_long_series_is_saved_with_all_its_points_too(page, tmp_path):
     with stepscope.open_run(tmp_path / "long", sinks=[]) as run:
         for step in range(45_000):
             run.scalar("loss", step / 3, step=step)
-    with viewer(tmp_path) as url:
+    with viewer_of(page, tmp_path) as url:
         page.goto(url + "#/charts")
         card = drawn(page, "loss")
         with page.expect_download() as saving:
@@ -245,7 +254,7 @@ def test_a_long_series_is_saved_with_all_its_points_too(page, tmp_path):
 
 
 def test_new_points_show_while_the_training_writes(page, tmp_path):
-    with stepscope.open_run(tmp_path / "live", sinks=[]) as run, viewer(tmp_path) as url:
+    with stepscope.open_run(tmp_path / "live", sinks=[]) as run, viewer_of(page, tmp_path) as url:
         run.scalar("loss", 1.0, step=0)
         run.flush_store()
         page.goto(f"{url}#/charts")
@@ -259,14 +268,13 @@ def test_new_points_show_while_the_training_writes(page, tmp_path):
             assert time.monotonic() - start < LIVE_WITHIN_S
         run.scalar("val/loss", 2.0, step=4)
         expect(chart(page, "val/loss").locator("canvas")).to_have_count(1)
-        page.goto("about:blank")
 
 
 def test_of_thousands_of_series_only_the_visible_exist(page, tmp_path):
     with stepscope.open_run(tmp_path / "many", sinks=[]) as run:
         for step in range(3):
             run.log({f"grad/layers.{layer}.norm": layer + step for layer in range(2000)}, step=step)
-    with viewer(tmp_path) as url:
+    with viewer_of(page, tmp_path) as url:
         page.goto(f"{url}#/charts")
         drawn(page, "grad/layers.0.norm")
         assert page.locator(".board .card").count() < 20
@@ -276,7 +284,6 @@ def test_of_thousands_of_series_only_the_visible_exist(page, tmp_path):
         page.get_by_role("searchbox", name="search series").fill("layers.77.")
         drawn(page, "grad/layers.77.norm")
         expect(page.locator(".board .card")).to_have_count(1)
-        page.goto("about:blank")
 
 
 def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
@@ -341,19 +348,17 @@ def test_an_error_of_a_view_goes_with_its_cause_and_with_the_view(browser, serve
 
 
 def test_without_a_run_it_says_what_to_do_and_shows_the_first_by_itself(page, tmp_path):
-    with viewer(tmp_path) as url:
+    with viewer_of(page, tmp_path) as url:
         page.goto(f"{url}#/charts")
         expect(page.locator(".empty")).to_contain_text("stepscope.open_run")
         record(tmp_path / "new", steps=5)
         drawn(page, "train/loss")
-        page.goto("about:blank")
 
 
 def test_a_run_of_another_rank_alone_is_shown(page, tmp_path):
     with stepscope.open_run(tmp_path / "one", sinks=[], rank=1) as run:
         for step in range(5):
             run.scalar("train/loss", step, step=step)
-    with viewer(tmp_path) as url:
+    with viewer_of(page, tmp_path) as url:
         page.goto(f"{url}#/charts")
         drawn(page, "train/loss")
-        page.goto("about:blank")

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
@@ -40,11 +41,11 @@ def run_script(
         RunError: When there is no such script, and what else ``open_run`` raises; before the script begins.
         SystemExit: As the script leaves; with code 1 where it ended with an exception, which is printed as Python does.
     """
-    if not is_module and not Path(script).is_file():
-        raise RunError(f"there is no script {script!r}; expected a file of Python, or a module's name behind -m")
     sys.argv = [script, *arguments]
     # Python puts the script's folder first; for a module it is where one is.
     sys.path[0] = str(Path.cwd()) if is_module else str(Path(script).resolve().parent)
+    if not (_has_module(script) if is_module else Path(script).is_file()):
+        raise RunError(f"there is no script {script!r}; expected a file of Python, or a module's name behind -m")
     run = open_run(folder, sinks=sinks)
     trainings = WatchedOptimizers(run, config)
     ended_by: BaseException | None = None
@@ -65,6 +66,13 @@ def run_script(
         raise ended_by
     if ended_by is not None:
         _leave(ended_by)
+
+
+def _has_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # a package before the last dot
+        return False
 
 
 def _run_file(path: Path) -> None:
