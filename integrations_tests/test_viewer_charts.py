@@ -355,6 +355,20 @@ def test_without_a_run_it_says_what_to_do_and_shows_the_first_by_itself(page, tm
         drawn(page, "train/loss")
 
 
+def test_a_run_that_begins_later_shows_where_a_link_names_it_and_nowhere_else(page, tmp_path):
+    record(tmp_path / "early", names=["early"], steps=5)
+    with viewer(tmp_path) as url:
+        page.goto(f"{url}#/charts")
+        drawn(page, "early")
+        record(tmp_path / "late", names=["late"], steps=5)
+        until(lambda: "late" in keys_of(page, url))
+        page.goto(f"{url}#/charts?runs={keys_of(page, url)['late']}")
+        drawn(page, "late")
+        page.go_back()
+        drawn(page, "early")
+        page.goto("about:blank")
+
+
 def test_a_run_of_another_rank_alone_is_shown(page, tmp_path):
     with stepscope.open_run(tmp_path / "one", sinks=[], rank=1) as run:
         for step in range(5):

@@ -53,7 +53,10 @@ export class Shell {
   }
 
   async start() {
-    whenMoved(() => this.route());
+    whenMoved(() => {
+      this.route();
+      if (this.source.live && this.chosen().length < this.chosenKeys().length) void this.findRuns();
+    });
     window.addEventListener("error", (event) => this.messages.fail(event.error ?? event.message));
     window.addEventListener("unhandledrejection", (event) => this.messages.fail(event.reason));
     await this.lookForRuns();
@@ -73,10 +76,18 @@ export class Shell {
       const kept = this.runs.filter((old) => !runs.some((/** @type {any} */ run) => run.key === old.key) && this.chosenKeys().includes(old.key));
       this.runs = [...runs, ...kept].map((run) => ({ ...run, live: run.live && this.source.live }));
       this.runs.sort((a, b) => (b.created_ms ?? 0) - (a.created_ms ?? 0));
+      this.first ??= this.runs[0]?.key ?? null; // A run that begins later does not take the place of the one that is read.
       this.chooser.update(this.runs, unreadable, this.chosenKeys());
     } catch (error) {
       this.messages.fail(error, "server");
     }
+  }
+
+  /** Looks for runs, and shows those that the hash names, or the first one, as soon as they are there. */
+  async findRuns() {
+    const known = this.chosen().length;
+    await this.lookForRuns();
+    if (this.chosen().length !== known) this.route();
   }
 
   /** @param {Set<string>} keys @param {Record<string, any>} states */
@@ -88,8 +99,7 @@ export class Shell {
       else if (state.damage) this.messages.fail(`${name} is damaged: ${state.damage}`, key);
       else this.messages.clear(key);
     }
-    if (!this.runs.length) void this.lookForRuns().then(() => this.route());
-    else if (Date.now() - this.lookedForRuns > LOOK_FOR_RUNS_MS) void this.lookForRuns();
+    if (!this.runs.length || Date.now() - this.lookedForRuns > LOOK_FOR_RUNS_MS) void this.findRuns();
     if (keys.size) this.view?.refresh(keys);
   }
 
