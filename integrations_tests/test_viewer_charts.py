@@ -299,6 +299,21 @@ def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
     complaints.clear()
 
 
+def test_another_run_in_the_folder_of_a_deleted_one_is_shown_anew(browser, tmp_path):
+    page, complaints = browser
+    record(tmp_path / "run", steps=200)
+    with viewer(tmp_path) as url:
+        page.goto(f"{url}#/charts?runs={keys_of(page, url)['run']}")
+        expect(drawn(page, "train/loss").locator(".legend")).to_contain_text("step 199")
+        shutil.rmtree(tmp_path / "run")
+        with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+            run.scalar("another", 1.0, step=7)
+        expect(drawn(page, "another").locator(".legend")).to_contain_text("step 7")
+        expect(chart(page, "train/loss")).to_have_count(0)
+        page.goto("about:blank")
+    complaints.clear()  # the moment without a run is said
+
+
 def test_a_viewer_that_ended_is_said_once_and_what_was_read_stays(browser, runs):
     page, complaints = browser
     with viewer(runs) as url:

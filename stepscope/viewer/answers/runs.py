@@ -42,14 +42,19 @@ def positions_answer(runs: RunList, query: Query) -> Answer:
     """``positions?runs=K,K``: how far each run is; cheap enough to be asked each second.
 
     Of a run that cannot be read there is ``error`` in place of its position. ``damage`` says in one line which files of
-    its store were emptied or cut short.
+    its store were emptied or cut short, ``created_ms`` whether another run lies at the place by now.
     """
     found: dict[str, Any] = {}
     for key in query.runs():
         try:
             head = runs.run(key).head()
-            status, damage = head.manifest.info.status, head.damage.text
-            found[key] = {"position": runs.position(key), "status": status, "live": head.live, "damage": damage}
+            found[key] = {
+                "position": runs.position(key),
+                "status": head.manifest.info.status,
+                "live": head.live,
+                "damage": head.damage.text,
+                "created_ms": head.manifest.info.created_ns / 1e6,
+            }
         except (StepscopeError, OSError) as error:
             found[key] = {"position": "", "status": "unreadable", "live": False, "error": str(error)}
     return json_answer(found)

@@ -94,7 +94,10 @@ export class Shell {
   changed(keys, states) {
     this.chooser.mark(states);
     for (const [key, state] of Object.entries(states)) {
-      const name = this.runs.find((run) => run.key === key)?.name ?? key;
+      const known = this.runs.find((run) => run.key === key);
+      const name = known?.name ?? key;
+      // Another run lies in the folder: what was read of the one before is of no use to it.
+      if (known?.created_ms && state.created_ms && known.created_ms !== state.created_ms) location.reload();
       if (state.error) this.messages.fail(`${name} cannot be read: ${state.error}. What the page shows of it was read before.`, key);
       else if (state.damage) this.messages.fail(`${name} is damaged: ${state.damage}`, key);
       else this.messages.clear(key);
