@@ -74,9 +74,8 @@ class Side:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
             "HOME": str(home),
             "XDG_CACHE_HOME": str(home / "cache"),
-            "NUMBA_CACHE_DIR": str(
-                home / "numba"
-            ),  # a checkout that compiles with it would keep code beside its sources
+            # A checkout that compiles with Numba would keep code beside its sources.
+            "NUMBA_CACHE_DIR": str(home / "numba"),
             "PYTHONPYCACHEPREFIX": str(caches),
             "PYTHONPATH": os.pathsep.join(map(str, folders)),
         }
@@ -118,8 +117,8 @@ def row(name: str, cached: str, found: list[dict[str, float]]) -> str:
     cells = {what: median(one[what] for one in found) for what in found[0]}
     added = median(one["watched"] - one["step"] for one in found)
     return (
-        f"| {name} | {cached} | {cells['import'] * 1000:.0f} | {cells['step']:.2f} | {cells['watched']:.2f} "
-        f"| {added:+.2f} | {cells['demo']:.1f} |"
+        f"| {name} | {cached} | {cells['import'] * 1000:.0f} | {cells['step']:.3f} | {cells['watched']:.3f} "
+        f"| {added:+.3f} | {cells['demo']:.1f} |"
     )
 
 
