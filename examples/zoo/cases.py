@@ -48,7 +48,7 @@ class Case:
         part: One of ``PARTS``.
         half: The folder in its part; empty if it lies in none.
         margin: How much better the repaired twin is at least; of a healthy training, the quality that it reaches.
-        slow: Whether it needs processes of its own.
+        slow: Whether it needs processes of its own, or measures time.
     """
 
     name: str
