@@ -116,9 +116,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", default="", help="a file for all outcomes")
     parser.add_argument("--evidence", default="", help="a folder that keeps each training's run")
     options = parser.parse_args(arguments)
+    available = cases(options.part)
+    if not available:
+        parser.error(f"the part {options.part} has no case: examples/zoo/README.md says how a new half is made")
     chosen = [
         case
-        for case in cases(options.part)
+        for case in available
         if (options.slow or not case.slow) and (not options.names or any(name in case.name for name in options.names))
     ]
     if not chosen:

@@ -1,0 +1,1 @@
+"""Cases of the third held-out half: its outcomes have been seen."""
