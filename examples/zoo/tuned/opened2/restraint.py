@@ -1,18 +1,16 @@
 """Too much or too little held back, batches whose rows know of one another, and ranks that drift apart."""
 
 import math
-import os
-import tempfile
-from pathlib import Path
 
 import torch
-from torch import distributed, multiprocessing, nn
+from torch import distributed, nn
 from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo import datasets, samples
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data
 from examples.zoo.loops import accuracy, fit, held_out_loss, predicted, r_squared
+from examples.zoo.two_ranks import on_two_ranks
 
 
 @sick("over_regularized", margin=0.1)
@@ -197,53 +195,28 @@ def a_mask_of_a_few_pixels(watch: Watch, *, seed: int, sick: bool) -> float:
 @sick("rank_desync", slow=True)
 def each_rank_starts_from_its_own_draw(watch: Watch, *, seed: int, sick: bool) -> float:
     """Gradients are averaged over both ranks, but nobody has sent the first one's weights to the other."""
-    with tempfile.TemporaryDirectory() as folder:
-        meeting = f"file://{Path(folder) / 'meeting'}"
-        other = multiprocessing.get_context("spawn").Process(target=_second_rank, args=(meeting, seed, sick))
-        other.start()
-        try:
-            return _train(watch, 0, meeting, seed, sick)
-        finally:
-            other.join(60)
-            if other.is_alive():
-                other.kill()
+    return on_two_ranks(_train, watch, seed=seed, sick=sick)
 
 
-class _Unheard:
-    def step(self, loss: object = None, **told: object) -> None:
-        pass
-
-
-def _second_rank(meeting: str, seed: int, sick: bool) -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    _train(lambda *_: _Unheard(), 1, meeting, seed, sick)  # type: ignore[arg-type, return-value]
-
-
-def _train(watch: Watch, rank: int, meeting: str, seed: int, sick: bool) -> float:
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-    try:
-        data = datasets.digits(seed)
-        torch.manual_seed(100 * seed + rank)
-        net = nn.Sequential(nn.Linear(64, 24), nn.Tanh(), nn.Linear(24, 24), nn.Tanh(), nn.Linear(24, 10))
-        if not sick:
-            for parameter in net.parameters():
-                distributed.broadcast(parameter.data, 0)
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
-        session = watch(net, optimizer)
-        x, y = data.inputs[rank::2], data.targets[rank::2]
-        for _ in range(100):
-            rows = torch.randint(len(x), (32,))
-            out = net(x[rows])
-            loss = F.cross_entropy(out, y[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            for parameter in net.parameters():
-                distributed.all_reduce(parameter.grad)
-                parameter.grad /= 2
-            session.step(loss, inputs=x[rows], outputs=out, targets=y[rows])
-            optimizer.step()
-        return accuracy(net, data)
-    finally:
-        distributed.destroy_process_group()
+def _train(watch: Watch, rank: int, seed: int, sick: bool) -> float:
+    data = datasets.digits(seed)
+    torch.manual_seed(100 * seed + rank)
+    net = nn.Sequential(nn.Linear(64, 24), nn.Tanh(), nn.Linear(24, 24), nn.Tanh(), nn.Linear(24, 10))
+    if not sick:
+        for parameter in net.parameters():
+            distributed.broadcast(parameter.data, 0)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    session = watch(net, optimizer)
+    x, y = data.inputs[rank::2], data.targets[rank::2]
+    for _ in range(100):
+        rows = torch.randint(len(x), (32,))
+        out = net(x[rows])
+        loss = F.cross_entropy(out, y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        for parameter in net.parameters():
+            distributed.all_reduce(parameter.grad)
+            parameter.grad /= 2
+        session.step(loss, inputs=x[rows], outputs=out, targets=y[rows])
+        optimizer.step()
+    return accuracy(net, data)

@@ -1,18 +1,16 @@
 """What numbers, memory, time and several processes can bear."""
 
-import os
-import tempfile
 import time
-from pathlib import Path
 
 import torch
-from torch import Tensor, distributed, multiprocessing, nn
+from torch import Tensor, distributed, nn
 from torch.nn import functional as F  # noqa: N812
 from torch.utils.data import DataLoader, Dataset
 
 from examples.zoo import datasets
 from examples.zoo.cases import Watch, sick
 from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.two_ranks import on_two_ranks
 
 from . import material
 
@@ -224,57 +222,32 @@ def series_fetched_one_after_the_other(watch: Watch, *, seed: int, sick: bool) -
 @sick("rank_desync", margin=0.05, slow=True)
 def the_head_is_left_out_of_the_averaging(watch: Watch, *, seed: int, sick: bool) -> float:
     """Two ranks average the gradients of what is called "body", and each has a head of its own by and by."""
-    with tempfile.TemporaryDirectory() as folder:
-        meeting = f"file://{Path(folder) / 'meeting'}"
-        other = multiprocessing.get_context("spawn").Process(target=_other_rank, args=(meeting, seed, sick))
-        other.start()
-        try:
-            return _on_two_ranks(watch, 0, meeting, seed, sick)
-        finally:
-            other.join(60)
-            if other.is_alive():
-                other.kill()
+    return on_two_ranks(_train, watch, seed=seed, sick=sick)
 
 
-class _Unheard:
-    def step(self, loss: object = None, **told: object) -> None:
-        pass
-
-
-def _other_rank(meeting: str, seed: int, sick: bool) -> None:
-    torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    _on_two_ranks(lambda *_: _Unheard(), 1, meeting, seed, sick)  # type: ignore[arg-type, return-value]
-
-
-def _on_two_ranks(watch: Watch, rank: int, meeting: str, seed: int, sick: bool) -> float:
+def _train(watch: Watch, rank: int, seed: int, sick: bool) -> float:
     """Returns the accuracy, less how far the ranks' weights are apart."""
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-    try:
-        data = datasets.digits(seed)
-        net = nn.Sequential()
-        net.add_module("body", material.mlp(64, 32, 32))
-        net.add_module("act", nn.ReLU())
-        net.add_module("head", nn.Linear(32, 10))
-        x, y = data.inputs[rank::2], data.targets[rank::2]
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
-        session = watch(net, optimizer)
-        for _ in range(120):
-            rows = torch.randint(len(x), (32,))
-            out = net(x[rows])
-            loss = F.cross_entropy(out, y[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            for name, one in net.named_parameters():
-                if not sick or name.startswith("body"):
-                    distributed.all_reduce(one.grad)
-                    one.grad /= 2
-            session.step(loss, inputs=x[rows], outputs=out, targets=y[rows])
-            optimizer.step()
-        mean = net.head.weight.detach().clone()
-        distributed.all_reduce(mean)
-        apart = (net.head.weight.detach() - mean / 2).norm() / (mean / 2).norm()
-        return accuracy(net, data) - apart.item()
-    finally:
-        distributed.destroy_process_group()
+    data = datasets.digits(seed)
+    net = nn.Sequential()
+    net.add_module("body", material.mlp(64, 32, 32))
+    net.add_module("act", nn.ReLU())
+    net.add_module("head", nn.Linear(32, 10))
+    x, y = data.inputs[rank::2], data.targets[rank::2]
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    session = watch(net, optimizer)
+    for _ in range(120):
+        rows = torch.randint(len(x), (32,))
+        out = net(x[rows])
+        loss = F.cross_entropy(out, y[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        for name, one in net.named_parameters():
+            if not sick or name.startswith("body"):
+                distributed.all_reduce(one.grad)
+                one.grad /= 2
+        session.step(loss, inputs=x[rows], outputs=out, targets=y[rows])
+        optimizer.step()
+    mean = net.head.weight.detach().clone()
+    distributed.all_reduce(mean)
+    apart = (net.head.weight.detach() - mean / 2).norm() / (mean / 2).norm()
+    return accuracy(net, data) - apart.item()
