@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from debuggers.torch_import import torch
-
-_HOLDERS = (torch.nn.ModuleDict, torch.nn.ModuleList)
-"""Modules that are never called."""
+from debuggers.torch_internals.optimizers import held_parameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,13 +35,13 @@ def parts_of(model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer]
     """
     inner = [torch_optimizer(one) for one in optimizers]
     if len(inner) == 1:
-        return [Part(model if is_called else _called(model), inner[0])]
+        return [Part(model if is_called else _called_child(model), inner[0])]
     places = [_place(model, one) for one in inner]
     names = [name for name, _ in places]
     unique = "" not in names and len(set(names)) == len(names)
     return [
         Part(
-            _called(module) if module is model and not is_called else module,
+            _called_child(module) if module is model and not is_called else module,
             one,
             name if unique else f"optimizer_{index}",
         )
@@ -58,23 +56,50 @@ def torch_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return optimizer
 
 
-def _called(model: torch.nn.Module) -> torch.nn.Module:
-    """The only child with parameters if it holds all of them, found through modules that are never called."""
-    found = model
-    while found is model or isinstance(found, _HOLDERS):
-        with_parameters = [child for child in found.children() if next(child.parameters(), None) is not None]
-        if len(with_parameters) != 1 or next(found.parameters(recurse=False), None) is not None:
-            return model
-        (found,) = with_parameters
-    return found
+def held(module: torch.nn.Module) -> set[int]:
+    """Returns the identities of a module's parameters; empty before its constructor has come so far."""
+    try:
+        return {id(parameter) for parameter in module.parameters()}
+    except AttributeError:
+        return set()
+
+
+def has_forward(module: torch.nn.Module) -> bool:
+    """Whether a module can be called; containers such as ``ModuleList`` cannot."""
+    return type(module).forward is not torch.nn.Module.forward
+
+
+def called_module(root: torch.nn.Module, wanted: set[int], *, is_called: bool) -> torch.nn.Module:
+    """Returns the outermost module from a root on that is called and holds all wanted parameters.
+
+    Inputs and outputs are seen where a module is called. The root itself is returned where it is called, and where no
+    single child holds all that is wanted.
+
+    Args:
+        root: The module to begin with.
+        wanted: Identities of parameters, as of ``held``.
+        is_called: Whether the root is called; of modules inside it is known by ``has_forward``.
+    """
+    module = root
+    while not is_called:
+        holding = [child for child in module.children() if wanted <= held(child)]
+        if len(holding) != 1:
+            return root
+        (module,) = holding
+        is_called = has_forward(module)
+    return module
+
+
+def _called_child(model: torch.nn.Module) -> torch.nn.Module:
+    return called_module(model, held(model), is_called=False)
 
 
 def _place(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[str, torch.nn.Module]:
     """The smallest module that holds all parameters of an optimizer, and its name; the first of those equally small."""
-    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    wanted = {id(parameter) for parameter in held_parameters(optimizer)}
     best: tuple[int, str, torch.nn.Module] | None = None
     for name, module in model.named_modules():
-        mine = {id(parameter) for parameter in module.parameters()}
-        if held and held <= mine and (best is None or len(mine) < best[0]):
+        mine = held(module)
+        if wanted and wanted <= mine and (best is None or len(mine) < best[0]):
             best = len(mine), name.replace(".", "/"), module
     return ("", model) if best is None else best[1:]

@@ -6,6 +6,7 @@ import gc
 
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import held_parameters
+from stepscope.integrations.parts import called_module, has_forward, held
 
 
 def model_of(optimizer: torch.optim.Optimizer) -> torch.nn.Module | None:
@@ -17,12 +18,12 @@ def model_of(optimizer: torch.optim.Optimizer) -> torch.nn.Module | None:
     wanted = {id(parameter) for parameter in held_parameters(optimizer)}
     modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
     inner = {id(child) for module in modules for child in _children(module)}
-    roots = [module for module in modules if id(module) not in inner and wanted & _held(module)]
+    roots = [module for module in modules if id(module) not in inner and wanted & held(module)]
     if not roots:
         return None
-    for root in sorted(roots, key=lambda one: len(_held(one))):
-        if wanted <= _held(root):
-            return _called(root, wanted)
+    for root in sorted(roots, key=lambda one: len(held(one))):
+        if wanted <= held(root):
+            return called_module(root, wanted, is_called=has_forward(root))
     parts = torch.nn.ModuleDict()
     for root in roots:
         name = type(root).__name__.lower()
@@ -35,21 +36,3 @@ def _children(module: torch.nn.Module) -> list[torch.nn.Module]:
         return list(module.children())
     except AttributeError:  # its constructor has not come so far
         return []
-
-
-def _held(module: torch.nn.Module) -> set[int]:
-    try:
-        return {id(parameter) for parameter in module.parameters()}
-    except AttributeError:
-        return set()
-
-
-def _called(root: torch.nn.Module, wanted: set[int]) -> torch.nn.Module:
-    """The outermost module from a root on that has a forward and holds all that is wanted; the root if none does."""
-    module = root
-    while type(module).forward is torch.nn.Module.forward:  # a container that is never called
-        holding = [child for child in module.children() if wanted <= _held(child)]
-        if len(holding) != 1:
-            return root
-        module = holding[0]
-    return module
