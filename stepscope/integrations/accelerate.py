@@ -6,22 +6,22 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from accelerate import Accelerator
-from accelerate.tracking import GeneralTracker, register_tracker_class
 from tracker_adapters.config import SinksSpec
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
+from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import Part, parts_of
-from stepscope.integrations.watched_training import WatchedTraining, check_version
+from stepscope.integrations.watcher import Watcher
 from stepscope.sessions.config import DebugConfig, Preset
 
-TESTED = ("1.15", "1.15")
-"""The first and the last minor version that the tests ran with."""
+with imported_for("accelerate"):
+    from accelerate import Accelerator
+    from accelerate.tracking import GeneralTracker, register_tracker_class
 
 
-class StepscopeTracker(GeneralTracker):
+class StepscopeTracker(Watcher, GeneralTracker):
     """Records what ``accelerator.log`` is given, and watches a model: ``Accelerator(log_with="stepscope")``.
 
     ::
@@ -30,6 +30,7 @@ class StepscopeTracker(GeneralTracker):
         watch(accelerator, model, optimizer)
     """
 
+    package = "accelerate"
     name = "stepscope"
     requires_logging_directory = False
 
@@ -42,21 +43,9 @@ class StepscopeTracker(GeneralTracker):
         config: DebugConfig | Preset | None = None,
         **settings: Any,
     ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            project: The project's name, by which the run's default folder is ``runs/<project>``.
-            run: The run's folder, or an open run; by default ``STEPSCOPE_RUN``, else by the project.
-            sinks: Where the run is shown; see ``open_run``.
-            config: What is measured; see ``watch``.
-            settings: Fields of DebugConfig to change.
-
-        Raises:
-            ConfigError: For a wrong configuration.
-            SessionError: For a run of another type.
-        """
-        super().__init__()
-        self._training = WatchedTraining(project, run, sinks=sinks, config=config, settings=settings)
+        """Opens nothing yet; see ``Watcher``: ``project`` comes from Accelerate, and names the folder."""
+        self.framework = project
+        super().__init__(run, sinks=sinks, config=config, **settings)
         self._logged = 0
 
     @property
@@ -65,8 +54,7 @@ class StepscopeTracker(GeneralTracker):
         return self._training.open()
 
     def start(self) -> None:
-        """Warns of a version that was not tested."""
-        check_version("accelerate", *TESTED)
+        """Does nothing: the run is opened with its configuration, which comes next."""
 
     def store_init_configuration(self, values: Mapping[str, Any]) -> None:
         """Opens the run with its configuration."""

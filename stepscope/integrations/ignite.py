@@ -3,53 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from os import PathLike
 from types import TracebackType
 from typing import Any
 
-from ignite.engine import Engine, Events
-from ignite.handlers.base_logger import BaseLogger, BaseOptimizerParamsHandler, BaseOutputHandler
-from tracker_adapters.config import SinksSpec
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
+from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import WatchedTraining, check_version
-from stepscope.sessions.config import DebugConfig, Preset
+from stepscope.integrations.watcher import Watcher
 
-TESTED = ("0.5", "0.5")
-"""The first and the last minor version that the tests ran with."""
+with imported_for("ignite"):
+    from ignite.engine import Engine, Events
+    from ignite.handlers.base_logger import BaseLogger, BaseOptimizerParamsHandler, BaseOutputHandler
 
 
-class StepscopeLogger(BaseLogger):
+class StepscopeLogger(Watcher, BaseLogger):
     """Records what handlers are given, and watches: ``StepscopeLogger("runs/exp1").watch(trainer, model, optimizer)``.
 
     Its handlers are attached as those of Ignite's other loggers, by ``attach_output_handler`` and
     ``attach_opt_params_handler``. ``close`` closes the run; so does the end of the process.
     """
 
-    def __init__(
-        self,
-        run: str | PathLike[str] | Emitter | None = None,
-        *,
-        sinks: SinksSpec = ("local",),
-        config: DebugConfig | Preset | None = None,
-        **settings: Any,
-    ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            run: The run's folder, or an open run; by default ``STEPSCOPE_RUN`` or ``runs/ignite``.
-            sinks: Where the run is shown; see ``open_run``.
-            config: What is measured; see ``watch``.
-            settings: Fields of DebugConfig to change.
-
-        Raises:
-            ConfigError: For a wrong configuration.
-            SessionError: For a run of another type.
-        """
-        check_version("pytorch-ignite", *TESTED)
-        self._training = WatchedTraining("ignite", run, sinks=sinks, config=config, settings=settings)
+    framework, package = "ignite", "pytorch-ignite"
 
     @property
     def run(self) -> Emitter:

@@ -6,26 +6,23 @@ import logging
 import os
 import weakref
 from collections.abc import Mapping
-from os import PathLike
 from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imported
 
-import keras
-from tracker_adapters.config import SinksSpec
-from tracker_adapters.emitter import Emitter
-
 from stepscope.errors import SessionError
-from stepscope.integrations.watched_training import WatchedTraining, check_version, warn_of_second
-from stepscope.sessions.config import DebugConfig, Preset
+from stepscope.integrations.frameworks import imported_for
+from stepscope.integrations.watched_training import warn_of_second
+from stepscope.integrations.watcher import Watcher
 
-TESTED = ("3.15", "3.15")
-"""The first and the last minor version that the tests ran with."""
+with imported_for("keras"):
+    import keras
+
 _log = logging.getLogger(__name__)
 _active: weakref.WeakSet[StepscopeCallback] = weakref.WeakSet()
 
 
-class StepscopeCallback(keras.callbacks.Callback):
+class StepscopeCallback(Watcher, keras.callbacks.Callback):
     """Watches ``fit`` of a model on torch: ``model.fit(..., callbacks=[StepscopeCallback("runs/exp1")])``.
 
     Keras has optimizers of its own, so that gradients are measured when a batch has ended: as ``backward`` left them,
@@ -33,36 +30,18 @@ class StepscopeCallback(keras.callbacks.Callback):
     of an exception: a run that did not end is marked as failed when the process ends, or ``fit`` is called again.
     """
 
-    def __init__(
-        self,
-        run: str | PathLike[str] | Emitter | None = None,
-        *,
-        sinks: SinksSpec = ("local",),
-        config: DebugConfig | Preset | None = None,
-        **settings: Any,
-    ) -> None:
-        """Opens nothing yet.
+    framework = package = "keras"
 
-        Args:
-            run: The run's folder, or an open run; by default ``STEPSCOPE_RUN`` or ``runs/keras``.
-            sinks: Where the run is shown; see ``open_run``.
-            config: What is measured; see ``watch``.
-            settings: Fields of DebugConfig to change.
-
-        Raises:
-            ConfigError: For a wrong configuration.
-            SessionError: For a run of another type, or when Keras runs on another backend than torch.
-        """
-        super().__init__()
+    def check_framework(self) -> None:
+        """Refuses another backend than torch, with a SessionError."""
         if (backend := keras.backend.backend()) != "torch":
             raise SessionError(
                 f"Keras runs on {backend}; expected torch: set KERAS_BACKEND=torch before importing keras"
             )
-        self._training = WatchedTraining("keras", run, sinks=sinks, config=config, settings=settings)
+        super().check_framework()
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Opens the run and starts the session."""
-        check_version("keras", *TESTED)
         self._end(RuntimeError("the training before this one did not end"))
         # All callbacks of one call of fit get the same parameters.
         if any(one.params is self.params for one in _active):

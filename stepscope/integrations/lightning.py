@@ -9,9 +9,6 @@ from contextlib import suppress
 from os import PathLike
 from typing import Any
 
-from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.loggers import Logger
-from lightning.pytorch.utilities import rank_zero_only
 from tracker_adapters.config import SinksSpec
 from tracker_adapters.emitter import Emitter
 
@@ -19,17 +16,21 @@ from debuggers.gradients.parameters import Parameters
 from debuggers.gradients.step_probe import PendingReading, probe_gradients
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.torch_import import torch
+from stepscope.integrations.frameworks import check_version, imported_for
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import UNCLIPPED, WatchedTraining, check_version, warn_of_second
+from stepscope.integrations.watched_training import UNCLIPPED, WatchedTraining, warn_of_second
+from stepscope.integrations.watcher import Watcher
 from stepscope.runs.live_run import run_of
-from stepscope.sessions.config import DebugConfig, Preset
 
-TESTED = ("2.6", "2.6")
-"""The first and the last minor version that the tests ran with."""
+with imported_for("lightning"):
+    from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.loggers import Logger
+    from lightning.pytorch.utilities import rank_zero_only
+
 _SETTINGS = ("max_epochs", "max_steps", "precision", "accumulate_grad_batches", "gradient_clip_val", "world_size")
 
 
-class StepscopeCallback(Callback):
+class StepscopeCallback(Watcher, Callback):
     """Watches the trainings of a Trainer: ``Trainer(callbacks=[StepscopeCallback("runs/exp1")])``.
 
     ``fit`` opens the run and starts a session for each optimizer. Metrics that the module logs are recorded, every
@@ -37,37 +38,12 @@ class StepscopeCallback(Callback):
     failed. With a ``StepscopeLogger`` in the same Trainer, both write to the logger's run.
     """
 
+    framework = package = "lightning"
     is_unasked = False
     """Whether the environment asked for it, so that one that the user gave takes its place."""
-
-    def __init__(
-        self,
-        run: str | PathLike[str] | Emitter | None = None,
-        *,
-        sinks: SinksSpec = ("local",),
-        config: DebugConfig | Preset | None = None,
-        **settings: Any,
-    ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            run: The run's folder, or an open run; by default ``STEPSCOPE_RUN`` or ``runs/lightning``.
-            sinks: Where the run is shown; see ``open_run``.
-            config: What is measured; see ``watch``.
-            settings: Fields of DebugConfig to change.
-
-        Raises:
-            ConfigError: For a wrong configuration.
-            SessionError: For a run of another type.
-        """
-        self._training = WatchedTraining("lightning", run, sinks=sinks, config=config, settings=settings)
-        self._is_active = False
-        self._takes_metrics = True
-        self._seen: dict[str, Any] = {}
-        self._by_step: set[str] = set()
-        self._by_epoch: set[str] = set()
-        self._metrics_step = -1
-        self._unclipped: _UnclippedNorm | None = None
+    _is_active = False
+    _metrics: _LoggedMetrics | None = None
+    _unclipped: _UnclippedNorm | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Opens the run of a training."""
@@ -77,13 +53,12 @@ class StepscopeCallback(Callback):
         self._is_active = all_of_us[0] is self
         if not self._is_active:
             return
-        check_version("lightning", *TESTED)
         if (asked := sum(not one.is_unasked for one in all_of_us)) > 1:
             warn_of_second("StepscopeCallbacks", asked)
         logger = next((one for one in trainer.loggers if isinstance(one, StepscopeLogger)), None)
-        self._takes_metrics = logger is None
         if logger is not None:
             self._training = logger.use_settings_of(self._training)
+        self._metrics = _LoggedMetrics(trainer, self._training) if logger is None else None
         self._training.open(_configuration(trainer, pl_module), rank=_rank(trainer))
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -99,7 +74,8 @@ class StepscopeCallback(Callback):
             is_own = clipping not in ("lightning", "pytorch_lightning")
             clips = pl_module.automatic_optimization and (trainer.gradient_clip_val or is_own)
             self._unclipped = _UnclippedNorm(parts[0].model, self._training) if clips else None
-            self._seen, self._metrics_step = dict(trainer.logged_metrics), -1
+            if self._metrics is not None:
+                self._metrics.begin()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
         """Takes the norm of the gradients, accumulated and unscaled, before they are clipped."""
@@ -111,30 +87,27 @@ class StepscopeCallback(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Takes what the module has logged."""
-        if not (self._is_active and self._takes_metrics):
-            return
-        step = self._training.step
-        if step != self._metrics_step and (step + 1) % trainer.log_every_n_steps == 0:
-            self._metrics_step = step  # once for all micro-batches of a step
-            self._by_step |= self._take_metrics(trainer, but=self._by_epoch)
+        if self._metrics is not None:
+            self._metrics.end_batch()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Takes what the module has logged of the epoch."""
-        self._by_epoch |= self._take_metrics(trainer, but=self._by_step)
+        if self._metrics is not None:
+            self._metrics.end_epoch()
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leaves the validation out of the training."""
         if self._is_active:
             self._training.begin_validation()
-            with self._training.isolation.guard("reading the logged metrics"):
-                self._seen = dict(trainer.logged_metrics)  # those of the training were taken
+            if self._metrics is not None:
+                self._metrics.pass_over()  # those of the training were taken
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Goes on with the training, and takes the validation's metrics."""
         if self._is_active:
             self._training.end_validation()
-            if not trainer.sanity_checking:
-                self._by_epoch |= self._take_metrics(trainer) - self._by_step
+            if self._metrics is not None and not trainer.sanity_checking:
+                self._metrics.end_validation()
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Ends sessions and run, which has failed."""
@@ -145,28 +118,12 @@ class StepscopeCallback(Callback):
         if stage == "fit":
             self._end()
 
-    def _take_metrics(self, trainer: Trainer, but: Collection[str] = ()) -> set[str]:
-        """Takes what is new, and returns its names.
-
-        The trainer keeps what was logged earlier, and makes new tensors of it at the end of an epoch: ``but`` are the
-        names of what is logged at other moments.
-        """
-        new: dict[str, Any] = {}
-        if self._is_active and self._takes_metrics:
-            with self._training.isolation.guard("reading the logged metrics"):
-                logged = dict(trainer.logged_metrics)
-                new = {name: one for name, one in logged.items() if self._seen.get(name) is not one and name not in but}
-                self._seen = logged
-                self._training.log(new)
-        return set(new)
-
     def _end(self, error: BaseException | None = None) -> None:
         if self._is_active:
             if self._unclipped is not None:
                 with self._training.isolation.guard("measuring gradients before they are clipped"):
                     self._unclipped.drain()
-            self._is_active, self._unclipped = False, None
-            self._seen.clear()
+            self._is_active, self._unclipped, self._metrics = False, None, None
             self._training.end(error)
 
 
@@ -179,6 +136,7 @@ class StepscopeLogger(Logger):
     def __init__(self, run: str | PathLike[str] | Emitter | None = None, *, sinks: SinksSpec = ("local",)) -> None:
         """Opens nothing yet; see ``StepscopeCallback`` for the arguments and errors."""
         super().__init__()
+        check_version("lightning")
         self._training = WatchedTraining("lightning", run, sinks=sinks)
 
     @property
@@ -199,7 +157,6 @@ class StepscopeLogger(Logger):
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Records numbers; see ``WatchedTraining.log`` for their names."""
-        check_version("lightning", *TESTED)
         self._training.log(metrics, step)
 
     @rank_zero_only
@@ -223,6 +180,56 @@ class StepscopeLogger(Logger):
         """Returns the training of this logger, which measures from now on what a callback's would."""
         self._training.config = training.config
         return self._training
+
+
+class _LoggedMetrics:
+    """What a module logs, taken when it is new.
+
+    The trainer keeps what was logged earlier, and makes new tensors of it at the end of an epoch: what is logged at
+    other moments is left out by its name.
+    """
+
+    def __init__(self, trainer: Trainer, training: WatchedTraining) -> None:
+        self._trainer, self._training = trainer, training
+        self._seen: dict[str, Any] = {}
+        self._by_step: set[str] = set()
+        self._by_epoch: set[str] = set()
+        self._step = -1
+
+    def begin(self) -> None:
+        """Leaves out what was logged before the training, and counts steps anew."""
+        self.pass_over()
+        self._step = -1
+
+    def pass_over(self) -> None:
+        """Leaves out what has been logged."""
+        with self._training.isolation.guard("reading the logged metrics"):
+            self._seen = dict(self._trainer.logged_metrics)
+
+    def end_batch(self) -> None:
+        """Takes what was logged, every ``log_every_n_steps``, and once for all micro-batches of a step."""
+        step = self._training.step
+        if step != self._step and (step + 1) % self._trainer.log_every_n_steps == 0:
+            self._step = step
+            self._by_step |= self._take(but=self._by_epoch)
+
+    def end_epoch(self) -> None:
+        """Takes what was logged of an epoch."""
+        self._by_epoch |= self._take(but=self._by_step)
+
+    def end_validation(self) -> None:
+        """Takes what was logged of a validation."""
+        self._by_epoch |= self._take() - self._by_step
+
+    def _take(self, but: Collection[str] = ()) -> set[str]:
+        """Takes what is new, and returns its names."""
+        new: dict[str, Any] = {}
+        with self._training.isolation.guard("reading the logged metrics"):
+            logged = dict(self._trainer.logged_metrics)
+            new = {name: one for name, one in logged.items() if self._seen.get(name) is not one and name not in but}
+            self._seen = logged
+            self._training.log(new)
+        return set(new)
 
 
 class _UnclippedNorm:

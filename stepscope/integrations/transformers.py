@@ -5,21 +5,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from os import PathLike
 from typing import Any
 
-from tracker_adapters.config import SinksSpec
-from tracker_adapters.emitter import Emitter
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.integrations import integration_utils
-
 from debuggers.torch_import import torch
+from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import UNCLIPPED, WatchedTraining, check_version, warn_of_second
-from stepscope.sessions.config import DebugConfig, Preset
+from stepscope.integrations.watched_training import UNCLIPPED, warn_of_second
+from stepscope.integrations.watcher import Watcher
 
-TESTED = ("5.0", "5.23")
-"""The first and the last minor version that the tests ran with."""
+with imported_for("transformers"):
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers.integrations import integration_utils
+
 _ALWAYS = (
     "learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps", "max_grad_norm", "num_train_epochs",
     "seed",
@@ -27,7 +24,7 @@ _ALWAYS = (
 _callbacks: weakref.WeakSet[StepscopeCallback] = weakref.WeakSet()
 
 
-class StepscopeCallback(TrainerCallback):
+class StepscopeCallback(Watcher, TrainerCallback):
     """Watches the trainings of a Trainer: ``Trainer(..., callbacks=[StepscopeCallback("runs/exp1")])``.
 
     ``train`` opens the run and watches model and optimizer; when it returns, both are closed. Metrics that the Trainer
@@ -39,45 +36,23 @@ class StepscopeCallback(TrainerCallback):
         control: That of the Trainer which it belongs to.
     """
 
+    framework = package = "transformers"
     is_unasked = False
     """Whether ``report_to`` asked for it, so that one that the user gave takes its place."""
-
-    def __init__(
-        self,
-        run: str | PathLike[str] | Emitter | None = None,
-        *,
-        sinks: SinksSpec = ("local",),
-        config: DebugConfig | Preset | None = None,
-        **settings: Any,
-    ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            run: The run's folder, or an open run; by default ``STEPSCOPE_RUN`` or ``runs/transformers``.
-            sinks: Where the run is shown; see ``open_run``.
-            config: What is measured; see ``watch``.
-            settings: Fields of DebugConfig to change.
-
-        Raises:
-            ConfigError: For a wrong configuration.
-            SessionError: For a run of another type.
-        """
-        self._training = WatchedTraining("transformers", run, sinks=sinks, config=config, settings=settings)
-        self.is_active = False
-        self.control: weakref.ref[TrainerControl] | None = None
-        _callbacks.add(self)
+    is_active = False
+    control: weakref.ref[TrainerControl] | None = None
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
         """Remembers which Trainer this belongs to: all callbacks of one get the same ``control``."""
         self.control = weakref.ref(control)
+        _callbacks.add(self)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
     ) -> None:
         """Opens the run and starts the session."""
-        check_version("transformers", *TESTED)
         self._end(RuntimeError("the training before this one did not end"))
-        self.control = weakref.ref(control)
+        self.on_init_end(args, state, control)
         if not self._is_first(control):
             return
         self.is_active = True

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ _OWN = frozenset({"loss", "learning_rate", "step_ms"})
 """What a session emits by itself: a metric of such a name gets another one."""
 _VALIDATION = ("validation/", "validation_", "valid/", "valid_", "val/", "val_", "eval/", "eval_")
 _log = logging.getLogger(__name__)
-_warned: set[str] = set()
 
 
 class WatchedTraining:
@@ -243,35 +241,9 @@ class WatchedTraining:
         self._validation, self.isolation = ExitStack(), Isolation("isolate", self._alert)
 
 
-def check_version(package: str, oldest: str, newest: str) -> None:
-    """Warns once of a framework whose version was not tested.
-
-    Args:
-        package: Its name as it is installed.
-        oldest: The first minor version that was tested, such as ``"2.5"``.
-        newest: The last one.
-    """
-    if package in _warned:
-        return
-    try:
-        installed = version(package)
-    except PackageNotFoundError:  # a copy of the sources
-        return
-    if not _minor(oldest) <= _minor(installed) <= _minor(newest):
-        _warned.add(package)
-        _log.warning(
-            "stepscope was tested with %s %s to %s, and %s is installed: it goes on, and something may be missing",
-            package, oldest, newest, installed,
-        )  # fmt: skip
-
-
 def warn_of_second(what: str, count: int) -> None:
     """Warns that a framework was given the same thing several times, of which one works."""
     _log.warning("there are %s; the first one works, and the others do nothing", counted(count, what))
-
-
-def _minor(text: str) -> tuple[int, ...]:
-    return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in text.split(".")[:2])
 
 
 def _is_number(value: object) -> bool:

@@ -13,7 +13,7 @@ accelerate = pytest.importorskip("accelerate", reason="needs Accelerate: pip ins
 
 from accelerate.state import AcceleratorState, GradientState, PartialState  # noqa: E402
 
-from stepscope.integrations import watched_training  # noqa: E402
+from stepscope.integrations import frameworks  # noqa: E402
 from stepscope.integrations.accelerate import StepscopeTracker, watch  # noqa: E402
 
 EVERYTHING = {"max_overhead": None}
@@ -184,8 +184,8 @@ def test_watching_without_a_tracker_or_an_optimizer_is_refused():
 
 
 def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(watched_training, "version", lambda name: "2.0.0")
-    monkeypatch.setattr(watched_training, "_warned", set())
+    monkeypatch.setattr(frameworks, "version", lambda name: "2.0.0")
+    monkeypatch.setattr(frameworks, "_warned", set())
 
     for name in ("first", "second"):
         train(tmp_path / name)

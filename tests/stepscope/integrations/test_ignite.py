@@ -15,7 +15,7 @@ from ignite.engine import Engine, Events, create_supervised_evaluator, create_su
 from ignite.handlers.tensorboard_logger import TensorboardLogger
 from ignite.metrics import Loss
 
-from stepscope.integrations import watched_training
+from stepscope.integrations import frameworks
 from stepscope.integrations.ignite import StepscopeLogger
 
 EVERYTHING = {"max_overhead": None}
@@ -238,8 +238,8 @@ def test_a_trainer_that_runs_twice_continues_its_steps(tmp_path):
 
 
 def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(watched_training, "version", lambda name: "1.0.0")
-    monkeypatch.setattr(watched_training, "_warned", set())
+    monkeypatch.setattr(frameworks, "version", lambda name: "1.0.0")
+    monkeypatch.setattr(frameworks, "_warned", set())
 
     for name in ("first", "second"):
         Training().run(StepscopeLogger(tmp_path / name), epochs=1)

@@ -13,7 +13,7 @@ keras = pytest.importorskip("keras", reason="needs Keras: pip install 'stepscope
 if keras.backend.backend() != "torch":
     pytest.skip("needs Keras on torch: KERAS_BACKEND=torch", allow_module_level=True)
 
-from stepscope.integrations import watched_training  # noqa: E402
+from stepscope.integrations import frameworks  # noqa: E402
 from stepscope.integrations.keras import StepscopeCallback  # noqa: E402
 
 EVERYTHING = {"max_overhead": None}
@@ -106,8 +106,8 @@ def test_a_callback_given_twice_works_once_and_says_so(tmp_path, caplog):
 
 
 def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(watched_training, "version", lambda name: "4.0.0")
-    monkeypatch.setattr(watched_training, "_warned", set())
+    monkeypatch.setattr(frameworks, "version", lambda name: "4.0.0")
+    monkeypatch.setattr(frameworks, "_warned", set())
 
     for name in ("first", "second"):
         fit(StepscopeCallback(tmp_path / name), epochs=1)

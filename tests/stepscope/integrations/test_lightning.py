@@ -19,7 +19,7 @@ lightning = pytest.importorskip("lightning", reason="needs Lightning: pip instal
 
 from lightning.pytorch.plugins import MixedPrecision  # noqa: E402
 
-from stepscope.integrations import lightning_factory, watched_training  # noqa: E402
+from stepscope.integrations import frameworks, lightning_factory  # noqa: E402
 from stepscope.integrations.lightning import StepscopeCallback, StepscopeLogger  # noqa: E402
 from stepscope.integrations.watched_training import UNCLIPPED  # noqa: E402
 
@@ -329,8 +329,8 @@ def test_a_factory_that_was_not_asked_gives_nothing(monkeypatch):
 
 
 def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(watched_training, "version", lambda name: "3.1.0")
-    monkeypatch.setattr(watched_training, "_warned", set())
+    monkeypatch.setattr(frameworks, "version", lambda name: "3.1.0")
+    monkeypatch.setattr(frameworks, "_warned", set())
 
     for name in ("first", "second"):
         fit(Regression(), StepscopeCallback(tmp_path / name), max_epochs=1)

@@ -15,7 +15,7 @@ import stepscope
 transformers = pytest.importorskip("transformers", reason="needs Transformers: pip install 'stepscope[transformers]'")
 pytest.importorskip("accelerate", reason="Transformers' Trainer needs Accelerate")
 
-from stepscope.integrations import watched_training  # noqa: E402
+from stepscope.integrations import frameworks  # noqa: E402
 from stepscope.integrations.transformers import StepscopeCallback  # noqa: E402
 from stepscope.integrations.watched_training import UNCLIPPED  # noqa: E402
 
@@ -223,8 +223,8 @@ def test_a_callback_given_twice_works_once_and_says_so(tmp_path, caplog):
 
 
 def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(watched_training, "version", lambda name: "6.0.0")
-    monkeypatch.setattr(watched_training, "_warned", set())
+    monkeypatch.setattr(frameworks, "version", lambda name: "6.0.0")
+    monkeypatch.setattr(frameworks, "_warned", set())
 
     for name in ("first", "second"):
         trainer(tmp_path, StepscopeCallback(tmp_path / name), max_steps=2).train()

@@ -1,15 +1,11 @@
 """What all integrations share: the run, the sessions, the names of metrics, and how all of it ends."""
 
-import logging
-
-import pytest
 import torch
 from torch import nn
 
 import stepscope
-from stepscope.integrations import watched_training
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import WatchedTraining, check_version
+from stepscope.integrations.watched_training import WatchedTraining
 
 
 def trained(training, model, *, steps=3):
@@ -87,56 +83,3 @@ def test_nothing_is_measured_where_watching_is_disabled(tmp_path, monkeypatch):
     assert not optimizer._optimizer_step_pre_hooks
     training.end()
     assert {one.name for one in stepscope.read_run(tmp_path / "run").names()} == {"accuracy", "stepscope/report"}
-
-
-@pytest.mark.parametrize(
-    ("installed", "warns"), [("2.5.9", True), ("2.6.0", False), ("2.7.1rc1", False), ("2.8", True)]
-)
-def test_versions_are_compared_by_their_minor_ones(monkeypatch, caplog, installed, warns):
-    monkeypatch.setattr(watched_training, "version", lambda name: installed)
-    monkeypatch.setattr(watched_training, "_warned", set())
-    with caplog.at_level(logging.WARNING):
-        check_version("any", "2.6", "2.7")
-        check_version("any", "2.6", "2.7")
-
-    assert caplog.text.count(f"{installed} is installed") == warns
-
-
-class Players(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.nets = nn.ModuleDict({"first": nn.Sequential(nn.Linear(2, 2)), "second": nn.Linear(2, 2)})
-
-
-def test_each_optimizer_has_the_smallest_module_that_it_trains():
-    model = Players()
-    first, second = (torch.optim.SGD(net.parameters(), lr=0.1) for net in model.nets.values())
-    parts = parts_of(model, [first, second], is_called=True)
-
-    assert [part.scope for part in parts] == ["nets/first", "nets/second"]
-    assert [part.model for part in parts] == list(model.nets.values())
-    assert [part.optimizer for part in parts] == [first, second]
-
-
-def test_optimizers_of_one_module_are_told_apart_by_number():
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    whole, other = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())
-    parts = parts_of(model, [whole, other], is_called=True)
-
-    assert [(part.scope, part.model) for part in parts] == [("optimizer_0", model), ("optimizer_1", model)]
-
-
-@pytest.mark.parametrize("is_called", [True, False])
-def test_a_model_that_nobody_calls_gives_its_place_to_its_only_child(is_called):
-    class Holder(nn.Module):
-        def __init__(self, *nets):
-            super().__init__()
-            self.nets = nn.ModuleList(nets)
-            self.metric = nn.Identity()
-
-    one, two = Holder(nn.Linear(2, 2)), Holder(nn.Linear(2, 2), nn.Linear(2, 2))
-    for model, child in ((one, one.nets[0]), (two, two)):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        (part,) = parts_of(model, [optimizer], is_called=is_called)
-        assert part.model is (model if is_called else child)
-        assert part.scope == ""

@@ -1,0 +1,50 @@
+"""What is said of a framework that is not there, and of a version that no test ran with."""
+
+import logging
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+import stepscope
+from stepscope.integrations import frameworks
+from stepscope.integrations.frameworks import TESTED, check_version
+
+ROOT = Path(__file__).parents[3]
+FOLDER = Path(frameworks.__file__).parent
+IMPORTED = {
+    "accelerate": "accelerate",
+    "ignite": "ignite.engine",
+    "keras": "keras",
+    "lightning": "lightning.pytorch",
+    "transformers": "transformers",
+}
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_a_framework_that_is_missing_is_told_with_what_to_install(monkeypatch, name):
+    monkeypatch.setitem(sys.modules, IMPORTED[name], None)
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    spec = spec_from_file_location("without_its_framework", FOLDER / f"{name}.py")
+
+    with pytest.raises(stepscope.MissingPackageError) as caught:
+        spec.loader.exec_module(module_from_spec(spec))
+
+    assert str(caught.value).startswith(f"stepscope.integrations.{name} cannot import its framework (")
+    assert str(caught.value).endswith(f": pip install 'stepscope[{name}]'")
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("installed", "warns"), [("2.5.9", True), ("2.6.0", False), ("2.7.1rc1", False), ("2.8", True)]
+)
+def test_versions_are_compared_by_their_minor_ones(monkeypatch, caplog, installed, warns):
+    monkeypatch.setattr(frameworks, "version", lambda name: installed)
+    monkeypatch.setattr(frameworks, "_warned", set())
+    monkeypatch.setitem(TESTED, "any", ("2.6", "2.7"))
+    with caplog.at_level(logging.WARNING):
+        check_version("any")
+        check_version("any")
+
+    assert caplog.text.count(f"tested with any 2.6 to 2.7, and {installed} is installed") == warns
