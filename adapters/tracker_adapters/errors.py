@@ -33,7 +33,7 @@ class SinkUnavailable(SinkError):
 
 
 class StartOver(SinkError):
-    """Raised by ``Sink.open``: the output at this token is gone or cannot be trusted.
+    """Raised by ``Sink.open`` and ``describe``: the output at this token is gone or cannot be trusted.
 
     Delivery opens the sink again with no token and writes everything from the first artifact.
     """

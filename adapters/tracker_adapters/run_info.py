@@ -17,6 +17,7 @@ RunStatus: TypeAlias = Literal["running", "finished", "failed"]
 class RunInfo:
     """Who a run is: ``id`` is unique, ``name`` is for people, ``config`` is JSON-able, ``status`` its state.
 
+    ``environment`` is where rank 0's last attempt ran: names and values for people.
     Secrets in the name, the configuration and the tags are replaced by ``***``; see ``redaction.redact_config``.
     """
 
@@ -26,6 +27,7 @@ class RunInfo:
     tags: tuple[str, ...] = ()
     status: RunStatus = "running"
     created_ns: int = field(default_factory=time.time_ns)
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for key in ("id", "name"):

@@ -41,6 +41,10 @@ class Sink(Protocol):
     sets it before ``open``; calling it after each answer keeps a call that goes on from being taken for one that hangs.
     One that shows people what to look at may have an attribute ``view_command``, a text: delivery sets it to the
     command that opens the run in the viewer.
+
+    One that can change what it has said of a run may have a method ``describe``, which takes a RunInfo: delivery calls
+    it between writes when the run's name, configuration, tags or environment have changed since ``open``. It may raise
+    StartOver, to be opened again without a token.
     """
 
     kinds: ClassVar[frozenset[str]]

@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tracker_adapters.artifacts import Histogram, Scalar
+from tracker_adapters.artifacts import Histogram, RunInfo, Scalar
 from tracker_adapters.batch import HistogramRows, ScalarColumns
 from tracker_adapters.formats.protobuf import varint
 from tracker_adapters.sinks.wandb import records
@@ -187,12 +187,15 @@ def test_a_batch_of_many_histograms_takes_little_memory():
 @given(NAMES, st.text(max_size=300), st.lists(NAMES, max_size=3))
 def test_the_run(name, notes, tags):
     place = {"id": "r", "entity": None, "project": "p", "group": "g", "name": name, "notes": notes}
-    run = parsed(records.run(place, {"lr": 0.1, name: {"nested": [1, None]}}, tags, 1_700_000_000_000_000_001)).run
+    config = {"lr": 0.1, name: {"nested": [1, None]}}
+    about = RunInfo(id="r", name="r", config=config, environment={"commit": "0123abc", "host": "node1"})
+    run = parsed(records.run(place, about, tags, 1_700_000_000_000_000_001)).run
     assert (run.run_id, run.entity, run.project, run.run_group, run.notes) == ("r", "", "p", "g", notes)
     assert (run.display_name, list(run.tags)) == (name, tags)
     assert run.start_time.ToNanoseconds() == 1_700_000_000_000_000_001
-    config = {item.key: json.loads(item.value_json) for item in run.config.update}
-    assert config == {"lr": 0.1} | {name: {"nested": [1, None]}}
+    assert (run.git.commit, run.host) == ("0123abc", "node1")
+    found = {item.key: json.loads(item.value_json) for item in run.config.update}
+    assert found == about.config
 
 
 def test_nested_values_are_kept_leaf_by_leaf():

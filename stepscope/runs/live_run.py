@@ -8,7 +8,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -24,6 +23,7 @@ from tracker_adapters.store.writing.run_store import NOT_WRITABLE, RunStore
 from tracker_adapters.wording import counted
 
 from stepscope.runs.forecast import Forecast
+from stepscope.runs.live_manifest import LiveManifest
 from stepscope.runs.looking import how_to_look
 from stepscope.runs.pending_line import lost_line, pending_line
 from stepscope.runs.places import short_path
@@ -64,7 +64,7 @@ class Run(NotebookView, Emitter):
         self.rank = rank
         self.asked_for = asked_for
         self.sinks = tuple(sinks)
-        self._manifest = manifest
+        self._manifest = LiveManifest(manifest, self.path, rank=rank)
         self._store = store
         self._on_error = on_error
         self._lost_before = manifest.lost if rank == 0 else {}
@@ -83,7 +83,7 @@ class Run(NotebookView, Emitter):
     @property
     def info(self) -> RunInfo:
         """The run's identity, configuration, tags and status."""
-        return self._manifest.info
+        return self._manifest.manifest.info
 
     @property
     def attempt(self) -> int:
@@ -115,6 +115,10 @@ class Run(NotebookView, Emitter):
         stored = counted(self._store.counts().stored, "artifacts")
         return f"<Run {str(self.path)!r}: {state}, {stored}, sinks: {len(self.sinks)}>"
 
+    def describe(self, **changes: Any) -> None:
+        """Changes ``name``, ``tags``, entries of ``config`` or ``environment``; ArtifactError for a wrong type."""
+        self._manifest.describe(**changes)
+
     def call_before_close(self, function: Callable[[], object]) -> Callable[[], None]:
         """Has a function called when the run is about to close, while it still takes artifacts; the last one first.
 
@@ -130,6 +134,7 @@ class Run(NotebookView, Emitter):
 
     def tick(self) -> None:
         """Housekeeping, called by the store's thread."""
+        self._manifest.save_changes(self._store)
         if self._upload is not None:
             self._upload.watch()
         if self._delivery is not None:
@@ -182,7 +187,7 @@ class Run(NotebookView, Emitter):
             return False
         try:
             if self._closed is None:
-                self._manifest = self._manifest.with_status(status)
+                self._manifest.set_status(status)
                 self._call_before_close()
                 delivered = self._close_and_deliver(deadline)
                 self._closed = (self._upload is None or self._upload.close(deadline)) and delivered
@@ -267,15 +272,9 @@ class Run(NotebookView, Emitter):
 
     def save_end(self) -> None:
         """Writes into run.json how the run ends; the store's thread does before it releases the run to delivery."""
-        self._manifest = replace(self._manifest, lost=self._lost(), ended_ns=time.time_ns())
         self._in_place = self._store.is_in_place
-        if self.rank != 0 or not self._in_place:  # another run may lie there now
-            return
-        try:
-            self._manifest.save(self.path)
-        except OSError as error:
+        if (error := self._manifest.save_end(self._lost(), in_place=self._in_place)) is not None:
             self._store.error = error
-            logger.error("cannot record the end of the run in %s: %s", self.path, error)
 
     def _raise_failures(self) -> None:
         if self._on_error != "raise":

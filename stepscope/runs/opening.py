@@ -149,16 +149,16 @@ def _open_at(
     keeps_name: bool,
 ) -> Run:
     folder, rank = place.folder, claim.rank
-    info = RunInfo(**{"id": new_run_id(), "name": place.name, **given})
     environment = environment_of_process()
-    fresh = Manifest(info, job=claim.job, family=family_of_process(), environment=environment)
+    info = RunInfo(**{"id": new_run_id(), "name": place.name, "environment": environment, **given})
+    fresh = Manifest(info, job=claim.job, family=family_of_process())
     remote = place.opened(resume=resume) if rank == 0 else None
     manifest = claim_folder(folder) or fresh.save_new(folder)
     if manifest.info.id != fresh.info.id and not keeps_name and not belongs(folder, claim):
         raise RunExistsError(f"{folder} holds a run")
     plain = {key: getattr(fresh.info, key) for key in given}
-    info = replace(manifest.info, status="running", **plain)
-    manifest = replace(manifest, info=info, ended_ns=None, environment=environment)
+    info = replace(manifest.info, status="running", environment=environment, **plain)
+    manifest = replace(manifest, info=info, ended_ns=None)
     holder: list[Run] = []
     store: RunStore | None = None
     try:

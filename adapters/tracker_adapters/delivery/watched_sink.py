@@ -42,6 +42,19 @@ class WatchedSink:
         with self._call("flush"):
             return self._sink.flush(), unshown
 
+    def describe(self, run: RunInfo) -> bytes | None:
+        """Tells the sink what the run says of itself now, and returns the new token; None for one that takes no such.
+
+        May raise StartOver.
+        """
+        describe = getattr(self._sink, "describe", None)
+        if describe is None:
+            return None
+        with self._call("describe"):
+            describe(run)
+        with self._call("flush"):
+            return self._sink.flush()
+
     def finish(self, status: RunStatus) -> None:
         """Tells the sink how the run ended."""
         with self._call("finish"):

@@ -10,9 +10,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.batch import Batch
 from tracker_adapters.config import HISTOGRAMS
+from tracker_adapters.delivery.description import Description
 from tracker_adapters.delivery.idle import IdleClock
 from tracker_adapters.delivery.plainer_forms import PlainerForms
 from tracker_adapters.delivery.probe import another, kind_of_single, kinds_of
@@ -25,7 +25,6 @@ from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.ledger import Ledger, Position, position_key
 from tracker_adapters.store.lock import FileLock, is_locked
-from tracker_adapters.store.manifest import load_manifest
 from tracker_adapters.store.reading.tail import StoreReader
 
 logger = logging.getLogger(__name__)
@@ -84,6 +83,7 @@ class DeliveryWorker:
         self._run_folder = run_folder
         self._rank = rank
         self._folder = rank_folder(run_folder, rank)
+        self._description = Description(run_folder, rank)
         self._make_sink = make_sink
         self._histograms = histograms
         self._thinning = Thinning(histograms)
@@ -148,15 +148,15 @@ class DeliveryWorker:
         sink = WatchedSink(self._make_sink, self.calling, self._plainer_forms, view)
         try:
             position = self._open(sink, ledger, position)
-            self._thinning = Thinning.restore(self._histograms, position.thinning or b"")
             stored_at_first = reader.last_seq()
             while not self.stopping.is_set():
                 ended = self.run_has_ended()
+                position = self._describe(sink, ledger, position)
                 batch = reader.read(position.seq, max_rows=self._retries.bisection.rows)
                 if batch is None:
                     if ended:  # asked before reading, so nothing came in between
                         position = self._deliver_remaining(sink, ledger, position)
-                        status = self._info().status
+                        status = self._description.now().status
                         sink.finish("failed" if status == "running" else status)
                         ledger.note(self.key, "done")
                     if ended or self._until == "caught_up":
@@ -192,14 +192,33 @@ class DeliveryWorker:
         # By its author's links a run from somebody else would have its sinks write anywhere.
         check_way(self._run_folder, Path(self.target))
         try:
-            sink.open(self._info(), position.token)
+            sink.open(self._description.now(), position.token)
         except StartOver as reason:
-            logger.info("sink %s starts over: %s", self.sink_type, reason)
-            position = ledger.start_over(self.key, position)
-            sink.start_over(self._info())
+            position = self._start_over(sink, ledger, position, reason)
         if not self._retries.failures:
             ledger.note(self.key, "delivering")
+        self._thinning = Thinning.restore(self._histograms, position.thinning or b"")
         return position
+
+    def _start_over(self, sink: WatchedSink, ledger: Ledger, position: Position, reason: StartOver) -> Position:
+        logger.info("sink %s starts over: %s", self.sink_type, reason)
+        position = ledger.start_over(self.key, position)
+        sink.start_over(self._description.now())
+        return position
+
+    def _describe(self, sink: WatchedSink, ledger: Ledger, position: Position) -> Position:
+        if (info := self._description.news()) is None:
+            return position
+        try:
+            token = sink.describe(info)
+        except StartOver as reason:
+            position = self._start_over(sink, ledger, position, reason)
+            self._thinning = Thinning.restore(self._histograms, position.thinning or b"")
+            return position
+        if token is None:
+            return position
+        more = {"bisection": self._retries.bisection.encode(), "thinning": position.thinning}
+        return ledger.advance(self.key, position, seq=position.seq, token=token, unshown={}, **more)
 
     def _deliver_batch(
         self, sink: WatchedSink, ledger: Ledger, reader: StoreReader, position: Position, batch: Batch
@@ -273,9 +292,6 @@ class DeliveryWorker:
             bisection=bisection.encode(),
             thinning=position.thinning,
         )
-
-    def _info(self) -> RunInfo:
-        return load_manifest(self._run_folder).info_of(self._rank)
 
 
 class _Probed(Exception):

@@ -27,7 +27,7 @@ class Manifest:
 
     ``lost`` counts rank 0's artifacts of all attempts by reason, as of the last close. ``job`` is what the ranks that
     began the run have in common, empty where that is unknown; ``family`` is what a process has in common with those
-    that it starts. ``environment`` is where rank 0's last attempt ran: names and values for people.
+    that it starts.
     """
 
     info: RunInfo
@@ -35,7 +35,6 @@ class Manifest:
     ended_ns: int | None = None
     job: str = ""
     family: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
 
     def with_status(self, status: RunStatus, **changes: Any) -> Manifest:
         """Returns a copy with another status."""
@@ -68,7 +67,6 @@ class Manifest:
             "lost": self.lost,
             "job": self.job,
             "family": self.family,
-            "environment": self.environment,
         }
         return json.dumps(content, indent=2, ensure_ascii=False).encode()
 
@@ -111,6 +109,7 @@ def manifest_of(content: Any, path: object) -> Manifest:
             tags=content["tags"],
             status=content["status"],
             created_ns=check_time("run", "created_ns", content["created_ns"]),
+            environment={str(name): str(value) for name, value in content.get("environment", {}).items()},
         )
         return Manifest(
             info=info,
@@ -118,7 +117,6 @@ def manifest_of(content: Any, path: object) -> Manifest:
             ended_ns=_checked_time(content["ended_ns"]),
             job=str(content.get("job", "")),
             family=str(content.get("family", "")),
-            environment={str(name): str(value) for name, value in content.get("environment", {}).items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise NotARunError(f"{path} is damaged: {error!r}") from error

@@ -51,7 +51,7 @@ def run_details(record: RunRecord) -> dict[str, Any]:
         "ended_ms": None if manifest.ended_ns is None else manifest.ended_ns / 1e6,
         "tags": list(info.tags),
         "config": info.flat_config(),
-        "environment": manifest.environment,
+        "environment": info.environment,
         "kinds": kinds,
         "ranks": ranks,
         "delivery": [sink for rank in record.ranks for sink in _delivery(record, rank, damage)],

@@ -16,7 +16,7 @@ def test_a_run_keeps_where_its_last_attempt_ran(tmp_path, monkeypatch):
     with stepscope.open_run(tmp_path / "run", sinks=[], resume=True):
         pass
     with stepscope.read_run(tmp_path / "run") as record:
-        found = record.manifest.environment
+        found = record.info.environment
     assert found["python"] == platform.python_version()
     assert found["command"] == "again.py"
     assert found["host"] == platform.node()

@@ -8,6 +8,7 @@ from tracker_adapters.artifacts import Artifact, Histogram, RunInfo, Scalar, Tex
 from tracker_adapters.delivery import retry_policy
 from tracker_adapters.delivery.idle import IdleClock
 from tracker_adapters.delivery.worker import DeliveryWorker
+from tracker_adapters.errors import StartOver
 from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.ledger import Ledger, Position
 from tracker_adapters.store.manifest import Manifest
@@ -55,6 +56,32 @@ def running(worker):
     finally:
         worker.stopping.set()
         thread.join(60)
+
+
+class Described(MemorySink):
+    """Takes changes of the description; with ``refuses`` it can only begin again."""
+
+    refuses = False
+
+    def describe(self, info):
+        if self.refuses:
+            self.refuses = False
+            raise StartOver("the description stands at the beginning")
+        self.info = info
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_sink_follows_what_the_run_says_of_itself(store, refuses):
+    sink = Described()
+    sink.refuses = refuses
+    fill(store, ["loss"] * 3)
+    with running(worker_of(store, sink, until="end")):
+        until(lambda: position(store).seq == 3)
+        Manifest(RunInfo(id="worker", name="worker", config={"lr": 0.1})).save(store.run_folder)
+        until(lambda: sink.info.config == {"lr": 0.1})
+        fill(store, ["loss"])
+        until(lambda: position(store).seq == 4)
+    assert len(sink.artifacts) == 4
 
 
 def test_a_caught_up_lane_leaves_a_live_run_open(store):

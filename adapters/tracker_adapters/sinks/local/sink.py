@@ -109,6 +109,12 @@ class LocalSink:
         with folder_errors("local", self.target):
             return json.dumps(self._opened().sync()).encode()
 
+    def describe(self, info: RunInfo) -> None:
+        """Writes what the run says of itself into ``run_info.json``."""
+        with folder_errors("local", self.target):
+            self._opened().describe(info)
+        self._info = info
+
     def finish(self, status: RunStatus) -> None:
         """Writes the status into ``run_info.json``."""
         folder = self._opened()

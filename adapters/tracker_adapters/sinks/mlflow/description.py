@@ -25,14 +25,20 @@ def tags_of(info: RunInfo) -> dict[str, str]:
     return {metric_key(f"stepscope.tag.{tag}"): shortened(tag, MAX_TAG_LENGTH) for tag in info.tags}
 
 
-def origin_tags() -> dict[str, str]:
-    """Returns who trained and with what, where MLflow's pages look for it: its columns User and Source.
+def origin_tags(info: RunInfo) -> dict[str, str]:
+    """Returns who trained and with what, where MLflow's pages look for it: its columns User, Source and Version.
 
+    What else is known of the environment are tags of their own, except for lists such as that of the packages.
     The script comes from the environment, since this is no process of the training's.
     """
     tags = {"mlflow.source.type": "LOCAL"}
     if (script := os.environ.get(SCRIPT_VARIABLE, "")) not in ("", "-c", "-m"):
         tags["mlflow.source.name"] = shortened(redact(script), MAX_TAG_LENGTH)
+    if commit := info.environment.get("commit"):
+        tags["mlflow.source.git.commit"] = shortened(commit, MAX_TAG_LENGTH)
+    for name, value in info.environment.items():
+        if "\n" not in value:
+            tags[metric_key(f"stepscope.environment.{name}")] = shortened(value, MAX_TAG_LENGTH)
     with contextlib.suppress(OSError, KeyError):  # a user without a name, as in containers
         tags["mlflow.user"] = getpass.getuser()
     return tags

@@ -81,10 +81,15 @@ class Runs:
         if status != "running":
             self._client.set_terminated(run_id, status.upper(), end_ms or None)
 
+    def rename(self, run: Any, name: str) -> None:
+        """Gives a run another name, unless it has that."""
+        if run.info.run_name != (name := shortened(name, MAX_RUN_NAME_LENGTH)):
+            self._client.update_run(run.info.run_id, name=name)
+
     def describe(self, run: Any) -> None:
         """Sets our tags, and those params of the configuration that are not there yet: params cannot change."""
         there = run.data
-        origin = {key: value for key, value in origin_tags().items() if key not in there.tags}
+        origin = {key: value for key, value in origin_tags(self._info).items() if key not in there.tags}
         tags = {RUN_ID_TAG: self._info.id} | origin | tags_of(self._info)
         entries = tag_entries({key: value for key, value in tags.items() if there.tags.get(key) != value})
         params = params_of(self._info).items()

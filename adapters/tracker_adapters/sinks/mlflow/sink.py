@@ -137,6 +137,15 @@ class MLflowSink:
         return json.dumps(asdict(self._state)).encode()
 
     @without_secrets
+    def describe(self, info: RunInfo) -> None:
+        """Sets tags, and params that are not there yet; a param that is there keeps its value, as MLflow has it."""
+        self._runs = Runs(self._client, info)
+        run = self._client.get_run(self._state.run_id)
+        if self._state.run_id == self._state.root and self._state.root in self._state.owned:
+            self._runs.rename(run, self.run_name or info.name)
+        self._runs.describe(run)
+
+    @without_secrets
     def finish(self, status: RunStatus) -> None:
         """Ends the MLflow runs that we made, at the time of their last artifact, and draws every heat map."""
         for run_id in self._state.owned:

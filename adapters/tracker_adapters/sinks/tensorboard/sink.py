@@ -157,6 +157,18 @@ class TensorBoardSink:
             place = {"file": folder.relative(encoder.file.path), "offset": size}
             return json.dumps(place | {"attempt": encoder.attempt, "began": encoder.began}).encode()
 
+    def describe(self, info: RunInfo) -> None:
+        """Follows a run's configuration and name.
+
+        Raises:
+            StartOver: When they have changed: TensorBoard reads them at the beginning of the file alone.
+        """
+        from tracker_adapters.sinks.tensorboard.dashboards import first_events
+
+        before, self._info = self._info, info
+        if before is not None and first_events(before) != first_events(info):
+            raise StartOver(f"the configuration of run {info.name!r} has changed")
+
     def finish(self, status: RunStatus) -> None:
         """Writes how the run ended, for the page HPARAMS, and tidies up."""
         with folder_errors("tensorboard", self.target):

@@ -40,8 +40,10 @@ message MetricRecord { string glob_name = 2; string step_metric = 4; MetricOptio
 message MetricOptions { bool step_sync = 1; bool defined = 3; }
 message RunRecord {
   string run_id = 1; string entity = 2; string project = 3; ConfigRecord config = 4; string run_group = 6;
-  string display_name = 8; string notes = 9; repeated string tags = 10; google.protobuf.Timestamp start_time = 17;
+  string display_name = 8; string notes = 9; repeated string tags = 10; string host = 13;
+  google.protobuf.Timestamp start_time = 17; GitRepoRecord git = 21;
 }
+message GitRepoRecord { string commit = 2; }
 message ConfigRecord { repeated ConfigItem update = 1; }
 message ConfigItem { string key = 1; repeated string nested_key = 2; string value_json = 16; }
 message RunExitRecord { int32 exit_code = 1; int32 runtime = 2; }

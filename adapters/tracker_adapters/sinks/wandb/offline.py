@@ -52,7 +52,7 @@ class OfflineRun:
         start_ns: int,
         rows: int,
     ) -> None:
-        self._place, self._config, self._tags = place, info.config, tags
+        self._place, self._info, self._tags = place, info, tags
         self.id = folder.run_id
         self.folder = folder
         self._log = log
@@ -90,7 +90,7 @@ class OfflineRun:
         """
         start_ns = max(time.time_ns(), after_ns + 10**9)
         folder = RunFolder.make(target, str(place["id"]), info.id, start_ns)
-        run = records.run(place, info.config, tags, start_ns)
+        run = records.run(place, info, tags, start_ns)
         try:
             # wandb sync writes there, also when the run has no media.
             (folder.path / "files").mkdir()
@@ -150,7 +150,14 @@ class OfflineRun:
 
     def note(self, text: str) -> None:
         """Sets the run's notes, as the SDK does: by describing the run again."""
-        self._log.append([records.run({**self._place, "notes": text}, self._config, self._tags, self._start_ns)])
+        self._place = {**self._place, "notes": text}
+        self._log.append([records.run(self._place, self._info, self._tags, self._start_ns)])
+
+    def describe(self, place: Mapping[str, str | None], info: RunInfo, tags: Sequence[str]) -> None:
+        """Sets the run's name, configuration and tags; its notes stay."""
+        self._place = {**self._place, **place}
+        self._info, self._tags = info, tags
+        self._log.append([records.run(self._place, self._info, self._tags, self._start_ns)])
 
     def track(self, artifact: Page | File) -> None:
         """Adds a page or file as a W&B artifact that refers to it."""

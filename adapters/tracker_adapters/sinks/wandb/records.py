@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.sinks.wandb.fields import message
 
 _MIN_CONSUMER = "0.70.0"
@@ -51,16 +52,17 @@ def header(producer: str) -> bytes:
     return message("Record", header=message("HeaderRecord", version_info=version))
 
 
-def run(place: Mapping[str, Any], config: Mapping[str, Any], tags: Sequence[str], start_ns: int) -> bytes:
+def run(place: Mapping[str, Any], info: RunInfo, tags: Sequence[str], start_ns: int) -> bytes:
     """Returns the record of the run.
 
     Args:
         place: ``id``, ``entity``, ``project``, ``group``, ``name`` and ``notes``; what is missing stays empty.
-        config: The run's configuration.
+        info: Our run, for its configuration and environment.
         tags: Its tags.
         start_ns: When it started, in nanoseconds since 1970; orders the files of one run.
     """
-    updates = [message("ConfigItem", key=key, value_json=json_text(value)) for key, value in config.items()]
+    updates = [message("ConfigItem", key=key, value_json=json_text(value)) for key, value in info.config.items()]
+    commit = info.environment.get("commit")
     described = message(
         "RunRecord",
         run_id=place.get("id"),
@@ -71,6 +73,8 @@ def run(place: Mapping[str, Any], config: Mapping[str, Any], tags: Sequence[str]
         display_name=place.get("name"),
         notes=place.get("notes"),
         tags=tags,
+        host=info.environment.get("host"),
+        git=message("GitRepoRecord", commit=commit) if commit else None,
         start_time=message("Timestamp", seconds=start_ns // 10**9, nanos=start_ns % 10**9),
     )
     return message("Record", run=described)

@@ -90,6 +90,13 @@ class SdkRun:
         self._settled = None
         self._run.notes = text
 
+    def describe(self, place: Mapping[str, str | None], info: RunInfo, tags: list[str]) -> None:
+        """Sets the run's name, configuration and tags."""
+        self._settled = None
+        self._run.name = place["name"]
+        self._run.tags = tuple(tags)
+        self._run.config.update(dict(info.config), allow_val_change=True)
+
     def track(self, artifact: Page | File) -> None:
         """Logs a page or file as a W&B artifact that refers to it."""
         import wandb

@@ -184,6 +184,13 @@ class WandbSink:
         }
         return _packed(state)
 
+    def describe(self, info: RunInfo) -> None:
+        """Sets the run's name, configuration and tags."""
+        self._info = info
+        if self._run is not None:
+            with self._explained():
+                self._run.describe(self._placed(self._run.id), info, self._all_tags())
+
     def finish(self, status: RunStatus) -> None:
         """Ends the W&B run, as failed or not."""
         if self._run is not None:
