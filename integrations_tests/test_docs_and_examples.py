@@ -1,22 +1,24 @@
 """What the README and the documentation show, and the examples, run as they stand."""
 
 import re
-from pathlib import Path
 
 import pytest
-from page_code import run_blocks, run_python
+from page_code import FIRST_DAY, PAGES, ROOT, run_blocks, run_python
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SERVERS = {"gradio_app.py"}  # has a test of its own, in the browser
 EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.name not in SERVERS]
 
 
-def test_the_code_of_the_readme_runs_from_top_to_bottom(readme_folder):
-    assert (readme_folder / "runs" / "exp1" / "run.json").is_file()
+def test_the_code_of_the_readme_and_of_the_quickstart_runs_from_top_to_bottom(readme_folder):
+    for name in ("sick", "exp1"):
+        assert (readme_folder / "runs" / name / "run.json").is_file()
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page not in FIRST_DAY and "```python" in page.read_text()],
+    ids=lambda page: page.name,
+)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, warm_python):
     run_blocks(page, tmp_path, warm_python)
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from page_code import PAGES, ROOT
 
 import stepscope
 from stepscope.cli import main
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROGRAMS = ("stepscope", "tensorboard", "mlflow", "wandb", "python", "make", "tox")
 PLACEHOLDERS = ("RUN", "<")
 ELSEWHERE = re.compile(r"https?://|s3://")

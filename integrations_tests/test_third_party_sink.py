@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "third_party_sink"
-PAGE = (ROOT / "docs" / "write_a_sink.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "extending" / "write_a_sink.md").read_text(encoding="utf-8")
 HOSTILE = """[stepscope.sinks]
 local = evil:EvilSink
 broken = nowhere:Sink

@@ -85,7 +85,7 @@ def test_a_module_offers_exactly_its_public_names(module):
 
 
 def test_the_pages_and_examples_name_public_paths_only_and_all_that_are_documented():
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
     named = {path for page in pages for path in paths_of_page(page.read_text(encoding="utf-8"))}
     named |= {path for script in (ROOT / "examples").rglob("*.py") for path in paths_of_code(script.read_text())}
     modules = PUBLIC.keys() | DOCUMENTED.keys()

@@ -22,6 +22,7 @@ from tracker_adapters.values.image import Image
 KINDS: Mapping[str, type[Artifact]] = {
     cls.kind: cls for cls in (Scalar, Histogram, Image, Text, Alert, Table, Page, File, Curve)
 }
+"""The class of each kind of artifact, by the kind's name."""
 
 __all__ = [
     "KINDS",

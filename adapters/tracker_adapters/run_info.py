@@ -11,6 +11,7 @@ from tracker_adapters.redaction import redact, redact_config
 from tracker_adapters.values.plain import plain_config, storable
 
 RunStatus: TypeAlias = Literal["running", "finished", "failed"]
+"""How a run goes, or how it ended; a run whose process died is ``failed``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ class LayerFlow:
         name: The parameter, or the layer that was recorded.
         steps: Held steps at which it was measured.
         last_norm: Euclidean norm over finite elements at the last of them; ``mean_norm`` is the mean over all.
-        mean_magnitude: Mean over the steps of mean |g|; NaN when no element ever was finite.
+        mean_magnitude: Mean over the steps of mean ``|g|``; NaN when no element ever was finite.
         zero_fraction: Share of zeros at the last step.
         non_finite_steps: Steps at which some element was NaN or infinite.
         decades_per_step: Slope of log10 norm by ``robust_slopes``; NaN with fewer than ten steps.

@@ -20,7 +20,7 @@ class GradientHistory:
     """Statistics of the last ``max_gradient_history`` steps at which something was recorded.
 
     Gradients have ``norm`` (Euclidean), ``mean_magnitude``, ``largest_magnitude``, ``std`` and ``mean`` over finite
-    elements, ``zero_fraction`` and ``non_finite`` (a count); updates have ``update_ratio``, |Δw| / |w|. Tensors may
+    elements, ``zero_fraction`` and ``non_finite`` (a count); updates have ``update_ratio``, ``|Δw| / |w|``. Tensors may
     come and go: a step at which one was not measured is missing from its series, while a measured NaN is in it.
 
     A step that is still held is filled in, so that layers may be recorded one after the other, each with its own
@@ -81,7 +81,7 @@ class GradientHistory:
         return self._observation(step, rows, values, GRADIENT_STATISTICS, expected_overflow)
 
     def record_updates(self, step: int, names: Sequence[str], ratios: Floats) -> Observation:
-        """Records |Δw| / |w| of one step, float64 (names,), and returns them for the detectors.
+        """Records ``|Δw| / |w|`` of one step, float64 (names,), and returns them for the detectors.
 
         Raises:
             HistoryError: When names and ratios differ in number, or a name appears twice.

@@ -6,6 +6,12 @@ from pathlib import Path
 
 from warm_python import WarmPython
 
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+"""What shows code and commands."""
+FIRST_DAY = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
+"""What a newcomer follows in one folder."""
+
 
 def run_blocks(page: Path, folder: Path, python: WarmPython) -> None:
     """Runs the Python blocks of a Markdown page in their order, each as a script of its own in the folder."""

@@ -7,6 +7,7 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values.base import Artifact
 
 AlertLevel: TypeAlias = Literal["info", "warning", "error"]
+"""The levels of an alert, from the lowest to the highest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from tracker_adapters.values.base import Artifact
 from tracker_adapters.values.plain import as_tuple, plain, storable
 
 Cell: TypeAlias = str | int | float | bool | None
+"""What a cell of a table holds; NaN and infinities are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,9 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values.plain import storable
 
 MAX_NAME_LENGTH = 1000
+"""The most characters of an artifact's name."""
 MAX_STEP = 2**63 - 1
+"""The largest step: what fits into 64 bits with a sign."""
 
 
 def check_name(kind: str, name: object) -> str:
