@@ -66,7 +66,7 @@ class ReportContent:
         if stated := self._lines("verdict"):
             return stated[0]
         if not self.is_observed:
-            return "nothing can be said: no session has observed this training."
+            return self._alerted or "nothing can be said: no session has observed this training."
         steps = f"{self.evidence.facts.steps:,} steps{' so far' if self.running else ''}"
         if self.causes:
             return f"problems in {steps}: {', '.join(cause.title for cause in self.causes[:SHOWN])}."
@@ -125,6 +125,23 @@ class ReportContent:
         waiting = data_waiting(self.evidence)
         return [] if waiting is None else [waiting_line(waiting)]
 
+    @property
+    def _alerted(self) -> str:
+        """The warnings and errors of a training that nothing observed; empty where it has none."""
+        alerts = [finding for finding in self.evidence.findings if finding.is_problem]
+        if not alerts:
+            return ""
+        errors = [alert for alert in alerts if alert.level == "error"]
+        counts = [counted(len(errors), "errors")] if errors else []
+        if len(alerts) > len(errors):
+            counts.append(counted(len(alerts) - len(errors), "warnings"))
+        first = (errors or alerts)[0]
+        said = f"{first.name}: {first.evidence}" if first.name else first.evidence
+        return (
+            f"alerts of {' and '.join(counts)}, the first at step {first.step:,}: {_shortened(first.kind, 80)}: "
+            f"{_shortened(said, 200)}. No session has observed this training: nothing else can be said."
+        )
+
     def _lines(self, part: str) -> list[str]:
         found = []
         for line in self.text.splitlines():
@@ -132,3 +149,8 @@ class ReportContent:
                 if name == part and line.startswith(start):
                     found.append(line.removeprefix(start) if name in _BARE else line)
         return found
+
+
+def _shortened(text: str, most: int) -> str:
+    line = " ".join(text.split()).rstrip(".")
+    return line if len(line) <= most else f"{line[: most - 1]}…"

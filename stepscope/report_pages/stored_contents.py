@@ -16,7 +16,7 @@ def stored_contents(record: RunRecord) -> list[ReportContent]:
     """Returns what a page shows of a run: at least one content.
 
     Of each scope the first rank, then those whose report has another verdict. Where no report was stored, as of a
-    training that was killed, those of the next eight ranks whose causes are others.
+    training that was killed, those of the next eight ranks whose causes or whose state are others.
     """
     reports = {(report.scope, report.rank): report for report in stored_reports(record)}
     known = scopes(record)
@@ -32,7 +32,8 @@ def stored_contents(record: RunRecord) -> list[ReportContent]:
             if rank == lowest:
                 continue
             content = _content(record, reports.get((scope, rank)), scope, rank)
-            if told or {one.code for one in content.causes} != {one.code for one in first.causes}:
+            differs = {one.code for one in content.causes} != {one.code for one in first.causes}
+            if told or differs or content.state not in ("", first.state):
                 found.append(content)
     return found
 

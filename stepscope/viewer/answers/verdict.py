@@ -34,10 +34,12 @@ def verdict_answer(runs: RunList, query: Query) -> Answer:
     ``state``, ``verdict`` and ``causes`` are those of the worst one: ``bad``, ``warn``, ``good``, or empty where
     nothing can be said. ``sessions`` have the whole: causes with the names of the series that show them, areas,
     findings, what was measured, what it cost, what was left out, and the report's text. ``alerts`` are those that no
-    finding tells. Of a run that lives, the answer is made anew every few seconds at most.
+    finding tells; ``damage`` says which parts of the store could not be read, and so are in none of it. Of a run that
+    lives, the answer is made anew every few seconds at most.
     """
     key = query.run()
-    place, live = runs.run(key).place, runs.run(key).head().live
+    place, head = runs.run(key).place, runs.run(key).head()
+    live = head.live
 
     def compute(before: dict[str, Any] | None) -> dict[str, Any]:
         # A record of its own: what takes a second or two must not keep the answers that share one waiting.
@@ -51,6 +53,7 @@ def verdict_answer(runs: RunList, query: Query) -> Answer:
         if not sessions:
             raise NotFound(f"scope is {scope[:200]!r}; expected one of {', '.join(map(repr, found['scopes']))}")
         found = {**found, **_worst(sessions), "sessions": sessions}
+    found = {**found, "damage": [*filter(None, [head.damage.text]), *found["damage"]]}
     return json_answer({"position": position, "live": live, **found}, position)
 
 
@@ -65,7 +68,11 @@ def verdict_of(record: RunRecord) -> dict[str, Any]:
         for alert in record.alerts()
         if alert.name not in told
     ]
-    return {**_worst(sessions), "scopes": scopes, "sessions": sessions, "alerts": alerts[:_MOST_ALERTS]}
+    damage = record.damage()
+    if record.damaged and not damage:
+        damage = ["rows of the store could not be read"]
+    shown = {"scopes": scopes, "sessions": sessions, "alerts": alerts[:_MOST_ALERTS]}
+    return {**_worst(sessions), **shown, "damage": list(dict.fromkeys(damage))}
 
 
 def _worst(sessions: list[dict[str, Any]]) -> dict[str, Any]:

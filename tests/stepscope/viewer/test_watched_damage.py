@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 from tracker_adapters.store.layout import rank_folder, segments
@@ -70,6 +72,18 @@ def test_where_one_file_of_several_was_emptied_the_rest_is_shown_and_the_damage_
     assert (state["status"], state["damage"]) == ("finished", listed["damage"])
     assert "segment_000001.db has 0 bytes" in listed["damage"]
     assert answer(runs, f"series?run={listed['key']}&name=loss").body
+    assert json.loads(answer(runs, f"verdict?run={listed['key']}").body)["damage"] == [listed["damage"]]
+    runs.close()
+
+
+def test_the_verdict_tells_of_rows_that_could_not_be_read(sound, tmp_path):
+    folder = tmp_path / "exp"
+    shutil.copytree(sound, folder)
+    with closing(sqlite3.connect(segments(rank_folder(folder, 0))[0])) as connection, connection:
+        connection.execute("UPDATE scalar SET value = 'no number'")
+    runs = RunList([folder])
+    found = json.loads(answer(runs, f"verdict?run={runs.all()[0].key}").body)
+    assert found["damage"] == ["rows of the store could not be read"]
     runs.close()
 
 

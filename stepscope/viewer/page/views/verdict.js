@@ -93,7 +93,8 @@ class RunCard {
       const alerts = several ? found.alerts.filter((/** @type {any} */ alert) => session.scope && alert.name.startsWith(`${session.scope}/`)) : found.alerts;
       return new Session(this.context, this.run, session, alerts, several);
     });
-    this.body.replaceChildren(...(several ? [this.overview()] : []), ...this.sessions.map((session) => session.element));
+    const damaged = found.damage.length > 0 && element("p", { class: "unreadable" }, `Parts of this run are damaged, and in nothing that is said here. ${found.damage.join("; ")}`);
+    this.body.replaceChildren(...(damaged ? [damaged] : []), ...(several ? [this.overview()] : []), ...this.sessions.map((session) => session.element));
     [...this.body.querySelectorAll("details")].forEach((details, place) => (details.open = opened[place] ?? false));
     this.changed();
   }

@@ -65,6 +65,25 @@ def test_a_run_without_a_session_is_never_called_healthy(tmp_path):
     assert "no session has observed this training" in session["verdict"]
 
 
+def test_alerts_of_a_training_that_nothing_observed_are_its_headline(tmp_path):
+    for rank in (0, 1):
+        with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank) as run:
+            run.scalar("loss", 1.0, step=0)
+            if rank:
+                run.alert("disk", "it is hot", step=4, level="warning")
+                run.alert("data/broken", "batch 7:\n 3 images cannot be read.", step=5, level="error")
+            else:
+                run.alert("lunch", "the cook calls", step=3, level="info")
+    verdict = Asked(tmp_path).json("verdict")
+
+    assert (verdict["state"], [one["rank"] for one in verdict["sessions"]]) == ("bad", [1, 0])
+    assert verdict["verdict"] == (
+        "alerts of 1 error and 1 warning, the first at step 5: data/broken: batch 7: 3 images cannot be read. "
+        "No session has observed this training: nothing else can be said."
+    )
+    assert verdict["sessions"][1]["state"] == ""
+
+
 def test_each_scope_has_its_own_and_the_worst_comes_first(tmp_path):
     with stepscope.open_run(tmp_path / "gan", sinks=[]) as run:
         train(run.scoped("G"))
