@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tracker_adapters.artifacts import RunInfo, RunStatus
+from tracker_adapters.store.layout import ranks
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.writing.run_store import RunStore
 
@@ -17,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 class LiveManifest:
     """The manifest of an open run; callers change it in memory, and the store's thread writes what rank 0 changed.
+
+    How the run ended is written by the lowest rank that has a store: a run may be without rank 0.
 
     Attributes:
         manifest: What run.json says, or will say soon.
@@ -74,7 +77,8 @@ class LiveManifest:
         """Writes how the run ended, where it is still in its place; returns why that failed."""
         with self._lock:
             self.manifest = replace(self.manifest, lost=dict(lost), ended_ns=time.time_ns())
-        if self._rank != 0 or not in_place:  # another run may lie there now
+        # Where it is not in its place, another run may lie there now.
+        if not in_place or self._rank != min(ranks(self._folder), default=self._rank):
             return None
         try:
             self.manifest.save(self._folder)

@@ -156,6 +156,7 @@ def _open_at(
     manifest = claim_folder(folder) or fresh.save_new(folder)
     if manifest.info.id != fresh.info.id and not keeps_name and not belongs(folder, claim):
         raise RunExistsError(f"{folder} holds a run")
+    has_ended = manifest.info.status != "running"
     plain = {key: getattr(fresh.info, key) for key in given}
     info = replace(manifest.info, status="running", environment=environment, **plain)
     manifest = replace(manifest, info=info, ended_ns=None)
@@ -170,7 +171,7 @@ def _open_at(
                 max_run_bytes=limit,
                 on_tick=lambda: holder[0].tick() if holder else None,
             )
-            if rank == 0:
+            if rank == 0 or (has_ended and ranks(folder) == [rank]):  # else the first rank's configuration stays
                 manifest.save(folder)
             upload = remote.start() if remote is not None else None
             holder.append(make(manifest, store))

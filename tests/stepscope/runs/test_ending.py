@@ -51,6 +51,31 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert not record.is_live
 
 
+def test_the_lowest_rank_says_how_a_run_without_rank_0_ended(tmp_path):
+    path = tmp_path / "run"
+    first = stepscope.open_run(path, sinks=[], rank=1, config={"of": 1})
+    second = stepscope.open_run(path, sinks=[], rank=2, config={"of": 2})
+    for run in (first, second):
+        run.scalar("loss", 1.0, step=0)
+    second.close()
+    with stepscope.read_run(path) as record:
+        assert (record.info.status, record.manifest.ended_ns) == ("running", None)
+        first.close()
+        assert record.info.status == "finished" and record.manifest.ended_ns
+        assert record.info.config == {"of": 1}
+
+
+def test_a_resumed_run_without_rank_0_lives_again(tmp_path):
+    for ending in ("finished", "failed"):
+        run = stepscope.open_run(tmp_path / "run", sinks=[], rank=1, resume=True)
+        run.scalar("loss", 1.0, step=0)
+        run.flush_store()
+        with stepscope.read_run(tmp_path / "run") as record:
+            assert (record.info.status, record.is_live) == ("running", True)
+            run.finish(ending)
+            assert record.info.status == ending
+
+
 def test_closing_from_several_threads_at_once_is_one_closing(tmp_path):
     run = stepscope.open_run(tmp_path, sinks=[MemorySink()])
     for step in range(2000):
