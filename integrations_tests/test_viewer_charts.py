@@ -384,10 +384,19 @@ def test_a_run_that_begins_later_shows_where_a_link_names_it_and_nowhere_else(pa
         page.goto("about:blank")
 
 
-def test_a_run_of_another_rank_alone_is_shown(page, tmp_path):
-    with stepscope.open_run(tmp_path / "one", sinks=[], rank=1) as run:
-        for step in range(5):
-            run.scalar("train/loss", step, step=step)
+def test_of_runs_without_rank_0_the_lowest_ones_are_shown_and_others_can_be_chosen(page, tmp_path):
+    for name, rank in (("one", 1), ("one", 2), ("two", 2)):
+        with stepscope.open_run(tmp_path / name, sinks=[], rank=rank) as run:
+            for step in range(5):
+                run.scalar(f"train/{name}-{rank}", step, step=step)
+                run.histogram(f"train/{name}-{rank}", [step], step=step)
     with viewer_of(page, tmp_path) as url:
-        page.goto(f"{url}#/charts")
-        drawn(page, "train/loss")
+        runs = ",".join(keys_of(page, url).values())
+        for view, item in (("charts", ".board .card"), ("histograms", ".histogram-card")):
+            page.goto(f"{url}#/{view}?runs={runs}")
+            expect(page.locator(item)).to_have_count(2)
+            page.get_by_label("rank").select_option("2")
+            expect(page.locator(item).first).to_contain_text("one-2")
+            expect(page.locator(item).last).to_contain_text("two-2")
+            page.get_by_label("rank").select_option("lowest rank")
+            expect(page.locator(item).first).to_contain_text("one-1")

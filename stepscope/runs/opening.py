@@ -171,7 +171,7 @@ def _open_at(
                 max_run_bytes=limit,
                 on_tick=lambda: holder[0].tick() if holder else None,
             )
-            if rank == 0 or (has_ended and ranks(folder) == [rank]):  # else the first rank's configuration stays
+            if rank == 0 or (has_ended and min(ranks(folder)) == rank):  # else the first rank's configuration stays
                 manifest.save(folder)
             upload = remote.start() if remote is not None else None
             holder.append(make(manifest, store))

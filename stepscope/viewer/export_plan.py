@@ -41,18 +41,19 @@ def planned(runs: Sequence[str], ask: Ask, *, quickly: bool = False) -> Planned:
     yield "overview", address("positions", runs=",".join(runs))
     for plan in plans:
         yield from plan.overview()
-    yield from in_turn([plan.of_kinds() for plan in plans])
+    yield from in_turn([plan.of_kinds(plan.ranks[0]) for plan in plans])
+    yield from in_turn([plan.of_all_ranks() for plan in plans])
     for part in ("main_series", "layers", "histograms"):
         yield from in_turn([getattr(plan, part)(plan.ranks[0]) for plan in plans])
     if len(runs) <= MOST_RUNS_OF_A_PART:
         for a, b in [(a, b) for a in runs for b in runs if a != b][: 2 * MOST_PARTINGS]:
             yield "comparisons", address("parting", a=a, b=b)
-    yield from in_turn([plan.images() for plan in plans])
+    yield from in_turn([plan.images(plan.ranks[0]) for plan in plans])
     datapoints = [RunDatapoints(run, ask, quickly=quickly) for run in runs]
     yield from in_turn([one.few() for one in datapoints])
     yield from in_turn([plan.series(plan.ranks[0]) for plan in plans])
     yield from in_turn([plan.layers_of_scopes(plan.ranks[0]) for plan in plans])
-    for part in ("series", "layers", "layers_of_scopes", "histograms"):
+    for part in ("of_kinds", "series", "layers", "layers_of_scopes", "histograms", "images"):
         yield from in_turn([row for plan in plans for row in plan.of_other_ranks(part)])
     yield from in_turn([one.changes() for one in datapoints])
     yield from in_turn([one.many() for one in datapoints])
@@ -71,15 +72,16 @@ class _RunPlan:
     def overview(self) -> Planned:
         for path in ("verdict", "alerts", "run", "compare", "causes"):
             yield "overview", address(path, **{"runs" if path == "compare" else "run": self.run})
-        for rank in dict.fromkeys([0, self.ranks[0]]):
-            yield "overview", address("names", run=self.run, rank=rank)
-            self._names("", rank)
+        yield "overview", address("names", run=self.run, rank=self.ranks[0])
+        self._names("", self.ranks[0])
         yield "overview", self._layers_of(self.ranks[0])
 
-    def of_kinds(self) -> Planned:
+    def of_kinds(self, rank: int) -> Planned:
         for kind, path in _OF_KINDS.items():
-            for name in self._names(kind, self.ranks[0]):
-                yield path, address(path, run=self.run, name=name)
+            for name in self._names(kind, rank):
+                yield path, address(path, run=self.run, name=name, rank=rank)
+
+    def of_all_ranks(self) -> Planned:
         for path in ("files", "datapoints"):
             yield path, address(path, run=self.run)
 
@@ -109,8 +111,8 @@ class _RunPlan:
         for name in self._names("histogram", rank):
             yield "histograms", address("histograms", run=self.run, name=name, rank=rank)
 
-    def images(self) -> Planned:
-        series = [self._images_of(name) for name in self._names("image", self.ranks[0])]
+    def images(self, rank: int) -> Planned:
+        series = [self._images_of(name, rank) for name in self._names("image", rank)]
         # The last, the first, then what lies between: whatever the limit leaves shows the course of each name.
         for row in zip_longest(*series):
             yield from (("images", place) for place in row if place is not None)
@@ -124,14 +126,14 @@ class _RunPlan:
         yield part, self._layers_of(rank) if part == "layers" else address("names", run=self.run, rank=rank)
         yield from getattr(self, part)(rank)
 
-    def _images_of(self, name: str) -> Iterator[str]:
-        found = answered(self._ask, address("images", run=self.run, name=name)).get("images")
+    def _images_of(self, name: str, rank: int) -> Iterator[str]:
+        found = answered(self._ask, address("images", run=self.run, name=name, rank=rank)).get("images")
         if found is None:  # it is counted all the same
-            of_name = (one for one in self._named[self.ranks[0]] if (one["kind"], one["name"]) == ("image", name))
+            of_name = (one for one in self._named[rank] if (one["kind"], one["name"]) == ("image", name))
             yield from [""] * sum(one["count"] for one in of_name)
             return
         for image in spread(found):
-            yield address("image", run=self.run, name=name, seq=image["seq"])
+            yield address("image", run=self.run, name=name, rank=rank, seq=image["seq"])
 
     def _layers_of(self, rank: int, scope: str | None = None) -> str:
         return address("layers", run=self.run, scope=scope, rank=rank)

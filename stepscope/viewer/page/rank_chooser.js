@@ -14,23 +14,22 @@ export class RankChooser {
   /** @param {import("./context.js").Context} context @param {(rank: number | null) => void} choose */
   constructor(context, choose) {
     this.context = context;
-    const ranks = [...new Set(context.runs.flatMap((run) => run.ranks))].sort((a, b) => a - b);
+    const ranks = (this.ranks = [...new Set(context.runs.flatMap((run) => run.ranks))].sort((a, b) => a - b));
     this.select = element("select", { "aria-label": "rank", change: () => choose(this.select.value === String(ranks[0]) ? null : Number(this.select.value)) },
       ...ranks.map((rank) => element("option", { value: String(rank) }, rankText(rank, context.runs))));
     this.element = element("label", { hidden: ranks.length < 2 }, "of ", this.select);
-    this.lowest = String(ranks[0] ?? 0);
     this.update();
   }
 
   /** Shows what the hash says. */
   update() {
-    this.select.value = this.context.params.get("rank", this.lowest);
+    this.select.value = String(this.rank() ?? this.ranks[0] ?? 0);
   }
 
   /** The rank that was chosen; null for the lowest of each run. */
   rank() {
-    const chosen = this.context.params.get("rank");
-    return chosen ? Number(chosen) : null;
+    const chosen = this.ranks.indexOf(Number(this.context.params.get("rank") || "NaN"));
+    return chosen > 0 ? this.ranks[chosen] : null;
   }
 
   /** The chosen runs that have it. */
@@ -39,10 +38,8 @@ export class RankChooser {
     return rank === null ? this.context.runs : this.context.runs.filter(({ ranks }) => ranks.includes(rank));
   }
 
-  /** The parameter for addresses about a run. @param {string} key */
+  /** The parameter for addresses about a run, which name no rank 0. @param {string} key */
   of(key) {
-    const rank = this.rank();
-    const lowest = Math.min(...(this.context.runs.find((run) => run.key === key)?.ranks ?? []));
-    return rank === lowest ? null : rank;
+    return (this.rank() ?? this.context.runs.find((run) => run.key === key)?.ranks[0]) || null;
   }
 }

@@ -167,6 +167,8 @@ def test_other_scopes_and_ranks_are_there(tmp_path):
             for scope in ("", "G/"):
                 for step in range(3):
                     run.scalar(f"{scope}gradient_norm/fc1.weight", 1.0, step=step)
+                    run.text("note", f"rank {rank}", step=step)
+                    run.image("map", np.zeros((2, 2), np.uint8), step=step, layout="HW")
                     run.histogram(f"{scope}gradients/fc1.weight", np.ones(3), step=step)
                 run.scalar(f"{scope}total_norm/gradients", 1.0, step=3)
     made = export_page(tmp_path / "run", tmp_path / "out")
@@ -177,6 +179,10 @@ def test_other_scopes_and_ranks_are_there(tmp_path):
         assert f"series?{asked}&width=800" in answers
         assert f"histograms?{asked.replace('gradient_norm', 'gradients')}" in answers
         assert f"names?run={key}&rank={rank}" in answers
+        assert f"texts?run={key}&name=note&rank={rank}" in answers
+        images = json.loads(decoded(answers[f"images?run={key}&name=map&rank={rank}"]))["images"]
+        assert len(images) == 6
+        assert all(f"image?run={key}&name=map&rank={rank}&seq={one['seq']}" in answers for one in images)
         for scope in ("", "scope=G&"):
             assert f"layers?run={key}&{scope}rank={rank}" in answers
             assert f"layers?run={key}&{scope}rank={rank}&statistic=gradient_norm&width=800" in answers

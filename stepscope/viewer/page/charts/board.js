@@ -5,6 +5,7 @@ import { Alerts } from "./alerts.js";
 import { Card } from "./card.js";
 import { Catalogue, matcher } from "./catalogue.js";
 import { Loader } from "./loader.js";
+import { RankChooser } from "../rank_chooser.js";
 import { Toolbar } from "./toolbar.js";
 import { VirtualList } from "./virtual_list.js";
 
@@ -28,8 +29,8 @@ export class Board {
     this.look = { axis: "step", smoothing: 0, log: false, zoom: null };
     this.loader = new Loader(context.source);
     this.alerts = new Alerts(context);
-    this.ranks = [...new Set(context.runs.flatMap(({ ranks }) => ranks))].sort((a, b) => a - b);
-    this.toolbar = new Toolbar(this, this.ranks);
+    this.ranks = new RankChooser(context, (rank) => this.change({ rank }));
+    this.toolbar = new Toolbar(this);
     this.empty = element("p", { class: "note nothing", hidden: true });
     const host = element("div", { class: "board" });
     root.append(this.toolbar.element, this.empty, host);
@@ -43,7 +44,8 @@ export class Board {
     /** @type {Set<string>} titles of groups */
     this.closed = new Set();
     this.search = "";
-    this.rank = -1;
+    /** @type {number | null | undefined} undefined before the first look */
+    this.rank = undefined;
     this.loadedNames = false;
     this.loadSeen = afterPause(() => this.cards().forEach((card) => void card.load(false)), LOAD_AFTER_MS);
     this.keepZoom = afterPause(() => this.context.params.set({ zoom: this.look.zoom?.map((x) => Number(x.toPrecision(12))).join(",") }, true), 2 * LOAD_AFTER_MS);
@@ -67,12 +69,12 @@ export class Board {
     this.pinned = new Set(namesOf(params.get("pin")));
     this.closed = new Set(namesOf(params.get("closed")));
     this.search = params.get("search");
-    const rank = Number(params.get("rank", String(this.ranks[0] ?? 0))) || 0;
+    const rank = this.ranks.rank();
     this.toolbar.show();
     if (rank !== this.rank) {
       this.rank = rank;
-      this.catalogue = new Catalogue(this.context.source, rank);
-      void this.loadNames(this.context.runs.map(({ key }) => key));
+      this.catalogue = new Catalogue(this.context.source, this.ranks);
+      void this.loadNames(this.ranks.runs().map(({ key }) => key));
       return;
     }
     this.arrange();
@@ -198,7 +200,7 @@ export class Board {
 
   /** @param {Set<string>} changed */
   refresh(changed) {
-    void this.loadNames([...changed]);
+    void this.loadNames(this.ranks.runs().map(({ key }) => key).filter((key) => changed.has(key)));
     for (const card of this.cards()) {
       if (card.runs().some(({ key }) => changed.has(key))) void card.load(true);
     }

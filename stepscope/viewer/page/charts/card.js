@@ -77,7 +77,7 @@ export class Card {
   }
 
   start() {
-    if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, this.board.rank))) this.draw();
+    if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, this.board.ranks.of(run.key)))) this.draw();
     void this.load(false);
   }
 
@@ -106,11 +106,11 @@ export class Card {
     }
     this.loading = true;
     const { look } = this;
-    const { loader, rank } = this.board;
+    const { loader, ranks } = this.board;
     const width = Math.ceil(this.plot.size.width / 50) * 50 * (look.zoom ? 3 : 1);
     try {
       await Promise.all(this.runs().map(({ key }) => {
-        const of = { run: key, name: this.entry.name, rank };
+        const of = { run: key, name: this.entry.name, rank: ranks.of(key) };
         if (!onlyNew && look.zoom && loader.hasAllPoints(of)) return null;
         return loader.load(of, this.steps(key), width, onlyNew, this.closing.signal);
       }));
@@ -131,7 +131,7 @@ export class Card {
   draw() {
     const { board, entry, look } = this;
     const lines = this.runs().flatMap((run) => {
-      const line = board.loader.known(run.key, entry.name, board.rank);
+      const line = board.loader.known(run.key, entry.name, board.ranks.of(run.key));
       return line ? [{ run, line, startMs: run.created_ms ?? line.time[0] ?? 0 }] : [];
     });
     const alerts = look.axis === board.look.axis ? board.alertsOf(entry.name) : [];
@@ -175,14 +175,14 @@ export class Card {
   }
 
   async saveCsv() {
-    const { loader, rank } = this.board;
+    const { loader, ranks } = this.board;
     const { name } = this.entry;
     try {
-      const runs = await Promise.all(this.runs().map(async (run) => ({ run: run.name, answer: await loader.all({ run: run.key, name, rank }) })));
+      const runs = await Promise.all(this.runs().map(async (run) => ({ run: run.name, answer: await loader.all({ run: run.key, name, rank: ranks.of(run.key) }) })));
       const { source } = this.board.context;
       if (source.live && runs.some(({ answer }) => answer.meta.form === "ranges")) {
         const keys = this.runs().map(({ key }) => key);
-        download(`${name}.csv`, source.url(address("csv", { runs: keys.join(","), name, rank: rank || null })));
+        download(`${name}.csv`, source.url(address("csv", { runs: keys.join(","), name, rank: ranks.rank() })));
         return;
       }
       download(`${name}.csv`, new Blob([csvOf(name, runs)], { type: "text/csv" }));

@@ -14,10 +14,10 @@ export const SYSTEM = "system";
 const LAST = ["diagnosis", SYSTEM];
 
 export class Catalogue {
-  /** @param {import("../source.js").Source} source @param {number} rank */
-  constructor(source, rank) {
+  /** @param {import("../source.js").Source} source @param {import("../rank_chooser.js").RankChooser} ranks */
+  constructor(source, ranks) {
     this.source = source;
-    this.rank = rank;
+    this.ranks = ranks;
     /** @type {Map<string, Entry>} */
     this.entries = new Map();
     /** @type {Entry[]} */
@@ -32,7 +32,7 @@ export class Catalogue {
    * @returns {Promise<boolean>} whether there are names that were not there before
    */
   async load(run, signal) {
-    const query = { run, rank: this.rank || null, since: this.positions.get(run) };
+    const query = { run, rank: this.ranks.of(run), since: this.positions.get(run) };
     const { position, names } = await this.source.json(address("names", query), { signal });
     this.positions.set(run, position);
     let news = false;

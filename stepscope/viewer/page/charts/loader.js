@@ -20,13 +20,13 @@ export class Loader {
     this.kept = new Map();
   }
 
-  /** What was loaded before, perhaps of another range. @param {string} run @param {string} name @param {number} rank */
+  /** What was loaded before, perhaps of another range. @param {string} run @param {string} name @param {number | null} rank */
   known(run, name, rank) {
     return this.kept.get(`${run} ${rank} ${name}`)?.line ?? null;
   }
 
   /**
-   * @param {{run: string, name: string, rank: number}} of
+   * @param {{run: string, name: string, rank: number | null}} of
    * @param {[first: number, last: number] | null} range of steps
    * @param {number} width how many points can be told apart
    * @param {boolean} onlyNew whether what is known of this range is extended
@@ -37,7 +37,7 @@ export class Loader {
     const key = `${run} ${rank} ${name}`;
     const kept = this.kept.get(key);
     const wanted = `${range} ${width}`;
-    const parameters = { run, name, rank: rank || null };
+    const parameters = { run, name, rank };
     const since = onlyNew && kept?.range === wanted && kept.line.step.length < MOST_POINTS_A_PIXEL * width ? kept.cursor : undefined;
     const answer = await this.source.columns(address("series", { ...parameters, first: range?.[0], last: range?.[1], width, since }), { signal });
     const line = lineOf(answer);
@@ -52,14 +52,14 @@ export class Loader {
     return now.line;
   }
 
-  /** Whether every point of a series is here: zooming needs no more. @param {{run: string, name: string, rank: number}} of */
+  /** Whether every point of a series is here: zooming needs no more. @param {{run: string, name: string, rank: number | null}} of */
   hasAllPoints({ run, name, rank }) {
     const kept = this.kept.get(`${run} ${rank} ${name}`);
     return !!kept && kept.range.startsWith("null") && !kept.line.low;
   }
 
-  /** A series as exactly as one answer can have it. @param {{run: string, name: string, rank: number}} of @returns {Promise<import("../columns.js").Columns>} */
+  /** A series as exactly as one answer can have it. @param {{run: string, name: string, rank: number | null}} of @returns {Promise<import("../columns.js").Columns>} */
   all({ run, name, rank }) {
-    return this.source.columns(address("series", { run, name, rank: rank || null, width: MOST_WIDTH }));
+    return this.source.columns(address("series", { run, name, rank, width: MOST_WIDTH }));
   }
 }

@@ -1,12 +1,11 @@
 /** What is above the charts: search, axes, smoothing. */
 import { afterPause, element } from "../dom.js";
-import { rankText } from "../rank_chooser.js";
 
 const AXES = /** @type {const} */ ([["step", "Step"], ["relative", "Time"], ["wall", "Clock"]]);
 
 export class Toolbar {
-  /** @param {import("./board.js").Board} board @param {number[]} ranks */
-  constructor(board, ranks) {
+  /** @param {import("./board.js").Board} board */
+  constructor(board) {
     this.board = board;
     this.search = element("input", { type: "search", placeholder: "search series, /regex/", "aria-label": "search series", title: "/" });
     const find = afterPause(() => board.change({ search: this.search.value }, true), 60);
@@ -23,11 +22,9 @@ export class Toolbar {
     });
     this.log = element("button", { "aria-pressed": "false", click: () => board.change({ log: !board.look.log }) }, "Log y");
     this.reset = element("button", { click: () => board.zoom(null), title: "double click a chart, or 0", hidden: true }, "Whole range");
-    this.rank = element("select", { "aria-label": "rank", change: () => board.change({ rank: Number(this.rank.value) || null }) },
-      ...ranks.map((rank) => element("option", { value: String(rank) }, rankText(rank, board.context.runs))));
     this.element = element("div", { class: "toolbar", role: "toolbar", "aria-label": "charts" }, this.search, this.count,
       element("span", { class: "segments", role: "group", "aria-label": "x axis" }, ...this.axes),
-      element("label", null, "Smoothing ", this.smoothing, this.amount), this.log, ranks.length > 1 && this.rank, this.reset,
+      element("label", null, "Smoothing ", this.smoothing, this.amount), this.log, board.ranks.element, this.reset,
       element("span", { class: "note help", title: "on a chart: arrows, +, -, 0, p, Enter" }, "Drag zooms, Shift+drag pans, double click resets"));
   }
 
@@ -40,7 +37,7 @@ export class Toolbar {
     this.smoothing.value = String(look.smoothing);
     this.amount.textContent = look.smoothing.toFixed(2);
     this.log.setAttribute("aria-pressed", String(look.log));
-    this.rank.value = this.board.context.params.get("rank", String(this.board.ranks[0] ?? 0));
+    this.board.ranks.update();
     this.reset.hidden = !look.zoom;
   }
 

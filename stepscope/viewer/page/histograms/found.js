@@ -12,7 +12,7 @@ import { numberText } from "../format.js";
  */
 
 /**
- * @param {import("../context.js").Context} context @param {import("../context.js").ChosenRun} run @param {string} name @param {number} rank
+ * @param {import("../context.js").Context} context @param {import("../context.js").ChosenRun} run @param {string} name @param {number | null} rank
  * @param {number} [steps] @returns {Promise<Found>}
  */
 export async function load(context, run, name, rank, steps = 200) {

@@ -6,7 +6,7 @@ import { afterPause, element, shortened } from "../dom.js";
 import { counted } from "../format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
-import { rankText } from "../rank_chooser.js";
+import { RankChooser } from "../rank_chooser.js";
 
 const AGAIN_AFTER_MS = 2000;
 const MODES = [["heat", "heat map"], ["ridge", "ridges"], ["percentiles", "percentiles"], ["step", "one step"]];
@@ -37,8 +37,9 @@ class Gallery {
     /** @type {Map<string, {name: string, runs: Map<string, any>}>} */
     this.entries = new Map();
     this.loaded = false;
-    /** @type {number} */
-    this.rank = -1;
+    this.ranks = new RankChooser(context, (rank) => (context.params.set({ rank }), this.read()));
+    /** @type {number | null | undefined} undefined before the first look */
+    this.rank = undefined;
     /** @type {number} NaN for the last one */
     this.step = NaN;
     this.shownStep = 0;
@@ -62,9 +63,9 @@ class Gallery {
   }
 
   read() {
-    const { params, runs } = this.context;
-    const ranks = [...new Set(runs.flatMap((run) => run.ranks))].sort((a, b) => a - b);
-    const rank = Number(params.get("rank", String(ranks[0] ?? 0))) || 0;
+    const { params } = this.context;
+    const rank = this.ranks.rank();
+    this.ranks.update();
     this.mode = /** @type {import("../histograms/picture.js").Mode} */ (MODES.some(([key]) => key === params.get("mode")) ? params.get("mode") : "heat");
     this.log = params.get("axis", "log") !== "linear";
     this.step = Number(params.get("step") || "NaN");
@@ -73,7 +74,7 @@ class Gallery {
     this.tools.replaceChildren(this.search, this.found,
       chooser("show", this.mode, MODES, (mode) => change({ mode: mode === "heat" ? null : mode })),
       chooser("values", this.log ? "log" : "linear", [["log", "logarithmic"], ["linear", "linear"]], (axis) => change({ axis: axis === "log" ? null : axis })),
-      ranks.length > 1 ? chooser("rank", String(rank), ranks.map((one) => [String(one), rankText(one, runs)]), (one) => change({ rank: one === "0" ? null : one })) : "",
+      this.ranks.element,
       element("label", { class: "slide" }, "step ", this.slider, this.stepText));
     if (rank !== this.rank) {
       this.rank = rank;
@@ -86,10 +87,10 @@ class Gallery {
   }
 
   async loadNames() {
-    const { context, rank } = this;
-    await Promise.all(context.runs.map(async (run) => {
+    const { context, ranks, rank } = this;
+    await Promise.all(ranks.runs().map(async (run) => {
       try {
-        const { names } = await context.source.json(address("names", { run: run.key, rank: rank || null }), { signal: context.signal });
+        const { names } = await context.source.json(address("names", { run: run.key, rank: ranks.of(run.key) }), { signal: context.signal });
         for (const { name, kind, count, last_step } of names) {
           if (kind !== "histogram") continue;
           const entry = this.entries.get(name) ?? { name, runs: new Map() };
@@ -101,7 +102,7 @@ class Gallery {
         if (!context.signal.aborted) context.fail(error);
       }
     }));
-    if (context.signal.aborted) return;
+    if (context.signal.aborted || rank !== this.rank) return;
     this.loaded = true;
     this.arrange();
   }
@@ -179,10 +180,10 @@ class Card {
   }
 
   async load() {
-    const { context, rank } = this.gallery;
+    const { context, ranks } = this.gallery;
     try {
       const runs = context.runs.filter(({ key }) => this.entry.runs.has(key));
-      this.all = await Promise.all(runs.map((run) => load(context, run, this.entry.name, rank)));
+      this.all = await Promise.all(runs.map((run) => load(context, run, this.entry.name, ranks.of(run.key))));
       this.draw();
     } catch (error) {
       if (!context.signal.aborted) this.text.replaceChildren(element("li", null, String(error instanceof Error ? error.message : error)));
