@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from debuggers.diagnosis.argument import Argument
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.rules.batch_order import unshuffled_data
 from debuggers.diagnosis.rules.generalisation import over_regularized, overfitting
 from debuggers.diagnosis.rules.gradient_handling import (
     accumulation_not_averaged,
@@ -37,7 +38,7 @@ from debuggers.diagnosis.rules.signal_flow import (
     saturated_units,
     vanishing_gradients,
 )
-from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels, unshuffled_data
+from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels
 
 RULES: tuple[Callable[[Evidence], Argument], ...] = (
     non_finite_inputs,

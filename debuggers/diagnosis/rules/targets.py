@@ -1,18 +1,16 @@
-"""Causes in the targets, and in how batches are put together."""
+"""Causes in the targets."""
 
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.rules.batch_order import always_the_same_class, of_one_class
 from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.relation import CHANCE, explains, learnt_of_new_rows, reconstructs
 from debuggers.diagnosis.rules.updates import STAYED, TRIAL, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 
-FEWEST_BATCHES = 5
-GROUPED = 5.0
-"""Variance of the batches' means over that of random batches from which batches are not drawn at random."""
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
 
@@ -71,7 +69,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
         argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
     elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
         argument.against(MODERATE, "the model predicts the other classes, too")
-    if _alone(evidence) is not None and _always_the_same_class(evidence):
+    if of_one_class(evidence) is not None and always_the_same_class(evidence):
         argument.against(STRONG, "batches of one class and of several are no draws from the same rows")
     argument.advice = (
         "Weigh classes by their frequency (CrossEntropyLoss(weight=...), BCEWithLogitsLoss(pos_weight=...)), or draw "
@@ -80,88 +78,14 @@ def class_imbalance(evidence: Evidence) -> Argument:
     return argument
 
 
-def unshuffled_data(evidence: Evidence) -> Argument:
-    """Batches differ in their targets by more than random batches do, or more of them than chance have one class.
+def _stays_near(evidence: Evidence, floor: float) -> bool:
+    """Whether the loss is near that of a constant output in both quarters of its second half.
 
-    A batch of n random targets is of the most frequent class alone with the n-th power of its share.
+    A loss that has only arrived there is on its way: what is learnt first are the classes' shares.
     """
-    argument = Argument("unshuffled_data")
-    between, classes = evidence["targets/between_batches"], evidence["targets/classes"]
-    size = evidence["inputs/batch_size"]
-    if (len(size) and np.median(size.values) < 4) or _of_the_same_rows(evidence):
-        return argument
-    # The mean of one sample left over at an epoch's end says nothing.
-    several, jumping = _between_several(evidence)
-    if (not len(size) or size.values.min() >= 4) and len(between) >= FEWEST_BATCHES and several > GROUPED:
-        ratio = float(between.values[-1])
-        weight = STRONG if ratio < 2 * GROUPED else CERTAIN
-        drifts = not len(classes) and jumping <= GROUPED
-        argument.add(
-            MODERATE if drifts or _of_positions(evidence) else weight,
-            f"the mean target of a batch varies {ratio:.0f} times as much as in random batches",
-            since=int(between.steps[0]),
-        )
-    alone = _alone(evidence)
-    if alone is not None:
-        argument.add(
-            MODERATE if _always_the_same_class(evidence) else STRONG,
-            f"{alone:.0%} of the sampled batches have one class only",
-            since=int(classes.steps[0]),
-        )
-    argument.advice = (
-        "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
-    )
-    return argument
-
-
-def _alone(evidence: Evidence) -> float | None:
-    """The share of batches that have one class only, if there are several classes and it is no chance; else None."""
-    classes, so_far, size = (
-        evidence[name] for name in ("targets/classes", "targets/classes_so_far", "inputs/batch_size")
-    )
-    if len(classes) < FEWEST_BATCHES or not len(so_far) or so_far.values[-1] <= 1:
-        return None
-    alone, top = float(np.mean(classes.values == 1)), evidence["targets/top_share_so_far"]
-    rows = float(np.median(size.values)) if len(size) else 1.0
-    by_chance = float(top.values[-1]) ** rows if len(top) else 0.0
-    return alone if alone > 0.5 + 0.5 * by_chance else None
-
-
-def _of_the_same_rows(evidence: Evidence) -> bool:
-    """Whether each batch has rows of the first one alone: their order says nothing, whatever becomes of the targets."""
-    again = evidence["inputs/repeated_rows"].values[1:]
-    return len(again) >= FEWEST_BATCHES and bool(again.min() > 0.9)
-
-
-def _between_several(evidence: Evidence) -> tuple[float, float]:
-    """The variance of the batches' means over that of random batches: without the farthest batch, and by jumps alone.
-
-    Half the mean square of the jumps from one sampled batch to the next is the variance without a trend (von Neumann
-    1941). A sorted file jumps back to its beginning with each epoch; targets that a model makes for itself, such as
-    the values of states, only drift. Both are the ratio itself where the means are unknown.
-    """
-    between, mean = evidence["targets/between_batches"], evidence["targets/mean"].finite.values
-    ratio = float(between.values[-1]) if len(between) else 0.0
-    whole = float(np.var(mean, ddof=1)) if len(mean) > 2 else 0.0
-    if not whole > 0:
-        return ratio, ratio
-    rest = np.delete(mean, np.abs(mean - mean.mean()).argmax())
-    return ratio * float(np.var(rest, ddof=1)) / whole, ratio * float(np.mean(np.diff(mean) ** 2)) / 2 / whole
-
-
-def _always_the_same_class(evidence: Evidence) -> bool:
-    """Whether one class alone ever fills a batch, as the ones of an adversarial loss do: sorted rows are of each."""
-    classes, mean = evidence["targets/classes"], evidence["targets/mean"]
-    steps = np.intersect1d(classes.steps[classes.values == 1], mean.steps)
-    return len(steps) > 1 and bool(np.ptp(mean.values[np.isin(mean.steps, steps)]) == 0)
-
-
-def _of_positions(evidence: Evidence) -> bool:
-    """Whether there is a class for each position of each input: with time first, rows of one batch go together."""
-    inputs, targets = evidence.facts.inputs, evidence.facts.targets
-    if inputs is None or targets is None or not targets.integer or len(inputs.shape) < 2 or inputs.shape[1] < 2:
-        return False
-    return int(np.prod(targets.shape)) == inputs.shape[0] * inputs.shape[1]
+    losses = evidence["loss"].finite.values
+    quarters = np.array_split(losses[len(losses) // 2 :], 2)
+    return all(len(part) and abs(float(np.median(part)) - floor) < 0.1 * floor for part in quarters)
 
 
 def _learns_by_heart(evidence: Evidence, progress: Progress, floor: float) -> bool:
@@ -209,7 +133,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     if progress is None or progress.failed or not len(baseline):
         return argument
     floor = float(np.median(baseline.values))
-    near = floor > 0 and abs(progress.last - floor) < 0.1 * floor and progress.lowest > 0.8 * floor
+    near = floor > 0 and _stays_near(evidence, floor) and progress.lowest > 0.8 * floor
     ratio = evidence["update_ratio"].finite
     moves = len(ratio) > 0 and float(np.median(ratio.values)) > 1e-4 and travelled(evidence) > STAYED
     spread = evidence["outputs/batch_std"].finite

@@ -1,4 +1,4 @@
-"""How batches differ in their targets, and what is learnt of rows that come again."""
+"""What is learnt of targets, and of which classes they are."""
 
 import numpy as np
 import pytest
@@ -22,41 +22,7 @@ def codes(loss=None, **signals):
     return [cause.code for cause in diagnose(Evidence(series=found, facts=facts))]
 
 
-GROUPED = {"inputs__batch_size": 32.0, "targets__between_batches": 20.0}
 NOISE = 0.01 * np.random.default_rng(0).normal(size=STEPS)
-
-
-def test_a_sorted_file_jumps_back_with_each_epoch():
-    assert codes(targets__mean=np.arange(STEPS) % EPOCH, **GROUPED) == ["unshuffled_data"]
-
-
-def test_values_that_drift_need_not_be_sorted():
-    assert codes(targets__mean=np.linspace(0, 1, STEPS) + NOISE, **GROUPED) == []
-
-
-def test_one_batch_that_differs_is_no_order():
-    means = np.ones(STEPS) + NOISE
-    means[0] = 50.0
-    assert codes(targets__mean=means, **GROUPED) == []
-
-
-def test_the_order_of_batches_that_have_the_same_rows_says_nothing():
-    again = np.minimum(np.arange(STEPS), 1.0)
-    assert codes(inputs__repeated_rows=again, **GROUPED) == []
-    again[1] = 0.0  # the second batch had rows that the first had not
-    assert codes(inputs__repeated_rows=again, **GROUPED) == ["unshuffled_data"]
-
-
-@pytest.mark.parametrize(("others", "found"), [(1.0, []), (0.0, ["unshuffled_data"])])
-def test_batches_of_one_class_are_sorted_if_each_class_fills_some(others, found):
-    classes, means = np.ones(STEPS), np.ones(STEPS)
-    classes[0], means[0] = 2.0, 0.5
-    means[60:] = others
-    signals = {"targets__classes": classes, "targets__mean": means, "targets__classes_so_far": 2.0}
-    shares = {"targets__top_share_so_far": 0.95, "targets__rarest_share_so_far": 0.05, "top_predicted_share": 0.99}
-    assert codes(inputs__batch_size=32.0, **signals, **shares)[:1] == found
-
-
 SLOWLY = {
     "baseline_loss": 2.3, "update_ratio": 0.02, "outputs__batch_std": 0.3, "inputs__batch_size": 16.0,
     "inputs__rows_so_far": 16.0 * EPOCH, "inputs__repeated_rows": 1.0,
@@ -71,6 +37,13 @@ def test_what_is_learnt_by_heart_comes_with_the_visits():
     )  # the most is learnt when rows come again for the first time
     assert codes(loss, **SLOWLY) == []
     assert codes(np.linspace(2.3, 1.9, STEPS) + 5 * NOISE, correlation=0.9, **SLOWLY) == []
+
+
+def test_a_loss_that_arrives_at_that_of_a_constant_is_on_its_way():
+    signals = {"baseline_loss": 2.3, "update_ratio": 0.02, "outputs__batch_std": 0.3, "accuracy": 0.11}
+    signals |= {"targets__top_share_so_far": 0.12, "targets__classes_so_far": 10.0}
+    assert codes(np.full(STEPS, 2.3) + NOISE, **signals) == ["labels_unrelated"]
+    assert codes(np.linspace(3.6, 2.3, STEPS) + NOISE, **signals) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""Whether batches are random ones: how their targets differ from batch to batch."""
+
+import numpy as np
+import numpy.typing as npt
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.series import Series
+
+FEWEST_BATCHES = 5
+FEWEST_OF_A_TASK = 3
+GROUPED = 5.0
+"""Variance of the batches' means over that of random batches from which batches are not drawn at random."""
+LITTLE = 0.1
+"""Share of the targets' variance up to which a difference between batches does no harm."""
+
+
+def unshuffled_data(evidence: Evidence) -> Argument:
+    """Batches differ in their targets by more than random batches do, or more of them than chance have one class.
+
+    A batch of n random targets is of the most frequent class alone with the n-th power of its share.
+    """
+    argument = Argument("unshuffled_data")
+    between, classes = evidence["targets/between_batches"], evidence["targets/classes"]
+    size = evidence["inputs/batch_size"]
+    if (len(size) and np.median(size.values) < 4) or _of_the_same_rows(evidence):
+        return argument
+    # The mean of one sample left over at an epoch's end says nothing.
+    several, jumping = _between_several(evidence)
+    whole_batches = not len(size) or size.values.min() >= 4
+    enough = len(between) >= FEWEST_BATCHES and _share_between(evidence) > LITTLE
+    if whole_batches and enough and several > GROUPED and not _are_choices(evidence, jumping):
+        ratio = float(between.values[-1])
+        weight = STRONG if ratio < 2 * GROUPED else CERTAIN
+        drifts = not len(classes) and jumping <= GROUPED
+        argument.add(
+            MODERATE if drifts or _of_positions(evidence) else weight,
+            f"the mean target of a batch varies {ratio:.0f} times as much as in random batches",
+            since=int(between.steps[0]),
+        )
+    alone = of_one_class(evidence)
+    if alone is not None:
+        argument.add(
+            MODERATE if always_the_same_class(evidence) else STRONG,
+            f"{alone:.0%} of the sampled batches have one class only",
+            since=int(classes.steps[0]),
+        )
+    argument.advice = (
+        "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
+    )
+    return argument
+
+
+def of_one_class(evidence: Evidence) -> float | None:
+    """The share of batches that have one class only, if there are several classes and it is no chance; else None."""
+    classes, so_far, size = (
+        evidence[name] for name in ("targets/classes", "targets/classes_so_far", "inputs/batch_size")
+    )
+    if len(classes) < FEWEST_BATCHES or not len(so_far) or so_far.values[-1] <= 1:
+        return None
+    alone, top = float(np.mean(classes.values == 1)), evidence["targets/top_share_so_far"]
+    rows = float(np.median(size.values)) if len(size) else 1.0
+    by_chance = float(top.values[-1]) ** rows if len(top) else 0.0
+    return alone if alone > 0.5 + 0.5 * by_chance else None
+
+
+def _of_the_same_rows(evidence: Evidence) -> bool:
+    """Whether each batch has rows of the first one alone: their order says nothing, whatever becomes of the targets."""
+    again = evidence["inputs/repeated_rows"].values[1:]
+    return len(again) >= FEWEST_BATCHES and bool(again.min() > 0.9)
+
+
+def _between_several(evidence: Evidence) -> tuple[float, float]:
+    """The variance of the batches' means over that of random batches: without the farthest batch, and by jumps alone.
+
+    Half the mean square of the jumps from one sampled batch to the next is the variance without a trend (von Neumann
+    1941). A sorted file jumps back to its beginning with each epoch; targets that a model makes for itself, such as
+    the values of states, only drift. Both are the ratio itself where the means are unknown.
+    """
+    between, means = evidence["targets/between_batches"], evidence["targets/mean"].finite
+    ratio = float(between.values[-1]) if len(between) else 0.0
+    whole = float(np.var(means.values, ddof=1)) if len(means) > 2 else 0.0
+    if not whole > 0:
+        return ratio, ratio
+    mean = _within_tasks(evidence, means)
+    rest = np.delete(mean, np.abs(mean - mean.mean()).argmax())
+    return ratio * float(np.var(rest, ddof=1)) / whole, ratio * float(np.mean(np.diff(mean) ** 2)) / 2 / whole
+
+
+def _within_tasks(evidence: Evidence, means: Series) -> npt.NDArray[np.float64]:
+    """The batches' means without the difference of tasks that take turns: each has parameters of its own.
+
+    Which of them have a gradient at a step tells what its targets are of.
+    """
+    has_gradient = [
+        np.isin(means.steps, series.steps) for series in evidence.of_tensors("gradient_rms").values() if len(series)
+    ]
+    values = means.values.copy()
+    if has_gradient:
+        _, tasks = np.unique(np.stack(has_gradient), axis=1, return_inverse=True)
+        for task in range(int(tasks.max()) + 1):
+            own = tasks.reshape(-1) == task
+            if FEWEST_OF_A_TASK <= own.sum() < len(own):
+                values[own] += values.mean() - values[own].mean()
+    return values
+
+
+def _share_between(evidence: Evidence) -> float:
+    """The share of the targets' variance that lies between batches, beyond that of random ones; 1 if not known.
+
+    However sure it is that batches differ, they do no harm where each has nearly all that there is: so do those of a
+    recurrence whose state goes on from one to the next, with a piece of each series in each.
+    """
+    means, within, ratio = (evidence[f"targets/{name}"].finite.values for name in ("mean", "std", "between_batches"))
+    if len(means) < FEWEST_BATCHES or not len(within) or not len(ratio) or ratio[-1] <= 1:
+        return 1.0
+    between = float(np.var(means, ddof=1))
+    whole = between + float(np.mean(np.square(within)))
+    return between * (1 - 1 / float(ratio[-1])) / whole if whole > 0 else 1.0
+
+
+def _are_choices(evidence: Evidence, jumping: float) -> bool:
+    """Whether targets are choices of the model itself, such as actions, which come to be all of one kind.
+
+    Their loss is none that is known, and weighs them by what they have brought: it has both signs, or choices only
+    drift. The negative logarithm of a probability alone is never negative.
+    """
+    targets, loss, losses = evidence.facts.targets, evidence.facts.loss, evidence["loss"].finite.values
+    if targets is None or not targets.integer or loss is None or loss.kind or loss.parts:
+        return False
+    return jumping <= GROUPED or (len(losses) > 0 and float(losses.min()) < 0)
+
+
+def always_the_same_class(evidence: Evidence) -> bool:
+    """Whether one class alone ever fills a batch, as the ones of an adversarial loss do: sorted rows are of each."""
+    classes, mean = evidence["targets/classes"], evidence["targets/mean"]
+    steps = np.intersect1d(classes.steps[classes.values == 1], mean.steps)
+    return len(steps) > 1 and bool(np.ptp(mean.values[np.isin(mean.steps, steps)]) == 0)
+
+
+def _of_positions(evidence: Evidence) -> bool:
+    """Whether there is a class for each position of each input: with time first, rows of one batch go together."""
+    inputs, targets = evidence.facts.inputs, evidence.facts.targets
+    if inputs is None or targets is None or not targets.integer or len(inputs.shape) < 2 or inputs.shape[1] < 2:
+        return False
+    return int(np.prod(targets.shape)) == inputs.shape[0] * inputs.shape[1]

@@ -1,0 +1,88 @@
+"""How batches differ in their targets: sorted data, tasks in turn, pieces of series, choices of the model."""
+
+import numpy as np
+import pytest
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
+from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
+
+STEPS = 120
+EPOCH = 10
+GROUPED = {"inputs__batch_size": 32.0, "targets__between_batches": 20.0}
+NOISE = 0.01 * np.random.default_rng(0).normal(size=STEPS)
+
+
+def codes(*, kind="cross_entropy", loss=None, targets=None, gradients=None, **signals):
+    """``gradients``: the steps at which each parameter has one."""
+    loss = np.geomspace(2.3, 0.2, STEPS) if loss is None else loss
+    found = {
+        name.replace("__", "/"): Series(np.arange(STEPS), np.broadcast_to(np.asarray(values, np.float64), STEPS))
+        for name, values in ({"loss": loss} | signals).items()
+    }
+    tensors = {name: Series(steps, np.ones(len(steps))) for name, steps in (gradients or {}).items()}
+    facts = Facts(steps=STEPS, loss=LossFacts(kind=kind, reduction="mean"), targets=targets)
+    evidence = Evidence(series=found, tensors={"gradient_rms": tensors}, facts=facts)
+    return [cause.code for cause in diagnose(evidence)]
+
+
+def test_a_sorted_file_jumps_back_with_each_epoch():
+    assert codes(targets__mean=np.arange(STEPS) % EPOCH, **GROUPED) == ["unshuffled_data"]
+
+
+def test_values_that_drift_need_not_be_sorted():
+    assert codes(targets__mean=np.linspace(0, 1, STEPS) + NOISE, **GROUPED) == []
+
+
+def test_one_batch_that_differs_is_no_order():
+    means = np.ones(STEPS) + NOISE
+    means[0] = 50.0
+    assert codes(targets__mean=means, **GROUPED) == []
+
+
+def test_the_order_of_batches_that_have_the_same_rows_says_nothing():
+    again = np.minimum(np.arange(STEPS), 1.0)
+    assert codes(inputs__repeated_rows=again, **GROUPED) == []
+    again[1] = 0.0  # the second batch had rows that the first had not
+    assert codes(inputs__repeated_rows=again, **GROUPED) == ["unshuffled_data"]
+
+
+@pytest.mark.parametrize(("others", "found"), [(1.0, []), (0.0, ["unshuffled_data"])])
+def test_batches_of_one_class_are_sorted_if_each_class_fills_some(others, found):
+    classes, means = np.ones(STEPS), np.ones(STEPS)
+    classes[0], means[0] = 2.0, 0.5
+    means[60:] = others
+    signals = {"targets__classes": classes, "targets__mean": means, "targets__classes_so_far": 2.0}
+    shares = {"targets__top_share_so_far": 0.95, "targets__rarest_share_so_far": 0.05, "top_predicted_share": 0.99}
+    assert codes(inputs__batch_size=32.0, **signals, **shares)[:1] == found
+
+
+@pytest.mark.parametrize(("within", "found"), [(5.0, ["unshuffled_data"]), (20.0, [])])
+def test_batches_that_have_nearly_all_there_is_do_no_harm(within, found):
+    assert codes(targets__mean=np.arange(STEPS) % EPOCH, targets__std=within, **GROUPED) == found
+
+
+@pytest.mark.parametrize(("apart", "found"), [(True, []), (False, ["unshuffled_data"])])
+def test_tasks_that_take_turns_have_targets_of_their_own(apart, found):
+    steps = np.arange(STEPS)
+    means = np.where(steps % 2, 0.5, 4.5) + 0.1 * NOISE
+    turns = {"body": steps, "first": steps[::2], "second": steps[1::2]} if apart else {"body": steps}
+    assert codes(targets__mean=means, gradients=turns, **GROUPED) == found
+
+
+def test_tasks_that_take_turns_may_be_sorted():
+    steps = np.arange(STEPS)
+    means = np.where(steps % 2, 0.5, 4.5) + steps % EPOCH
+    turns = {"body": steps, "first": steps[::2], "second": steps[1::2]}
+    assert codes(targets__mean=means, gradients=turns, **GROUPED) == ["unshuffled_data"]
+
+
+@pytest.mark.parametrize(("kind", "weighs", "found"), [
+    ("", -0.1, []), ("", 0.1, ["unshuffled_data"]), ("cross_entropy", 0.1, ["unshuffled_data"]),
+])  # fmt: skip
+def test_actions_come_to_be_all_of_one_kind(kind, weighs, found):
+    signals = {"targets__mean": np.arange(STEPS) % EPOCH, "targets__classes": 2.0, "targets__classes_so_far": 2.0}
+    actions = BatchFacts(shape=(32, 1), dtype="int64", integer=True)
+    losses = np.abs(NOISE) if weighs > 0 else NOISE
+    assert codes(kind=kind, loss=losses, targets=actions, **signals, **GROUPED) == found
