@@ -115,7 +115,14 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "stopped_too_early": ("labels_unrelated",),
     "non_finite_forward": ("non_finite_backward", "no_update", "dead_units", "exploding_gradients"),
     "non_finite_backward": ("non_finite_forward", "no_update", "dead_units", "exploding_gradients"),
-    "fp16_underflow": ("vanishing_gradients", "no_update", "learning_rate_too_low", "stopped_too_early"),
+    "fp16_underflow": (
+        "vanishing_gradients",
+        "no_update",
+        "learning_rate_too_low",
+        "stopped_too_early",
+        "dead_units",  # gradients that are zero, and single ones that are far too large
+        "clipping_ineffective",
+    ),
     "batch_mixing": ("labels_unrelated", "learning_rate_too_low"),
     "labels_unrelated": ("overfitting", "stopped_too_early", "learning_rate_too_low"),
 }

@@ -22,6 +22,8 @@ LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
 UNSURE = 0.2
 """Share of a constant output's loss from which an entropy is far above that of a training that is nearly sure."""
+RECUR = 0.05
+"""Share of a batch's rows that equal another one from which rows are few kinds, each many times in the data."""
 CAPACITY = 100.0
 """Weights for each row from which a model can keep its rows one by one."""
 
@@ -97,6 +99,9 @@ def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Arg
         )
     argument.advice = "Train on more rows, and pass session.validation(loss) of others: what is learnt is these rows."
     if seen.rows > FEW_ROWS:
+        return argument
+    same = evidence["inputs/duplicates"].values
+    if len(same) and float(np.median(same)) > RECUR:  # the data have a row several times: those not seen have it, too
         return argument
     if not len(again) or float(np.mean(again.values[1:])) > 0.5:  # one batch over and over is a trial of the loop
         return argument

@@ -1,6 +1,7 @@
 """Causes in what a loop does with gradients between backward and the optimizer's step."""
 
 import numpy as np
+import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
@@ -41,7 +42,7 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         return argument
     share = clipped.values[ours] / np.maximum(before.values[theirs], 1e-300)
     left = float(np.median(share))
-    if left < 0.05:
+    if left < 0.05 and not _is_rescaled(share, before.values[theirs]):
         argument.add(
             0.5 if left > 0.01 else 0.6, f"clipping leaves {left:.1%} of a typical gradient", since=int(steps[0])
         )
@@ -59,6 +60,14 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         f"Clip at a norm that only outliers exceed: the median is {level:.2g}, so max_norm={2 * level:.2g}."
     )
     return argument
+
+
+def _is_rescaled(shares: npt.NDArray[np.float64], norms: npt.NDArray[np.float64]) -> bool:
+    """Whether all gradients were multiplied with one constant, as by a loop that takes its own loss scale out again.
+
+    What is left of a gradient under a limit differs from step to step, as norms do.
+    """
+    return bool(np.ptp(shares) < 1e-3 * shares.min() and np.ptp(norms) > 1e-2 * norms.min())
 
 
 def clipping_ineffective(evidence: Evidence) -> Argument:

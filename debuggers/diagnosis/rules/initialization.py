@@ -13,6 +13,8 @@ from debuggers.diagnosis.series import Series
 
 USUAL_GAINS = (0.05, 5.0)
 """Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
+RESTORED = 0.3
+"""Standard deviation of a normalisation's outputs from which what entered it was more than its epsilon."""
 FEWEST_LOOKS = 10
 """Sampled steps after which an output that has always been zero is not just about to begin."""
 OTHER_SCALE = 10.0
@@ -25,6 +27,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
     facts = evidence.facts
     normalised = any("Norm" in layer.kind for layer in facts.layers)
     wrong = {name: gain for name, gain in gains(facts).items() if not USUAL_GAINS[0] < gain < USUAL_GAINS[1]}
+    wrong = {name: gain for name, gain in wrong.items() if gain > 1 or not _is_rescaled(evidence, name)}
     if wrong:
         name = max(wrong, key=lambda key: abs(np.log(wrong[key])))
         size = "large" if wrong[name] > 1 else "small"
@@ -77,6 +80,25 @@ def poor_initialization(evidence: Evidence) -> Argument:
     return argument
 
 
+def _fan_in(shape: tuple[int, ...], kind: str) -> float:
+    """How many inputs a unit of a weight has; the Conv1D of Transformers keeps its weight transposed."""
+    return float(shape[0] if kind == "Conv1D" else np.prod(shape[1:]))
+
+
+def _is_rescaled(evidence: Evidence, name: str) -> bool:
+    """Whether a normalisation behind a weight brings what it makes small to the usual scale, at first already.
+
+    How small a weight is has no effect on what such a layer puts out, and a branch that is added to another one begins
+    as nearly nothing on purpose.
+    """
+    outputs, layers = evidence.of_tensors("output_std"), evidence.facts.layers
+    places = [place for place, layer in enumerate(layers) if name.startswith(f"{layer.name}.")]
+    behind = layers[places[0] + 1 :] if places else ()
+    return any(
+        "Norm" in layer.kind and layer.name in outputs and outputs[layer.name].first > RESTORED for layer in behind
+    )
+
+
 def _zero_for_good(evidence: Evidence) -> list[str]:
     """Layers that are meant to be trained, start with a weight of zeros, and never put out anything else.
 
@@ -105,7 +127,7 @@ def gains(facts: Facts) -> dict[str, float]:
     """
     kinds = {layer.name: layer.kind for layer in facts.layers}
     return {
-        one.name: one.std * float(np.sqrt(np.prod(one.shape[1:])))
+        one.name: one.std * float(np.sqrt(_fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))))
         for one in facts.parameters
         if len(one.shape) >= 2
         and one.std > 0

@@ -5,6 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.visits import visits
 
 LARGE_INPUT = 10.0
 """Standard deviation or mean of inputs from which the first layer works far from where it was initialised for."""
@@ -110,6 +111,8 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
 def duplicated_data(evidence: Evidence) -> Argument:
     """Rows repeat within batches, or small batches come again and again."""
     argument = Argument("duplicated_data")
+    if not _belong_to_outputs(evidence):
+        return argument
     same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
     rows, top = float(np.median(size.values)) if len(size) else 0.0, evidence["inputs/top_row_share"]
     share = float(np.median(same.values)) if len(same) else 0.0
@@ -135,19 +138,47 @@ def duplicated_data(evidence: Evidence) -> Argument:
 
 
 def _unavoidable(evidence: Evidence, rows: float) -> float:
-    """The share of a batch's rows that equal another one by chance, where all inputs are one of a few one-hot rows.
+    """The share of a batch's rows that equal another one by chance, where inputs are of few kinds.
 
-    Of m possible rows, n that are drawn at random have m (1 - (1 - 1/m)^n) different ones. Elements are 0 and 1 alone
-    if their range is that and their variance is p (1 - p), and one of m is 1 if p is 1/m.
+    Of m possible rows, n that are drawn at random have m (1 - (1 - 1/m)^n) different ones: numbers of users, words, the
+    places of a small world. Measurements are equal only if they are one and the same.
     """
-    shape = evidence.facts.inputs.shape if evidence.facts.inputs is not None else ()
-    least, most, mean, deviation = (evidence[f"inputs/{name}"].finite.values for name in ("min", "max", "mean", "std"))
-    many = int(np.prod(shape[1:]))
-    if len(shape) != 2 or many < 2 or not min(map(len, (least, most, mean, deviation))):
+    kinds = _kinds(evidence) if rows >= 1 and _are_codes(evidence) else 0.0
+    return 1 - kinds * (1 - (1 - 1 / kinds) ** rows) / rows if kinds >= 1 else 0.0
+
+
+def _kinds(evidence: Evidence) -> float:
+    """How many different rows there are: as many as columns if they are one-hot and none came again; 0 if unknown."""
+    seen, mean, inputs = visits(evidence), evidence["inputs/mean"].finite.values, evidence.facts.inputs
+    if seen is not None:
+        return seen.rows
+    if inputs is None or inputs.integer or len(inputs.shape) != 2 or not len(mean):
         return 0.0
+    return float(inputs.shape[1]) if np.allclose(mean, 1 / inputs.shape[1], rtol=1e-3) else 0.0
+
+
+def _are_codes(evidence: Evidence) -> bool:
+    """Whether inputs are whole numbers, or zeros and ones alone: their variance is the largest that their mean allows.
+
+    Those of a loss that is not known, such as a policy's, may be the places of a world, however they are written.
+    """
+    facts = evidence.facts
+    if (facts.inputs is not None and facts.inputs.integer) or (facts.loss is not None and not facts.loss.kind):
+        return True
+    least, most, mean, deviation = (evidence[f"inputs/{name}"].finite.values for name in ("min", "max", "mean", "std"))
+    if not min(map(len, (least, most, mean, deviation))) or len(mean) != len(deviation):
+        return False
     ends = least.min() == least.max() == 0 and most.min() == most.max() == 1
-    hot = np.allclose(mean, 1 / many, rtol=1e-3) and np.allclose(deviation**2, (1 - 1 / many) / many, rtol=1e-2)
-    return 1 - many * (1 - (1 - 1 / many) ** rows) / rows if ends and hot else 0.0
+    return bool(ends and np.allclose(deviation**2, mean * (1 - mean), rtol=1e-3))
+
+
+def _belong_to_outputs(evidence: Evidence) -> bool:
+    """Whether inputs may be the rows that the loss compares: not, say, all items that each query is compared with."""
+    inputs, loss = evidence.facts.inputs, evidence.facts.loss
+    if inputs is None or loss is None or not inputs.shape or not loss.outputs_shape:
+        return True
+    ours, theirs = inputs.shape[0], loss.outputs_shape[0]
+    return ours == 0 or theirs == 0 or ours % theirs == 0 or theirs % ours == 0
 
 
 def _scale(evidence: Evidence) -> float:

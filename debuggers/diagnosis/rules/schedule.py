@@ -17,6 +17,9 @@ HALF = 0.5
 """Share of a fall that comes in the last third of one that accelerates: of a straight line it is a third."""
 BEGUN = 0.1
 """Share of a constant output's loss up to which little of what there is was learnt."""
+MOSTLY_LEARNT = 0.7
+"""Share of the way to a loss of zero that a training has gone, from its first loss or from that of a constant output
+where it went on from weights that were trained before, from which it was not stopped too early."""
 LASTING = 0.1
 """Share of a training: a loss that was above its first value for no longer has cost nothing."""
 
@@ -137,7 +140,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
         return argument
     typical = float(np.median(ratio.values)) if len(ratio) else 0.0
-    if typical < SMALL_RATIO or not 0.05 < progress.fell < 0.7:
+    if typical < SMALL_RATIO or progress.fell < 0.05 or max(progress.fell, progress.learnt) > MOSTLY_LEARNT:
         return argument
     loss, way = evidence.facts.loss, travelled(evidence)
     under_way = STAYED < way < UNDER_WAY

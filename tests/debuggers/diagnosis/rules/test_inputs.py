@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import BatchFacts, Facts
+from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -30,3 +30,27 @@ def test_one_hot_rows_equal_one_another_by_chance(batch, share, deviation, found
     causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(batch, STATES)))))
 
     assert [cause.code for cause in causes] == found
+
+
+def of_rows(shape, compared, *, duplicates, integer=False, different=40.0):
+    """A training on draws of so many different rows, whose loss compares so many outputs."""
+    values = {
+        "loss": np.geomspace(2.3, 0.2, 60), "inputs/batch_size": shape[0], "inputs/duplicates": duplicates,
+        "inputs/repeated_rows": 1.0, "inputs/rows_so_far": different, "inputs/repeated": float(duplicates == 0),
+    }  # fmt: skip
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(compared, 10))
+    facts = Facts(steps=60, inputs=BatchFacts(shape=shape, integer=integer), loss=loss)
+    return [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
+
+
+@pytest.mark.parametrize(("integer", "different", "found"), [
+    (True, 40.0, []), (True, 400.0, ["duplicated_data"]), (False, 40.0, ["duplicated_data"]),
+])  # fmt: skip
+def test_codes_of_few_kinds_equal_one_another_by_chance_and_measurements_do_not(integer, different, found):
+    assert of_rows((64, 6), 64, duplicates=0.5, integer=integer, different=different) == found
+
+
+@pytest.mark.parametrize(("compared", "found"), [(32, []), (48, ["duplicated_data"]), (480, ["duplicated_data"])])
+def test_all_items_that_each_query_is_compared_with_are_no_batch(compared, found):
+    assert of_rows((48, 12), compared, duplicates=0.0) == found

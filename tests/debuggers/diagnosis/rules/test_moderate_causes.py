@@ -83,6 +83,7 @@ GIVES_BACK = {f"{side}__{name}": value for side in ("inputs", "targets") for nam
 STANDING = 2.3 + 0.01 * np.sin(np.arange(STEPS))
 CLASSES = {"targets__classes_so_far": 5.0, "targets__top_share_so_far": 0.9, "targets__rarest_share_so_far": 0.02}
 ROWS = {"inputs__batch_size": 16.0, "baseline_loss": 2.3, "inputs__repeated": 0.0}
+FEW_ROWS = ROWS | {"inputs__rows_so_far": 40.0, "inputs__repeated_rows": 1.0}
 ONE_BATCH = {"inputs__repeated": 1.0}
 MOVES = {"update_ratio": 0.02, "outputs__batch_std": 0.3}
 CASES = [
@@ -121,6 +122,15 @@ CASES = [
     ("overfitting",
      evidence(to(0.05), evaluation__entropy=0.48, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0, **ROWS),
      evidence(to(0.05), evaluation__entropy=0.44, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0, **ROWS)),
+    ("overfitting",
+     evidence(to(0.05), facts=WIDE, inputs__duplicates=0.0, **FEW_ROWS),
+     evidence(to(0.05), facts=WIDE, inputs__duplicates=0.2, **FEW_ROWS)),
+    ("stopped_too_early",
+     evidence(late(0.5) / 2, update_ratio=0.01, baseline_loss=2.3),
+     evidence(late(0.5) / 4, update_ratio=0.01, baseline_loss=2.3)),
+    ("clipping_too_strong",
+     evidence(to(1.0), clipped_norm=np.full(20, 0.004), unclipped_norm=np.linspace(1.0, 0.5, 20)),
+     evidence(to(1.0), clipped_norm=np.linspace(1.0, 0.5, 20) / 256, unclipped_norm=np.linspace(1.0, 0.5, 20))),
     ("frozen_parameters", evidence(to(1.7), facts=FROZEN), evidence(to(1.5), facts=FROZEN)),
     ("no_update", evidence(to(2.2), facts=UNUSED), evidence(to(2.2))),
     ("parameters_not_in_optimizer", evidence(to(2.2), facts=STRANGERS), evidence(to(2.2))),
