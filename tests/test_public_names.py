@@ -49,6 +49,7 @@ DOCUMENTED = {
     "stepscope.integrations.ignite": ["StepscopeLogger"],
     "stepscope.integrations.keras": ["StepscopeCallback"],
     "stepscope.integrations.lightning": ["StepscopeCallback"],
+    "stepscope.integrations.torch_profiler": ["trace_handler"],
     "stepscope.integrations.transformers": ["StepscopeCallback"],
     "stepscope.viewer.answers.table": ["answer"],
     "stepscope.viewer.dash_section": ["display_debug_outputs"],

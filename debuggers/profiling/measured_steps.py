@@ -15,10 +15,8 @@ from debuggers.errors import ProfilerError
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.profiling.step_times import ModuleStep, StepTimes
-from debuggers.profiling.step_trace import MEDIA_TYPE, StepTrace
+from debuggers.profiling.step_trace import MEDIA_TYPE, TRACE_NAME, StepTrace
 from debuggers.torch_import import torch
-
-TRACE_NAME = "profiler_trace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,32 @@ from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import is_profiling
 
 MEDIA_TYPE = "application/gzip"
+TRACE_NAME = "profiler_trace"
 Keep = Callable[[Path, int], None]
+
+
+def export_trace(profile: torch.profiler.profile, step: int, max_mb: float, keep: Keep) -> None:
+    """Has the file of a recording that has ended kept; it is removed afterwards.
+
+    Args:
+        profile: The profiler.
+        step: The last step of the recording.
+        max_mb: A larger file, in units of 2**20 bytes, is not kept.
+        keep: Gets the file and the step.
+
+    Raises:
+        ProfilerError: When the file is too large.
+    """
+    with TemporaryFolder("stepscope_trace_") as folder:
+        path = Path(folder.path, f"trace_step_{step}.json.gz")
+        profile.export_chrome_trace(str(path))
+        size_mb = path.stat().st_size / 2**20
+        if size_mb > max_mb:
+            raise ProfilerError(
+                f"the trace that ends at step {step} has {size_mb:,.3g} MiB and was not kept; expected at "
+                f"most {max_mb:,.6g}: trace fewer steps, or pass a larger max_mb"
+            )
+        keep(path, step)
 
 
 class StepTrace:
@@ -55,14 +80,5 @@ class StepTrace:
             ProfilerError: When the file is too large.
         """
         self._profile.stop()
-        with TemporaryFolder("stepscope_trace_") as folder:
-            path = Path(folder.path, f"trace_step_{step}.json.gz")
-            self._profile.export_chrome_trace(str(path))
-            size_mb = path.stat().st_size / 2**20
-            if size_mb > self._max_mb:
-                raise ProfilerError(
-                    f"the trace that ends at step {step} has {size_mb:,.3g} MiB and was not kept; expected at "
-                    f"most {self._max_mb:,.6g}: trace fewer steps, or pass a larger max_mb"
-                )
-            self._keep(path, step)
+        export_trace(self._profile, step, self._max_mb, self._keep)
         return True
